@@ -1,0 +1,48 @@
+# `make test` is what CI runs. Needs Python 3.11 to 3.13 and PyPI, nothing else.
+PYTHON ?= python3
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+
+.PHONY: test fast lint demo bench clean
+.NOTPARALLEL:
+.SILENT:
+
+test: lint
+	$(BIN)/pytest -q -n $(JOBS)
+
+fast: $(VENV)/.installed-test
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+demo: $(VENV)/.installed
+	$(BIN)/fubini demo
+
+# The peers, for the programs under benchmarks/.
+bench: $(VENV)/.installed-bench
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	echo "creating $(VENV)"
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+# One stamp per set of dependencies, renewed when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml $(VENV)/.created
+	echo "installing fubini"
+	$(PIP) install --editable .
+	touch $@
+
+$(VENV)/.installed-%: pyproject.toml $(VENV)/.created
+	echo "installing fubini[$*]"
+	$(PIP) install --editable ".[$*]"
+	touch $@

@@ -1,0 +1,116 @@
+"""Which engine owns an array, and what happens to data that are not what they should be.
+
+Data decide the engine: float64 NumPy as long as no JAX array takes part, JAX's own dtype otherwise. Numerics are
+written once, against `namespace(…)`.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+
+from fubini.errors import DataError
+
+Data = Any  # an array of NumPy or JAX, a tracer, or a Python scalar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_checking = jax.make_user_context(default_value=False)
+
+
+def namespace(*arrays: Data) -> ModuleType:
+    """The module whose functions apply: `jax.numpy` where any array is JAX's, `numpy` otherwise.
+
+    >>> namespace(np.ones(2), 1.0).__name__
+    'numpy'
+    """
+    for array in arrays:
+        if isinstance(array, jax.Array):
+            return jnp
+    return np
+
+
+def is_jax(array: Data) -> bool:
+    """A JAX array or tracer."""
+    return isinstance(array, jax.Array)
+
+
+def is_traced(*arrays: Data) -> bool:
+    """Any of them is a tracer: its numbers are not known yet."""
+    return any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+def as_array(data: Data) -> Data:
+    """Data as given if JAX's; otherwise NumPy, with floats in double precision.
+
+    >>> as_array([1, 2]).dtype.kind, as_array(np.float32(0.5)).dtype.name
+    ('i', 'float64')
+    """
+    if isinstance(data, jax.Array):
+        return data
+    array = np.asarray(data)
+    if array.dtype.kind == "O" and any(isinstance(item, jax.Array) for item in array.flat):
+        return jnp.asarray(data)
+    return array.astype(np.float64, copy=False) if array.dtype.kind == "f" else array
+
+
+def as_floats(data: Data) -> Data:
+    """An array of floating point numbers in the engine of the data."""
+    array = as_array(data)
+    if array.dtype.kind == "f" or jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    if array.dtype.kind not in "iub":
+        raise DataError(f"data of dtype {array.dtype}", expected="numbers")
+    return array.astype(float) if is_jax(array) else array.astype(np.float64)
+
+
+def stop_gradient(array: Data) -> Data:
+    """The array as a constant; NumPy arrays are constants already."""
+    return jax.lax.stop_gradient(array) if is_jax(array) else array
+
+
+def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[Data, ...]:
+    """Raise where `ok` is false; under tracing fill those entries with NaN (−1 for integers) instead.
+
+    `ok` broadcasts against each poisoned array. Inside `checked` the traced error raises too.
+    """
+    if not is_traced(ok):
+        if not np.all(ok):
+            raise error()
+        return poisoned
+    if _checking.value:
+        checkify.check(jnp.all(ok), str(error()).replace("{", "{{").replace("}", "}}"))
+    return tuple(_poison(ok, array) for array in poisoned)
+
+
+def _poison(ok: Data, array: Data) -> Data:
+    array = jnp.asarray(array)
+    return jnp.where(ok, array, jnp.nan if jnp.issubdtype(array.dtype, jnp.floating) else -1)
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with data errors raised that tracing would otherwise turn into NaN.
+
+    >>> safe = checked(jax.jit(lambda w: require(w >= 0, lambda: DataError("a negative weight"), w)[0]))
+    >>> safe(jnp.array([1.0, -1.0]))
+    Traceback (most recent call last):
+        ...
+    fubini.errors.DataError: a negative weight
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _checking(True):
+            error, result = checkify.checkify(function, errors=checkify.user_checks)(*args, **kwargs)
+        message = error.get()
+        if message is not None:
+            raise DataError(message.split(" (`check` failed)")[0])
+        return result
+
+    return run

@@ -1,0 +1,169 @@
+"""Domains: what values a variable takes.
+
+`Bint[n]` is {0 … n−1}, `Bint[n, 10]` an array of ten of them; `Real`, `Reals[2, 3]`; `Nat`; reals with a support
+(`Positive`, `Unit`, `Simplex[k]`), each also as arrays (`Positive[3]`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fubini.errors import DataError, DomainError, closest, listed
+
+
+@dataclass(frozen=True, eq=True)
+class Domain:
+    """A set of scalars (`kind`, with `size` for bounded integers), repeated over an array `shape`.
+
+    >>> Real, Reals[2, 3], Positive[3], Simplex[4]
+    (Real, Reals[2, 3], Positive[3], Simplex[4])
+    """
+
+    kind: str
+    size: int | None = None
+    shape: tuple[int, ...] = ()
+    labels: tuple[str, ...] | None = None
+
+    def __getitem__(self, shape: int | tuple[int, ...]) -> Domain:
+        return Domain(self.kind, self.size, _as_shape(shape) + self.shape, self.labels)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Integers, bounded or not."""
+        return self.kind in ("bint", "nat", "integer")
+
+    @property
+    def is_finite(self) -> bool:
+        """A scalar bounded integer: what a table can have as an axis."""
+        return self.kind == "bint" and not self.shape
+
+    @property
+    def scalar(self) -> Domain:
+        """The domain of one element of the array."""
+        return Domain(self.kind, self.size, (), self.labels)
+
+    def with_shape(self, shape: tuple[int, ...]) -> Domain:
+        """The same scalars in another array shape."""
+        return Domain(self.kind, self.size, tuple(shape), self.labels)
+
+    def index(self, label: str) -> int:
+        """The position of a label."""
+        labels = self.labels or ()
+        if label in labels:
+            return labels.index(label)
+        raise DataError(
+            f"the label {label!r} in {self!r}",
+            expected=f"one of {listed(labels)}" if labels else "an integer: this domain has no labels",
+            nearest=closest(label, labels),
+        )
+
+    def label(self, index: int) -> str | int:
+        """The label at a position, or the position itself where there are no labels."""
+        return int(index) if self.labels is None else self.labels[int(index)]
+
+    def __repr__(self) -> str:
+        if self.kind == "bint":
+            if self.labels is not None:
+                extent = f", shape={self.shape}" if self.shape else ""
+                return f"Bint.labelled({', '.join(map(repr, self.labels))}{extent})"
+            return f"Bint[{', '.join(map(str, (self.size, *self.shape)))}]"
+        if self.kind == "simplex":
+            *batch, k = self.shape
+            inner = f"Simplex[{k}]"
+            return f"{inner}[{', '.join(map(str, batch))}]" if batch else inner
+        name = _NAMES[self.kind]
+        if not self.shape:
+            return name
+        return f"{'Reals' if name == 'Real' else name}[{', '.join(map(str, self.shape))}]"
+
+
+def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    extents = shape if isinstance(shape, tuple) else (shape,)
+    for extent in extents:
+        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
+            raise DomainError(f"a domain of shape {shape!r}", expected="non-negative integers")
+    return extents
+
+
+_NAMES = {"real": "Real", "nat": "Nat", "integer": "Integer", "positive": "Positive", "unit": "Unit"}
+
+
+class _BintFactory:
+    """`Bint[n]`, `Bint[n, 10]`, `Bint.labelled("no", "yes")`.
+
+    >>> Bint[3], Bint[3, 10], Bint.labelled("no", "yes").size
+    (Bint[3], Bint[3, 10], 2)
+    """
+
+    def __getitem__(self, size: int | tuple[int, ...]) -> Domain:
+        size, *shape = _as_shape(size)
+        if size < 1:
+            raise DomainError(f"Bint[{size}]", expected="a size of at least 1")
+        return Domain("bint", size, tuple(shape))
+
+    def labelled(self, *labels: str) -> Domain:
+        """A bounded integer whose values have names."""
+        if not labels or len(set(labels)) != len(labels):
+            raise DomainError(f"labels {listed(labels)}", expected="at least one label, all different")
+        return Domain("bint", len(labels), (), tuple(map(str, labels)))
+
+    def __repr__(self) -> str:
+        return "Bint"
+
+
+class _SimplexFactory:
+    def __getitem__(self, size: int) -> Domain:
+        return Domain("simplex", None, _as_shape(size))
+
+    def __repr__(self) -> str:
+        return "Simplex"
+
+
+Bint = _BintFactory()
+Real = Domain("real")
+Reals = Real
+Nat = Domain("nat")
+Integer = Domain("integer")
+Positive = Domain("positive")
+Unit = Domain("unit")
+Simplex = _SimplexFactory()
+
+
+def merge_domains(name: object, first: Domain, second: Domain) -> Domain:
+    """The one domain of a name that two factors share; labels may be missing on one side.
+
+    >>> merge_domains("a", Bint[2], Bint.labelled("no", "yes"))
+    Bint.labelled('no', 'yes')
+    """
+    if first == second:
+        return first
+    same = (first.kind, first.size, first.shape) == (second.kind, second.size, second.shape)
+    if same and (first.labels is None or second.labels is None):
+        return second if first.labels is None else first
+    raise DomainError(
+        f"the name {name!r} with the domains {first!r} and {second!r}",
+        expected="one domain for each name",
+        advice=f"rename one of the two: f({name}='another_name')",
+    )
+
+
+def merge_inputs(*inputs: Mapping) -> dict:
+    """The union of typed names, in order of first appearance.
+
+    >>> merge_inputs({"a": Bint[3], "b": Bint[2]}, {"b": Bint[2], "c": Bint[4]})
+    {'a': Bint[3], 'b': Bint[2], 'c': Bint[4]}
+    """
+    merged = dict(inputs[0]) if inputs else {}
+    for more in inputs[1:]:
+        for name, domain in more.items():
+            known = merged.setdefault(name, domain)
+            if known is not domain and known != domain:
+                merged[name] = merge_domains(name, known, domain)
+    return merged
+
+
+def table_size(domains: Sequence[Domain]) -> int:
+    """How many cells a table over these domains has."""
+    return math.prod(domain.size or 1 for domain in domains)

@@ -1,0 +1,269 @@
+"""Questions to a list of factors: eliminate, all marginals, arg max, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.arrays import Data, is_jax
+from fubini.domains import merge_inputs
+from fubini.eliminate.backward import descend, run_marginals
+from fubini.eliminate.choose import Drawer, choose_greatest
+from fubini.eliminate.plan import Plan
+from fubini.eliminate.plates import Problem
+from fubini.eliminate.run import engine_of, find_plan, on_engine, run_forward
+from fubini.errors import DomainError, MemoryLimit, UnknownName, closest, listed
+from fubini.factors.delta import Delta
+from fubini.factors.fallbacks import join
+from fubini.factors.table import Table
+from fubini.interpretations import current, interpret
+from fubini.semirings import Semiring, max_product, sum_product
+from fubini.terms.factor import (
+    Factor,
+    Normalize,
+    Product,
+    Sum,
+    Weight,
+    exact_argmax,
+    exact_sample,
+    exact_sum,
+    product,
+    substitute,
+    terms_of,
+    to_factor,
+)
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Variable
+
+Factors = Factor | Iterable[Factor]
+Scopes = Sequence[Name | Variable] | Mapping[Name, Sequence[Name]]
+
+
+def eliminate(
+    factors: Factors,
+    sum: Scopes = (),  # noqa: A002
+    plates: Sequence[Name] = (),
+    *,
+    semiring: Semiring = sum_product,
+    scale: Mapping[Name, float] | None = None,
+    memory_limit: int | None = None,
+) -> Factor:
+    """⊕ over `sum` and ⊗ over `plates` of the product of factors, by a plan.
+
+    A mapping says which plates each variable lives in; a bare name lives in the plates common to the factors that
+    mention it. `scale` raises a plate to a power. Names that are neither summed nor plates stay inputs.
+
+    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> eliminate([f, g], sum=("a", "b"))
+    2.25
+    """
+    terms, summed = _covering(_terms(factors), sum)
+    if current().records:
+        return _recorded(terms, summed, plates, semiring, scale)
+    terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
+    left = {name for term in terms for name in term.inputs}
+    summed = [(name, home) for name, home in summed if name in left]
+    if not summed and not plates:
+        return product(*terms)
+    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), False)
+    return _ordered(product(*on_engine(run_forward, plan, terms, semiring)), terms)
+
+
+def marginals(
+    factors: Factors,
+    names: Scopes,
+    plates: Sequence[Name] = (),
+    *,
+    batch: Sequence[Name] = (),
+    semiring: Semiring = sum_product,
+    scale: Mapping[Name, float] | None = None,
+    memory_limit: int | None = None,
+) -> dict[Name, Factor]:
+    """The normalised marginal of each name, all from one backward pass.
+
+    Every other variable is summed out too, except the `batch`, which stays an input, and the plates, which are
+    multiplied out: the marginal of a variable inside plates has those plates as inputs.
+
+    >>> f = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b"))
+    >>> marginals(f, ("a", "b"))["b"].weights
+    array([0.5, 0.5])
+    """
+    terms, targets = _covering(_terms(factors), names)
+    terms = [term if isinstance(term, Table) else join(term) for term in terms]
+    wanted = tuple(name for name, _ in targets)
+    inputs = merge_inputs(*(term.inputs for term in terms))
+    others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
+    summed = [*targets, *((name, None) for name in others)]
+    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), True)
+    beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
+    named = {name: _ordered(belief, terms) for name, belief in zip(wanted, beliefs, strict=True)}
+    return {name: interpret(Normalize, belief, belief.sum(name)) for name, belief in named.items()}
+
+
+def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
+    """The assignment of greatest weight, for each cell of the inputs that are not named.
+
+    >>> argmax(Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
+    {'a': np.int64(0), 'b': np.int64(1)}
+    """
+    terms, targets, plan = _assignment_plan(factors, names, plates)
+    found = on_engine(_run_argmax, plan, terms)
+    return {name: _plain(found[name], terms) for name, _ in targets}
+
+
+def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
+    """Draws from the normalised product; n first, then the inputs that are not named, in their order.
+
+    >>> draws = sample(jax.random.key(0), Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"), n=5)
+    >>> draws["a"].shape
+    (5,)
+    """
+    terms, targets, plan = _assignment_plan(factors, names, plates)
+    found, axis = on_engine(_run_sample, plan, terms, _Key(key), 1 if n is None else n, tuple(targets))
+    drawn = {name: _plain(found[name], terms, axis) for name, _ in targets}
+    return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
+
+
+def problem_of(
+    terms: Sequence[Factor],
+    summed: Sequence[tuple[Name, tuple[Name, ...] | None]],
+    plates: Sequence[Name] = (),
+    scale: Mapping[Name, float] | None = None,
+    memory_limit: int | None = None,
+) -> Problem:
+    """The structure of a question, which keys the cache of plans."""
+    inputs = merge_inputs(*(term.inputs for term in terms))
+    sizes = tuple((name, domain.size or 1) for name, domain in inputs.items())
+    scales = tuple((scale or {}).items())
+    unknown = [plate for plate, _ in scales if plate not in plates]
+    if unknown:
+        raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
+    scopes = tuple(tuple(term.inputs) for term in terms)
+    return Problem(scopes, sizes, tuple(summed), tuple(plates), scales, memory_limit)
+
+
+def _terms(factors: Factors) -> list[Factor]:
+    given = [factors] if isinstance(factors, Factor) else list(factors)
+    return [term for factor in given for term in terms_of(to_factor(factor))]
+
+
+def _covering(terms: list[Factor], names: Scopes) -> tuple[list[Factor], list]:
+    """The terms, with a unit factor for each Variable that none has, and the names with where they live."""
+    if isinstance(names, str):
+        raise DomainError(f"the names {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
+    inputs = merge_inputs(*(term.inputs for term in terms))
+    summed = []
+    for name in names:
+        home = tuple(names[name]) if isinstance(names, Mapping) else None  # type: ignore[index]
+        if isinstance(name, Variable):
+            merge_inputs(inputs, name.inputs)
+            if name.name not in inputs:
+                terms = [*terms, Weight(0.0 * name)]
+            name = name.name
+        elif name not in inputs:
+            raise UnknownName(
+                f"a sum over {name!r}",
+                expected=f"a name that some factor has: {listed(inputs)}",
+                nearest=closest(name, inputs),
+                advice="a Variable, which carries its domain, may be absent: it multiplies by its size",
+            )
+        summed.append((name, home))
+    return terms, summed
+
+
+def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
+    """Σ_x δ(x = v) f(x)  =  f(v), for the names summed."""
+    for name in names:
+        delta = next((term for term in terms if isinstance(term, Delta) and name in term.names), None)
+        if delta is not None:
+            at = {name: delta.point(name)}
+            others = [substitute(term, at) for term in terms if term is not delta]
+            terms = [*others, *terms_of(delta.without((name,)))]
+    return terms
+
+
+def _ordered(factor: Factor, terms: Sequence[Factor]) -> Factor:
+    """Tables with their axes in the order in which the inputs first appear."""
+    order = merge_inputs(*(term.inputs for term in terms))
+    pieces = [
+        piece.transposed([name for name in order if name in piece.inputs]) if isinstance(piece, Table) else piece
+        for piece in terms_of(factor)
+    ]
+    return product(*pieces)
+
+
+def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semiring, scale: Mapping | None) -> Factor:
+    if plates or scale or any(home for _, home in summed):
+        raise DomainError(
+            "a plated elimination under lazy",
+            expected="sums and products one at a time",
+            advice="record f.product(…) and f.sum(…), or eliminate outside `with fb.lazy:`",
+        )
+    return Sum(semiring, product(*terms), tuple(name for name, _ in summed)) if summed else product(*terms)
+
+
+def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list, Plan]:
+    terms, targets = _covering(_terms(factors), names)
+    terms = [term if isinstance(term, Table) else join(term) for term in terms]
+    plan = find_plan(problem_of(terms, targets, plates), True)
+    if plan.slices:
+        raise MemoryLimit(
+            "an assignment from a plan that had to be sliced",
+            expected="a plan within the memory limit",
+            advice="observe more variables, or ask for marginals, which can be sliced",
+        )
+    return terms, targets, plan
+
+
+def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
+    return descend(plan, factors, max_product, choose_greatest)
+
+
+class _Key:
+    """A random key as an argument that the cache of compiled functions does not look into."""
+
+    def __init__(self, key: Data) -> None:
+        self.key = key
+
+
+def _run_sample(plan: Plan, factors: Sequence[Factor], key: _Key, n: int, targets: tuple) -> tuple[dict, Name]:
+    cells = 1
+    inputs = merge_inputs(*(factor.inputs for factor in factors))
+    for name, domain in inputs.items():
+        cells *= (domain.size or 1) if name not in plan.scopes else 1
+    xp = np if engine_of(factors) == "numpy" and not isinstance(key.key, jax.core.Tracer) else jax.numpy
+    drawer = Drawer(key.key, n, cells * max(len(plan.steps), 1), xp)
+    return descend(plan, factors, sum_product, drawer), drawer.axis
+
+
+def _plain(value: Array, terms: Sequence[Factor], first: Name | None = None) -> Data:
+    """The numbers of an assignment, its axes in the order of the inputs."""
+    order = [name for name in merge_inputs(*(term.inputs for term in terms)) if name in value.inputs]
+    names = ([first] if first is not None and first in value.inputs else []) + order
+    axes = [value.names.index(name) for name in names]
+    data = value.array
+    data = data.transpose(axes) if axes != list(range(len(axes))) else data
+    return data if is_jax(data) else np.asarray(data)[()]
+
+
+@exact_sum.rule
+def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
+    """⊕_x Π_k f_k, in the order the planner finds"""
+    return eliminate(f, names, semiring=semiring)
+
+
+@exact_argmax.rule
+def argmax_by_plan(f: Factor, names: tuple) -> dict:
+    """arg max_x f, by a backward pass"""
+    return argmax(f, names)
+
+
+@exact_sample.rule
+def sample_by_plan(key: Any, f: Factor, names: tuple, n: int | None) -> dict:
+    """x ~ f / Σ f, by a backward pass"""
+    return sample(key, f, names, n=n)
+
+

@@ -1,0 +1,71 @@
+"""Slicing: a plan that needs too much memory is run once for each value of some variables, which are fixed meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fubini.eliminate.plan import Plan, Step
+from fubini.errors import MemoryLimit
+from fubini.terms.term import Name
+
+BYTES = 8
+MEMORY_LIMIT = 4 * 2**30  # bytes of intermediate results, unless a call says otherwise
+WORK_LIMIT = 10**12  # multiply-adds
+
+
+def with_slices(plan: Plan, limit: int | None, whole: bool) -> Plan:
+    """The plan, sliced until its intermediate results fit; `whole` where a backward pass keeps them all."""
+    limit = MEMORY_LIMIT if limit is None else limit
+    start = plan
+    while _bytes(plan, whole) > limit:
+        names = _sliceable(plan)
+        if not names:
+            raise _refusal(start, plan, limit, whole)
+        plan = min((_fixed(plan, name) for name in names), key=lambda sliced: (sliced.work, sliced.largest))
+        if plan.work > WORK_LIMIT:
+            raise _refusal(start, _finished(plan, limit, whole), limit, whole)
+    return plan
+
+
+def _finished(plan: Plan, limit: int, whole: bool) -> Plan:
+    """The sliced plan that would fit, to say what it would cost."""
+    while _bytes(plan, whole) > limit and _sliceable(plan):
+        plan = min((_fixed(plan, name) for name in _sliceable(plan)), key=lambda sliced: (sliced.work, sliced.largest))
+    return plan
+
+
+def _bytes(plan: Plan, whole: bool) -> int:
+    return BYTES * (2 * plan.retained if whole else 3 * plan.largest)
+
+
+def _sliceable(plan: Plan) -> list[Name]:
+    """Summed variables of the largest step, outside plates, of more than one value."""
+    if not plan.steps:
+        return []
+    largest = max(plan.steps, key=lambda step: step.size)
+    return [
+        name
+        for name in sorted(largest.keep | set(largest.eliminated), key=str)
+        if name in plan.scopes and not plan.scopes[name] and name not in plan.slices and plan.sizes[name] > 1
+    ]
+
+
+def _fixed(plan: Plan, name: Name) -> Plan:
+    """The plan with one more name fixed: the same steps on smaller tables."""
+    size = plan.sizes[name]
+
+    def smaller(step: Step) -> Step:
+        divided = step.work // size if name in step.keep or name in step.eliminated else step.work
+        return replace(step, work=divided, size=step.size // size if name in step.keep else step.size)
+
+    return replace(plan, steps=tuple(map(smaller, plan.steps)), slices=(*plan.slices, name))
+
+
+def _refusal(plan: Plan, sliced: Plan, limit: int, whole: bool) -> MemoryLimit:
+    return MemoryLimit(
+        f"a plan whose intermediate results need {_bytes(plan, whole) / 2**30:,.3g} GiB",
+        expected=f"at most {limit / 2**30:,.3g} GiB",
+        nearest=f"sliced over {len(sliced.slices)} variables ({sliced.passes:,} passes) it needs "
+        f"{_bytes(sliced, whole) / 2**30:,.3g} GiB and {sliced.work:.3g} multiply-adds",
+        advice="observe more variables, raise memory_limit=, or approximate",
+    )

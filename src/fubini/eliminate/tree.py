@@ -1,0 +1,115 @@
+"""From an order to steps: a binary tree of contractions, and the search for a cheap one."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterable, Sequence
+
+from fubini.eliminate.order import SCORES, greedy_order
+from fubini.eliminate.plan import Step
+from fubini.terms.term import Name
+
+# Multiply-adds per second of an ordinary core on such tables, and the share of a run that planning may take.
+SPEED = 4e8
+SHARE = 0.1
+PATIENCE = 20.0
+
+
+class Forest:
+    """Live slots and the steps that made them: the state of a plan under construction."""
+
+    def __init__(self, scopes: Sequence[Iterable[Name]], sizes: dict[Name, int]) -> None:
+        self.sizes = sizes
+        self.names: list[frozenset[Name]] = [frozenset(scope) for scope in scopes]
+        self.steps: list[Step] = []
+        self.inputs = len(self.names)
+
+    def size(self, names: Iterable[Name]) -> int:
+        """Cells of a table over the names."""
+        sizes = self.sizes
+        return math.prod([sizes[name] for name in names])
+
+    def add(self, kind: str, operands: tuple[int, ...], gone: frozenset[Name], scale: float = 1.0) -> int:
+        """Append a step; the slot it makes."""
+        union = self.names[operands[0]].union(*(self.names[slot] for slot in operands[1:]))
+        keep = union - gone
+        eliminated = tuple(sorted(gone & union, key=str))
+        step = Step(kind, operands, eliminated, keep, self.size(union), self.size(keep), scale)
+        self.steps.append(step)
+        self.names.append(keep)
+        return len(self.names) - 1
+
+    def contract(self, slots: Sequence[int], eliminated: Iterable[Name], order: Sequence[Name]) -> list[int]:
+        """Eliminate names from the product of slots in this order; the slots that remain."""
+        gone = frozenset(eliminated)
+        using: dict[Name, set[int]] = {name: set() for name in gone}
+        live = dict.fromkeys(slots)
+        for slot in slots:
+            for name in self.names[slot] & gone:
+                using[name].add(slot)
+        for name in order:
+            while len(using[name]) > 1:
+                self._contract_pair(*self._cheapest_pair(using[name]), using, live)
+            for slot in tuple(using[name]):
+                self._contract_pair(slot, None, using, live)
+        return list(live)
+
+    def _contract_pair(self, first: int, second: int | None, using: dict, live: dict) -> None:
+        """Contract one or two slots, summing out every name that nothing else has."""
+        operands = (first,) if second is None else (first, second)
+        both = set(operands)
+        union = self.names[first] if second is None else self.names[first] | self.names[second]
+        mine = [name for name in union if name in using]
+        gone = frozenset(name for name in mine if using[name] <= both)
+        made = self.add("contract", operands, gone)
+        for slot in operands:
+            del live[slot]
+        live[made] = None
+        for name in mine:
+            using[name] -= both
+            if name not in gone:
+                using[name].add(made)
+
+    def _cheapest_pair(self, slots: set[int]) -> tuple[int, int]:
+        """The pair whose union is smallest; among many slots, only the smaller ones are looked at."""
+        if len(slots) == 2:
+            first, second = slots
+            return first, second
+        names = self.names
+        candidates = sorted(slots, key=lambda slot: (self.size(names[slot]), slot))[:8]
+        best, pair = math.inf, (candidates[0], candidates[1])
+        for position, first in enumerate(candidates):
+            for second in candidates[position + 1 :]:
+                cost = self.size(names[first] | names[second])
+                if cost < best:
+                    best, pair = cost, (first, second)
+        return pair
+
+
+def tree_cost(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], order: Sequence[Name]) -> tuple[int, int]:
+    """(work, entries retained) of an order."""
+    forest = Forest(scopes, sizes)
+    forest.contract(range(len(forest.names)), order, order)
+    return sum(step.work for step in forest.steps), sum(step.size for step in forest.steps)
+
+
+def search_order(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], eliminated: Sequence[Name]) -> list[Name]:
+    """The cheapest of several greedy orders; the search takes no longer than a share of the run it may shorten."""
+    start = time.perf_counter()
+    best = greedy_order(scopes, sizes, eliminated, SCORES[0])
+    cost = tree_cost(scopes, sizes, best)[0]
+    spent = time.perf_counter() - start
+    if cost < SPEED * spent:
+        return best
+    generator = random.Random(0)
+    for attempt in range(10_000):
+        if time.perf_counter() - start > min(SHARE * cost / SPEED, PATIENCE) and attempt >= 2:
+            break
+        noise = None if attempt < 2 else lambda: generator.uniform(0.8, 1.25)
+        order = greedy_order(scopes, sizes, eliminated, SCORES[(attempt + 1) % 3], noise)
+        other = tree_cost(scopes, sizes, order)[0]
+        if other < cost:
+            best, cost = order, other
+    return best

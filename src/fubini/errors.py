@@ -1,0 +1,66 @@
+"""Every error of the library: what was asked, what was expected, what came nearest, what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class FubiniError(Exception):
+    """An error in four parts; every part but the first may be absent.
+
+    >>> print(FubiniError("sum over 'z'", expected="one of 'a', 'b'", advice="name a free variable"))
+    sum over 'z'
+      expected: one of 'a', 'b'
+      to do:    name a free variable
+    """
+
+    def __init__(self, asked: str, *, expected: str = "", nearest: str = "", advice: str = "") -> None:
+        parts = (("expected", expected), ("nearest", nearest), ("to do", advice))
+        lines = [asked] + [f"  {label + ':':<9} {text}" for label, text in parts if text]
+        super().__init__("\n".join(lines))
+
+
+class DomainError(FubiniError, TypeError):
+    """Domains that do not fit: one name with two domains, a float where an index is due."""
+
+
+class UnknownName(FubiniError, LookupError):
+    """A name that is not a free variable of the term."""
+
+
+class NameClash(FubiniError, ValueError):
+    """One name used for two things, or a name where it may not stand."""
+
+
+class DataError(FubiniError, ValueError):
+    """Numbers outside what they may be: negative weights, NaN, an index out of range, x/0."""
+
+
+class NoRule(FubiniError, TypeError):
+    """No rule of the current interpretation applies."""
+
+
+class Intractable(FubiniError, ValueError):
+    """No exact plan exists, or none within the limits."""
+
+
+class MemoryLimit(Intractable):
+    """The best plan found needs more memory than allowed."""
+
+
+class FileFormatError(FubiniError, ValueError):
+    """A file that cannot be read; the message gives the line and the cause."""
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names as they stand in a message.
+
+    >>> listed(["a", "b"]), listed([])
+    ("'a', 'b'", 'none')
+    """
+    return ", ".join(repr(name) if isinstance(name, str) else str(name) for name in names) or "none"
+
+
+def closest(name: object, names: Iterable[object]) -> str:
+    """The name a user may have meant, quoted, or the empty string."""
+    found = difflib.get_close_matches(str(name), [str(known) for known in names], n=1, cutoff=0.5)
+    return repr(found[0]) if found else ""

@@ -1,0 +1,138 @@
+"""Generic fallbacks: what every product, weight and promotable factor does by way of other rules.
+
+The promotion lattice is Weight, Delta < Table: over bounded integers everything becomes a table when nothing better
+applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from fubini import ops
+from fubini.factors.delta import Delta
+from fubini.factors.scaled import Scaled
+from fubini.factors.table import Table, is_tabular, normalize_table
+from fubini.interpretations import interpret
+from fubini.semirings import Semiring
+from fubini.terms.factor import (
+    Addition,
+    Factor,
+    Join,
+    Normalize,
+    PlateProduct,
+    Power,
+    Product,
+    Quotient,
+    Sum,
+    Weight,
+    exact_add,
+    exact_divide,
+    exact_join,
+    exact_multiply,
+    exact_normalize,
+    exact_power,
+    exact_product,
+    exact_substitute,
+    exact_sum,
+    product,
+)
+from fubini.terms.indexing import fold
+from fubini.terms.value import Value, to_value
+
+Promotable = Product | Weight | Delta
+
+
+def join(factor: Factor) -> Factor:
+    """One factor of one representation, equal to the product."""
+    return interpret(Join, factor)
+
+
+def _promotable(*factors: Factor) -> bool:
+    return any(isinstance(factor, Promotable) for factor in factors)
+
+
+@exact_join.rule
+def join_product(f: Product) -> Factor:
+    """Π_k f_k, multiplied pair by pair"""
+    return reduce(lambda a, b: interpret(Product, a, b), map(join, f.terms))
+
+
+@exact_multiply.rule(when=lambda f, g: _promotable(f, g))
+def multiply_promoted(f: Factor, g: Factor) -> Factor:
+    """f·g after promotion of both"""
+    return interpret(Product, join(f), join(g))
+
+
+@exact_divide.rule(when=lambda f, g: _promotable(f, g))
+def divide_promoted(f: Factor, g: Factor) -> Factor:
+    """f/g after promotion of both"""
+    return interpret(Quotient, join(f), join(g))
+
+
+@exact_add.rule(when=lambda f, g: _promotable(f, g))
+def add_promoted(f: Factor, g: Factor) -> Factor:
+    """f + g after promotion of both"""
+    return interpret(Addition, join(f), join(g))
+
+
+@exact_normalize.rule(when=lambda f, total: not total.inputs)
+def normalize_product(f: Product, total: Table) -> Factor:
+    """(Π_k f_k) / Z  =  Π_k f_k · (1/Z)"""
+    return product(f, normalize_table(Table._of(Scaled(total.weights**0, 0.0), {}), total))
+
+
+@exact_normalize.rule(when=lambda f, total: _promotable(f, total), overlaps=("normalize_product",))
+def normalize_promoted(f: Factor, total: Factor) -> Factor:
+    """f/Z after promotion of both"""
+    return interpret(Normalize, join(f), join(total))
+
+
+@exact_power.rule
+def power_product(f: Product, exponent: Value) -> Factor:
+    """(Π_k f_k)^a  =  Π_k f_k^a"""
+    return product(*(interpret(Power, term, exponent) for term in f.terms))
+
+
+@exact_power.rule(when=lambda f, exponent: is_tabular(f))
+def power_promoted(f: Weight | Delta, exponent: Value) -> Factor:
+    """f^a after promotion"""
+    return interpret(Power, join(f), exponent)
+
+
+@exact_product.rule
+def multiply_out_product(f: Product, names: tuple) -> Factor:
+    """Π_i Π_k f_k  =  Π_k Π_i f_k,  and Π_i f = f^|i| where f lacks i"""
+    return product(*(_multiply_out_term(term, names, f) for term in f.terms))
+
+
+def _multiply_out_term(term: Factor, names: tuple, whole: Factor) -> Factor:
+    present = tuple(name for name in names if name in term.inputs)
+    absent = [whole.inputs[name].size or 1 for name in names if name not in term.inputs]
+    times = reduce(lambda a, b: a * b, absent, 1)
+    term = interpret(PlateProduct, term, present) if present else term
+    return term if times == 1 else interpret(Power, term, to_value(times))
+
+
+@exact_product.rule
+def multiply_out_weight(f: Weight, names: tuple) -> Factor:
+    """Π_i exp(v(i))  =  exp(Σ_i v(i))"""
+    return Weight(fold(ops.add, f.value, *names))
+
+
+@exact_product.rule(when=lambda f, names: is_tabular(f))
+def multiply_out_delta(f: Delta, names: tuple) -> Factor:
+    """Π_i δ, as a table"""
+    return interpret(PlateProduct, join(f), names)
+
+
+@exact_sum.rule(when=lambda semiring, f, names: is_tabular(f), overlaps=("sum_delta",))
+def sum_promoted(semiring: Semiring, f: Weight | Delta, names: tuple) -> Factor:
+    """⊕_x f after promotion"""
+    return interpret(Sum, semiring, join(f), names)
+
+
+@exact_substitute.rule
+def substitute_weight(f: Weight, values: Mapping) -> Factor:
+    """exp(v) at x = u  =  exp(v(x = u))"""
+    return Weight(f.value(values))

@@ -1,0 +1,211 @@
+"""Arithmetic of scaled weights: pairs (w, s) that mean w · exp(s), elementwise, in either engine.
+
+The shift s is a scalar where the weights' range fits the dtype, an array where it does not, so that nothing underflows
+however far apart log-weights are. Whenever a shift is chosen from data it is held constant and w absorbs the rest;
+derivatives pass through w and stay finite where a weight is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, is_jax, namespace, stop_gradient
+from fubini.semirings import Semiring, sum_product
+
+# Logarithms of weights that may be multiplied once more without leaving the normal range of the dtype.
+SAFE_LOG = {"float64": 345.0, "float32": 40.0, "float16": 4.0, "bfloat16": 40.0}
+
+
+class Scaled(NamedTuple):
+    """w · exp(s), with bounds on |log w| over the positive weights where they are known (NumPy, scalar s)."""
+
+    weights: Data
+    shift: Data
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def is_linear(self) -> bool:
+        """The shift is one number."""
+        return np.ndim(self.shift) == 0
+
+
+def positive_log(weights: Data) -> Data:
+    """log w, and −inf at zero, without a warning."""
+    xp = namespace(weights)
+    positive = weights > 0
+    logarithm = xp.where(positive, xp.log(xp.where(positive, weights, 1.0)), -xp.inf)
+    return xp.where(xp.isnan(weights), xp.nan, logarithm)
+
+
+def gauged(pair: Scaled) -> Scaled:
+    """The same numbers with weights 0 or 1 (in value; derivatives are kept) and everything else in the shift."""
+    weights, shift, *_ = pair
+    xp = namespace(weights, shift)
+    constant = stop_gradient(weights)
+    positive = constant > 0
+    scale = xp.where(positive, constant, 1.0)
+    return Scaled(weights / scale, xp.broadcast_to(shift, weights.shape) + xp.log(scale))
+
+
+def bounded(pair: Scaled) -> Scaled:
+    """A linear pair of NumPy arrays with its bounds, rescaled so that the greatest weight is 1."""
+    weights, shift, *_ = pair
+    high = weights.max(initial=0.0)
+    if not high > 0:
+        return Scaled(weights, shift, 0.0, 0.0)
+    low = np.min(weights, where=weights > 0, initial=high)
+    if 1e-3 < high < 1e3:
+        return Scaled(weights, shift, math.log(low), math.log(high))
+    return Scaled(weights / high, shift + math.log(high), math.log(low / high), 0.0)
+
+
+def linear(pair: Scaled) -> Scaled | None:
+    """The pair with a scalar shift, with bounds; None where the range of a NumPy array is too wide for that."""
+    weights, shift, *_ = pair
+    if pair.is_linear:
+        return pair if pair.low == pair.low else bounded(pair)
+    logarithm = positive_log(weights) + shift
+    top = logarithm.max(initial=-np.inf)
+    if top == -np.inf:
+        return Scaled(weights, 0.0, 0.0, 0.0)
+    low = np.min(logarithm, where=logarithm > -np.inf, initial=top) - top
+    if not low > -2 * SAFE_LOG["float64"]:
+        return None
+    with np.errstate(under="ignore"):
+        return Scaled(weights * np.exp(np.where(weights > 0, shift - top, 0.0)), float(top), float(low), 0.0)
+
+
+def fits(low: float, high: float) -> bool:
+    """Double precision holds every positive number between exp(low) and exp(high)."""
+    return low > -2 * SAFE_LOG["float64"] and high < 2 * SAFE_LOG["float64"]
+
+
+def read_log(pair: Scaled) -> Data:
+    """log w + s."""
+    return positive_log(pair.weights) + pair.shift
+
+
+def reduced(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
+    """⊕ along axes."""
+    if not axes:
+        return pair
+    weights, shift, *_ = pair
+    xp = namespace(weights, shift)
+    if not semiring.homogeneous:
+        return Scaled(semiring.add(xp, weights, axes), 0.0)
+    if xp is np:
+        flat = linear(pair)
+        if flat is not None:
+            count = math.prod(weights.shape[axis] for axis in axes)
+            return Scaled(semiring.add(np, flat.weights, axes), flat.shift, flat.low, flat.high + math.log(max(count, 1)))
+    elif pair.is_linear:
+        return Scaled(semiring.add(xp, weights, axes), shift)
+    return _reduced_in_log_space(semiring, pair, axes)
+
+
+def _reduced_in_log_space(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
+    """⊕ (w·exp(s)) = exp(c) ⊕ (w·exp(s − c)), c the greatest exponent of each output."""
+    weights, shift, *_ = gauged(pair)
+    xp = namespace(weights, shift)
+    top = xp.max(xp.where(stop_gradient(weights) > 0, stop_gradient(shift), -xp.inf), axis=axes, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, 0.0)
+    # A zero weight adds nothing, but its derivative is exp(s − c): keep that finite.
+    exponent = xp.minimum(shift - top, 2 * SAFE_LOG[np.dtype(weights.dtype).name])
+    total = semiring.add(xp, weights * xp.exp(exponent), axes)
+    return Scaled(total, xp.squeeze(top, axes))
+
+
+def multiplied(a: Scaled, b: Scaled) -> Scaled:
+    """Pointwise product of arrays that broadcast."""
+    xp = namespace(*a[:2], *b[:2])
+    if xp is np:
+        x, y = linear(a), linear(b)
+        if x is not None and y is not None and fits(x.low + y.low, x.high + y.high):
+            return Scaled(x.weights * y.weights, x.shift + y.shift, x.low + y.low, x.high + y.high)
+    x, y = gauged(a), gauged(b)
+    return Scaled(x.weights * y.weights, x.shift + y.shift)
+
+
+def divided(a: Scaled, b: Scaled) -> Scaled:
+    """Pointwise quotient of arrays that broadcast; 0/0 = 0, and x/0 is left to the caller to refuse."""
+    xp = namespace(*a[:2], *b[:2])
+    if xp is np:
+        x, y = linear(a), linear(b)
+        if x is not None and y is not None and fits(x.low - y.high, x.high - y.low):
+            zero = y.weights == 0
+            ratio = x.weights / np.where(zero, 1.0, y.weights)
+            return Scaled(np.where(zero, 0.0, ratio), x.shift - y.shift, x.low - y.high, x.high - y.low)
+    x, y = gauged(a), gauged(b)
+    zero = y.weights == 0
+    ratio = x.weights / xp.where(zero, 1.0, y.weights)
+    return Scaled(xp.where(zero, 0.0, ratio), x.shift - xp.where(zero, 0.0, y.shift))
+
+
+def added(a: Scaled, b: Scaled) -> Scaled:
+    """Pointwise sum of arrays that broadcast."""
+    xp = namespace(*a[:2], *b[:2])
+    if xp is np:
+        x, y = linear(a), linear(b)
+        if x is not None and y is not None:
+            top = max(x.shift, y.shift)
+            low = min(x.low + x.shift, y.low + y.shift) - top
+            if fits(low, 0.0):
+                return Scaled(x.weights * math.exp(x.shift - top) + y.weights * math.exp(y.shift - top), top)
+    shape = np.broadcast_shapes(a.weights.shape, b.weights.shape)
+    parts = [Scaled(xp.broadcast_to(p.weights, shape), xp.broadcast_to(p.shift, shape)) for p in map(gauged, (a, b))]
+    both = Scaled(xp.stack([p.weights for p in parts]), xp.stack([p.shift for p in parts]))
+    return _reduced_in_log_space(sum_product, both, (0,))
+
+
+def raised(pair: Scaled, exponent: Data) -> Scaled:
+    """Pointwise power."""
+    xp = namespace(*pair[:2], exponent)
+    if xp is np and np.ndim(exponent) == 0:
+        flat = linear(pair)
+        if flat is not None:
+            edges = sorted((flat.low * float(exponent), flat.high * float(exponent)))
+            if fits(*edges):
+                return Scaled(flat.weights**exponent, flat.shift * float(exponent), *edges)
+    flat = gauged(pair)
+    zero = flat.weights == 0
+    weights = xp.where(zero, xp.where(exponent == 0, 1.0, flat.weights), flat.weights**exponent)
+    return Scaled(weights, xp.where(zero, 0.0, flat.shift) * exponent)
+
+
+def multiplied_out(semiring: Semiring, pair: Scaled, axis: int) -> Scaled:
+    """⊗ along an axis: a plate."""
+    weights, shift, *_ = pair
+    xp = namespace(weights, shift)
+    if not semiring.homogeneous:
+        return Scaled(semiring.product(xp, weights, axis), 0.0)
+    size = weights.shape[axis]
+    if xp is np:
+        flat = linear(pair)
+        if flat is not None and fits(size * flat.low, size * flat.high):
+            return Scaled(np.prod(flat.weights, axis), flat.shift * size, size * flat.low, size * flat.high)
+    flat = gauged(pair)
+    zero = flat.weights == 0
+    return Scaled(xp.prod(flat.weights, axis), xp.sum(xp.where(zero, 0.0, flat.shift), axis))
+
+
+def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
+    """JAX: weights with greatest 1, their scalar shift, and the least positive weight; what underflows becomes 0."""
+    logarithm = jax.lax.stop_gradient(positive_log(weights) + shift)
+    top = jnp.max(logarithm, initial=-jnp.inf)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    least = jnp.min(jnp.where(logarithm > -jnp.inf, logarithm - top, 0.0), initial=0.0)
+    limit = 2 * SAFE_LOG[weights.dtype.name]
+    return weights * jnp.exp(jnp.minimum(shift - top, limit)), top, least
+
+
+def is_scaled_jax(*pairs: Scaled) -> bool:
+    """Any of the arrays is JAX's."""
+    return any(is_jax(array) for pair in pairs for array in pair[:2])
+
+

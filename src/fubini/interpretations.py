@@ -1,0 +1,168 @@
+"""Interpretations: what an operation on terms does.
+
+An interpretation is an ordered list of rule sets, before those of its base. `exact` computes or raises, `lazy` records;
+an approximating one adds a projection, which runs after every sum. Its hashable structure lives in a JAX user context,
+so that `jax.jit` keys its cache on it; the arrays it carries reach a jitted function as arguments through `fb.jit`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+
+from fubini.errors import NoRule
+from fubini.rules import Rule, RuleSet
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Interpretation:
+    """Rule sets in order of priority, over those of `base`.
+
+    `records`: an operation without a rule is recorded as a term instead of raising.
+    `project`: applied to every factor that a sum produced, with the names summed out.
+    `arrays`: a pytree of arrays (keys, say) that the rules and the projection read.
+
+    >>> with Interpretation("mine", base=exact) as mine:
+    ...     current() is mine
+    True
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rule_sets: tuple[RuleSet, ...] = (),
+        *,
+        base: Interpretation | None = None,
+        records: bool = False,
+        project: Callable | None = None,
+        arrays: Any = None,
+    ) -> None:
+        self.name = name
+        self._own = list(rule_sets)
+        self.base = base
+        self.records = records
+        self.project = project if project is not None or base is None else base.project
+        self.arrays = arrays
+
+    def register(self, rules: RuleSet) -> RuleSet:
+        """Add a rule set: how upper layers bring theirs at import."""
+        self._own.append(rules)
+        return rules
+
+    def rule_sets(self, head: object) -> list[RuleSet]:
+        """The rule sets of a head, first the own ones, then the base's."""
+        mine = [rules for rules in self._own if rules.head is head]
+        return mine + (self.base.rule_sets(head) if self.base is not None else [])
+
+    def find(self, head: object, args: tuple) -> Rule | None:
+        """The first rule that applies."""
+        for rules in self.rule_sets(head):
+            rule = rules.find(args)
+            if rule is not None:
+                return rule
+        return None
+
+    def with_arrays(self, arrays: Any) -> Interpretation:
+        """The same interpretation over other arrays."""
+        own = Interpretation.__new__(type(self))
+        own.__dict__.update(self.__dict__, arrays=arrays)
+        return own
+
+    def __enter__(self) -> Interpretation:
+        entered = _context(_Entry(self))
+        entered.__enter__()
+        _entered().append(entered)
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        _entered().pop().__exit__(*reason)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _Entry:
+    """What the context holds: equal where the rules are the same and the arrays alike in structure."""
+
+    def __init__(self, interpretation: Interpretation) -> None:
+        self.interpretation = interpretation
+        leaves, structure = jax.tree.flatten(interpretation.arrays)
+        concrete = tuple(id(leaf) for leaf in leaves if not isinstance(leaf, jax.core.Tracer))
+        own = interpretation
+        self.key = (own.name, tuple(own._own), own.base, own.records, own.project, structure, concrete)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Entry) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+_context = jax.make_user_context(default_value=None)
+_local = threading.local()
+
+
+def _entered() -> list:
+    if not hasattr(_local, "entered"):
+        _local.entered = []
+    return _local.entered
+
+
+def current() -> Interpretation:
+    """The interpretation in force in this thread."""
+    entry = _context.value
+    return exact if entry is None else entry.interpretation
+
+
+def interpret(head: Callable, *args: Any) -> Any:
+    """Apply the rule for `head`; record the term under a recording interpretation; raise otherwise."""
+    interpretation = current()
+    rule = interpretation.find(head, args)
+    if rule is not None:
+        return rule.function(*args)
+    if interpretation.records:
+        return head(*args)
+    raise no_rule(interpretation, head, args)
+
+
+def no_rule(interpretation: Interpretation, head: Any, args: tuple) -> NoRule:
+    """The error that lists the nearest rules and why each was refused."""
+    near = [pair for rules in interpretation.rule_sets(head) for pair in rules.nearest(args)][:3]
+    name = getattr(head, "__name__", str(head))
+    return NoRule(
+        f"{name}({', '.join(map(str, args))}) under {interpretation}",
+        expected=f"a rule for {name}({', '.join(type(arg).__name__ for arg in args)})",
+        nearest="; ".join(f"{rule!r}: {why}" for rule, why in near),
+        advice="record it with `with fb.lazy:`, or register a rule for these types",
+    )
+
+
+def jit(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """`jax.jit`, with the arrays of the interpretation in force as arguments of the compiled function.
+
+    Plain `jax.jit` is right too, but bakes those arrays in and so compiles anew for each of them.
+    """
+
+    def run(arrays: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        with current().with_arrays(arrays):
+            return function(*args, **kwargs)
+
+    compiled = jax.jit(run, **options)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        interpretation = current()
+        with interpretation.with_arrays(jax.tree.map(lambda leaf: None, interpretation.arrays)):
+            return compiled(interpretation.arrays, *args, **kwargs)
+
+    return call
+
+
+exact = Interpretation("exact")
+lazy = Interpretation("lazy", records=True)

@@ -1,0 +1,55 @@
+"""Network files in and out: BIF and UAI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fubini.factors.table import Table
+from fubini.io.bif import format_bif, parse_bif
+from fubini.io.record import NetworkRecord
+from fubini.io.text import read_text
+from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
+from fubini.joint.network import Network
+
+
+def to_network(record: NetworkRecord) -> Network:
+    """The network that a file describes."""
+    factors = tuple(
+        Table(weights, {name: record.variables[name] for name in names}) for names, weights in record.tables
+    )
+    return Network(record.variables, factors, record.directed, record.name)
+
+
+def to_record(network: Network) -> NetworkRecord:
+    """What a file says of a network; the evidence is not part of it."""
+    tables = tuple((table.names, table.weights) for table in network.factors if isinstance(table, Table))
+    return NetworkRecord(network.name, dict(network.variables), tables, network.directed)  # type: ignore[arg-type]
+
+
+def read_bif(path: str | Path) -> Network:
+    """A network from a BIF file, plain or compressed (.gz, .xz)."""
+    return to_network(parse_bif(read_text(path), str(path)))
+
+
+def write_bif(network: Network, path: str | Path) -> None:
+    """Write a directed network as BIF."""
+    Path(path).write_text(format_bif(to_record(network)))
+
+
+def read_uai(path: str | Path, evidence: str | Path | None = None) -> Network:
+    """A network from a UAI file, with the evidence of a .evid file if given. Variables are named x0, x1 …"""
+    record = parse_uai(read_text(path), str(path))
+    network = to_network(record)
+    if evidence is None:
+        return network
+    return network.condition(parse_uai_evidence(read_text(evidence), str(evidence), record))
+
+
+def write_uai(network: Network, path: str | Path, evidence: str | Path | None = None) -> None:
+    """Write a network as UAI, and its evidence beside it if a path is given."""
+    record = to_record(network)
+    Path(path).write_text(format_uai(record))
+    if evidence is not None:
+        seen: Mapping[str, int] = network.evidence
+        Path(evidence).write_text(format_uai_evidence(dict(seen), record))

@@ -1,0 +1,118 @@
+"""What a network file says: typed names and tables, before any of them becomes a factor."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+
+from fubini.domains import Domain
+from fubini.errors import DataError, listed
+
+SUM_TOLERANCE = 1e-6
+"""How far from 1 a row of a conditional table may sum."""
+
+ROUNDING = 1e-12
+"""Rows this close to 1 stay as they are, so that reading what was written changes nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkRecord:
+    """Typed names, and tables whose axes they name; of a directed network, p(child | parents) with the child last.
+
+    >>> from fubini.domains import Bint
+    >>> NetworkRecord("coin", {"side": Bint[2]}, ((("side",), np.array([0.5, 0.5])),), directed=True).name
+    'coin'
+    """
+
+    name: str
+    variables: dict[str, Domain]
+    tables: tuple[tuple[tuple[str, ...], np.ndarray], ...]
+    directed: bool
+
+    def __post_init__(self) -> None:
+        for names, table in self.tables:
+            _check_table(self.variables, names, table)
+        children = [names[-1] for names, _ in self.tables if names]
+        if self.directed and sorted(children) != sorted(self.variables):
+            raise DataError(
+                f"a directed network {self.name!r} with tables of {listed(children)}",
+                expected=f"one table for each of {listed(self.variables)}, which is its last axis",
+                advice="add the missing tables, or say directed=False",
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NetworkRecord):
+            return NotImplemented
+        return (
+            (self.name, self.directed) == (other.name, other.directed)
+            and list(self.variables.items()) == list(other.variables.items())
+            and [names for names, _ in self.tables] == [names for names, _ in other.tables]
+            and all(map(np.array_equal, (table for _, table in self.tables), (table for _, table in other.tables)))
+        )
+
+
+def _check_table(variables: Mapping[str, Domain], names: tuple[str, ...], table: np.ndarray) -> None:
+    domains = [variables.get(name) for name in names]
+    known = len(set(names)) == len(names) and all(domain is not None and domain.is_finite for domain in domains)
+    shape = shape_of(domain for domain in domains if domain is not None)
+    if known and table.shape == shape and table.dtype == np.float64 and table.flags.c_contiguous:
+        return
+    raise DataError(
+        f"a table over {listed(names)} of shape {table.shape} and type {table.dtype}",
+        expected=f"different names among {listed(variables)}, the sizes of their domains, float64 in C order",
+        advice="build it with np.ascontiguousarray(values, dtype=np.float64).reshape(sizes)",
+    )
+
+
+def shape_of(domains: Iterable[Domain]) -> tuple[int, ...]:
+    """The shape of a table over finite domains.
+
+    >>> from fubini.domains import Bint
+    >>> shape_of([Bint[2], Bint[3]])
+    (2, 3)
+    """
+    return tuple(domain.size or 0 for domain in domains)
+
+
+def first_invalid(values: np.ndarray) -> int | None:
+    """The flat position of the first value that is negative, infinite or NaN.
+
+    >>> first_invalid(np.array([0.5, np.nan])), first_invalid(np.array([0.0, 1.0]))
+    (1, None)
+    """
+    wrong = ~((values >= 0) & (values < np.inf)).ravel()
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def first_unnormalised(rows: np.ndarray) -> int | None:
+    """The first row whose sum is further from 1 than the tolerance.
+
+    >>> first_unnormalised(np.array([[0.5, 0.5], [0.5, 0.4]]))
+    1
+    """
+    wrong = np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def normalise_rows(rows: np.ndarray) -> np.ndarray:
+    """Each row over its sum, save rows that are off by rounding only.
+
+    >>> normalise_rows(np.array([[0.3333333, 0.3333333, 0.3333333]])).sum().round(15)
+    np.float64(1.0)
+    """
+    sums = rows.sum(axis=-1, keepdims=True)
+    return np.where(np.abs(sums - 1) > ROUNDING, rows / sums, rows)
+
+
+def find_cycle(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """A cycle parent → child → … → parent, or the empty list.
+
+    >>> find_cycle({"a": ["b"], "b": ["a"], "c": []}), find_cycle({"a": [], "b": ["a"]})
+    (['a', 'b', 'a'], [])
+    """
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []

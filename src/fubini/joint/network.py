@@ -1,0 +1,119 @@
+"""A network of discrete variables: factors with labels and evidence, and the questions to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.domains import Domain
+from fubini.eliminate.ask import argmax, eliminate, marginals, sample
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.factors.table import Table
+from fubini.terms.factor import Factor
+from fubini.terms.value import Value
+
+
+@dataclass(frozen=True)
+class Network:
+    """Variables with labelled domains, the factors over them, and what has been observed.
+
+    >>> from fubini.domains import Bint
+    >>> rain = Bint.labelled("dry", "wet")
+    >>> net = Network({"rain": rain}, (Table([0.8, 0.2], {"rain": rain}),))
+    >>> net.marginals()["rain"].weights
+    array([0.8, 0.2])
+    """
+
+    variables: Mapping[str, Domain]
+    factors: tuple[Factor, ...]
+    directed: bool = True
+    name: str = ""
+    evidence: Mapping[str, int] = field(default_factory=dict)
+
+    def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
+        """The network given values of some variables, as labels or positions."""
+        values = {**(observed or {}), **named}
+        seen = {name: self._position(name, value) for name, value in values.items()}
+        for name in seen:
+            if self.evidence.get(name, seen[name]) != seen[name]:
+                old = self.variables[name].label(self.evidence[name])
+                raise DataError(f"{name}={values[name]!r}", expected=f"{old!r}, as observed before")
+        return replace(self, evidence={**self.evidence, **seen})
+
+    def _position(self, name: str, value: Any) -> int:
+        self._require((name,), "evidence")
+        domain = self.variables[name]
+        if isinstance(value, str):
+            return domain.index(value)
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
+        if not 0 <= value < (domain.size or 0):
+            raise DataError(f"the evidence {name}={value}", expected=f"0 to {(domain.size or 0) - 1}")
+        return int(value)
+
+    def _require(self, names: Sequence[str], what: str) -> None:
+        for name in names:
+            if name not in self.variables:
+                raise UnknownName(
+                    f"{what} for {name!r}",
+                    expected=f"one of the {len(self.variables)} variables of the network",
+                    nearest=closest(name, self.variables),
+                )
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The variables not observed."""
+        return tuple(name for name in self.variables if name not in self.evidence)
+
+    @property
+    def observed_factors(self) -> list[Factor]:
+        """The factors at the evidence."""
+        return [factor(self.evidence) for factor in self.factors]
+
+    def log_evidence(self, *, memory_limit: int | None = None) -> Value:
+        """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
+        return eliminate(self.observed_factors, self.hidden, memory_limit=memory_limit).log()
+
+    def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Table]:
+        """P(variable | evidence) for the names given, or for every variable not observed."""
+        self._require(names, "a marginal")
+        seen = [name for name in names if name in self.evidence]
+        if seen:
+            value = self.variables[seen[0]].label(self.evidence[seen[0]])
+            raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
+        found = marginals(self.observed_factors, names or self.hidden, memory_limit=memory_limit)
+        return {name: table for name, table in found.items() if isinstance(table, Table)}  # type: ignore[misc]
+
+    def map(self) -> dict[str, str | int]:
+        """The most probable values of the variables not observed, together."""
+        self._require_possible()
+        best = argmax(self.observed_factors, self.hidden)
+        return {name: self.variables[name].label(int(best[name])) for name in self.hidden}
+
+    def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
+        """Draws of the variables not observed, given the evidence, as labels."""
+        self._require_possible()
+        draws = sample(key, self.observed_factors, self.hidden, n=n)
+        return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
+
+    def _require_possible(self) -> None:
+        if float(self.log_evidence()) == -np.inf:
+            shown = {name: self.variables[name].label(value) for name, value in self.evidence.items()}
+            raise DataError(
+                f"a question to a network given {shown}",
+                expected="evidence of positive probability",
+                advice="the evidence is impossible under the model: check the observed values",
+            )
+
+    def __repr__(self) -> str:
+        observed = f", observed {listed(self.evidence)}" if self.evidence else ""
+        return f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed})"
+
+
+def _labelled(domain: Domain, positions: Data) -> np.ndarray:
+    found = np.asarray(positions)
+    return found if domain.labels is None else np.asarray(domain.labels)[found]

@@ -1,0 +1,168 @@
+"""Rules, and sets of rules: the engine of dispatch, which knows nothing of the terms it dispatches on.
+
+A rule is a named function whose annotations are its signature, with an optional guard. The most specific rule wins.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from fubini.errors import FubiniError
+
+
+class RuleConflict(FubiniError):
+    """Two rules of one set that would both apply, neither more specific."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """An equation: `function` applies to arguments of the types in `signature` where `guard` holds."""
+
+    name: str
+    signature: tuple[tuple[type, ...], ...]
+    function: Callable
+    guard: Callable[..., bool] | None
+    overlaps: tuple[str, ...] = ()
+
+    @property
+    def equation(self) -> str:
+        """The rule's docstring."""
+        return (self.function.__doc__ or "").strip()
+
+    def fits(self, kinds: tuple[type, ...]) -> bool:
+        """The argument types are instances of the signature."""
+        return len(kinds) == len(self.signature) and all(map(issubclass, kinds, self.signature))
+
+    def refusal(self, args: tuple) -> str:
+        """Why the rule does not apply to these arguments; empty if it does."""
+        for arg, expected in zip(args, self.signature, strict=True):
+            if not isinstance(arg, expected):
+                return f"it takes {_named(expected)} where {type(arg).__name__} was given"
+        if self.guard is not None and not self.guard(*args):
+            return "its side condition does not hold"
+        return ""
+
+    def is_below(self, other: Rule) -> bool:
+        """At least as specific as the other in every argument."""
+        return all(_within(mine, theirs) for mine, theirs in zip(self.signature, other.signature, strict=True))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(_named, self.signature))})"
+
+
+def _named(kinds: tuple[type, ...]) -> str:
+    return " | ".join(kind.__name__ for kind in kinds)
+
+
+def _within(mine: tuple[type, ...], theirs: tuple[type, ...]) -> bool:
+    return all(issubclass(kind, theirs) for kind in mine)
+
+
+def _kinds(annotation: Any) -> tuple[type, ...]:
+    if annotation is Any:
+        return (object,)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return tuple(kind for part in typing.get_args(annotation) for kind in _kinds(part))
+    return (typing.get_origin(annotation) or annotation,)
+
+
+class RuleSet:
+    """The rules of one head.
+
+    >>> double = RuleSet("double", head="double")
+    >>> @double.rule
+    ... def double_integer(n: int) -> int:
+    ...     '''n + n'''
+    ...     return n + n
+    >>> double.find((3,))
+    double_integer(int)
+    """
+
+    def __init__(self, name: str, head: object) -> None:
+        self.name = name
+        self.head = head
+        self._rules: dict[str, Rule] = {}
+        self._candidates: dict[tuple[type, ...], tuple[Rule, ...]] = {}
+        self._lock = threading.Lock()
+
+    def rule(self, function: Callable | None = None, *, when: Callable | None = None, overlaps: tuple = ()) -> Any:
+        """Register a function as a rule under its own name."""
+        if function is None:
+            return lambda given: self.rule(given, when=when, overlaps=overlaps)
+        hints = typing.get_type_hints(function)
+        hints.pop("return", None)
+        rule = Rule(function.__name__, tuple(map(_kinds, hints.values())), function, when, tuple(overlaps))
+        with self._lock:
+            self._refuse_duplicate(rule)
+            self._rules[rule.name] = rule
+            self._candidates = {}
+        return function
+
+    def _refuse_duplicate(self, rule: Rule) -> None:
+        for known in self._rules.values():
+            same = known.signature == rule.signature and (known.guard is None) == (rule.guard is None)
+            if known.name == rule.name or (same and rule.guard is None):
+                raise RuleConflict(
+                    f"the rule {rule!r} in {self.name}",
+                    expected="one rule for each name, and for each signature without a guard",
+                    nearest=repr(known),
+                    advice="delete one of the two, or give one a guard",
+                )
+
+    def find(self, args: tuple) -> Rule | None:
+        """The most specific rule that applies, or None."""
+        for rule in self.candidates(tuple(map(type, args))):
+            if rule.guard is None or rule.guard(*args):
+                return rule
+        return None
+
+    def candidates(self, kinds: tuple[type, ...]) -> tuple[Rule, ...]:
+        """The rules whose signature fits, most specific first."""
+        found = self._candidates.get(kinds)
+        if found is None:
+            fitting = [rule for rule in self._rules.values() if rule.fits(kinds)]
+            below = {rule: sum(other.is_below(rule) for other in fitting) for rule in fitting}
+            found = tuple(sorted(fitting, key=lambda rule: (below[rule], rule.guard is None)))
+            with self._lock:
+                self._candidates[kinds] = found
+        return found
+
+    def nearest(self, args: tuple) -> list[tuple[Rule, str]]:
+        """Rules that nearly apply, the nearest first, and why each was refused."""
+
+        def distance(rule: Rule) -> int:
+            return sum(not isinstance(arg, kinds) for arg, kinds in zip(args, rule.signature, strict=True))
+
+        rules = [rule for rule in self._rules.values() if len(rule.signature) == len(args)]
+        return [(rule, rule.refusal(args)) for rule in sorted(rules, key=distance)]
+
+    def conflicts(self) -> list[tuple[Rule, Rule]]:
+        """Pairs that can both apply, neither more specific, neither marked, with no third rule between them."""
+        return [pair for pair in combinations(self._rules.values(), 2) if self._is_conflict(*pair)]
+
+    def _is_conflict(self, first: Rule, second: Rule) -> bool:
+        if len(first.signature) != len(second.signature):
+            return False
+        if second.name in first.overlaps or first.name in second.overlaps:
+            return False
+        if first.signature == second.signature:
+            return first.guard is not None and second.guard is not None
+        if first.is_below(second) or second.is_below(first):
+            return False
+        pairs = list(zip(first.signature, second.signature, strict=True))
+        if not all(_within(mine, theirs) or _within(theirs, mine) for mine, theirs in pairs):
+            return False
+        meet = tuple(mine if _within(mine, theirs) else theirs for mine, theirs in pairs)
+        return not any(rule.signature == meet and rule.guard is None for rule in self._rules.values())
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(tuple(self._rules.values()))
+
+    def __repr__(self) -> str:
+        return f"RuleSet({self.name!r}: {', '.join(self._rules)})"

@@ -1,0 +1,42 @@
+"""Exactness: how a result relates to the mathematics. Decided from structure, never from data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """`exact`, or the approximations that went into a result, in order of first use.
+
+    >>> exactly, exactly | projected("Gaussian"), projected("Gaussian") | estimated(1000)
+    (exact, projected(Gaussian), projected(Gaussian), estimated(1000))
+    """
+
+    marks: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """No approximation took part."""
+        return not self.marks
+
+    def __or__(self, other: Exactness) -> Exactness:
+        if not other.marks or self.marks == other.marks:
+            return self
+        return Exactness(tuple(dict.fromkeys(self.marks + other.marks)))
+
+    def __repr__(self) -> str:
+        return ", ".join(self.marks) or "exact"
+
+
+exactly = Exactness()
+
+
+def projected(onto: str) -> Exactness:
+    """A projection onto a family."""
+    return Exactness((f"projected({onto})",))
+
+
+def estimated(n: int) -> Exactness:
+    """A Monte Carlo estimate from n samples."""
+    return Exactness((f"estimated({n})",))

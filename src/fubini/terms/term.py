@@ -1,0 +1,178 @@
+"""Terms: immutable trees of typed expressions that may hold arrays.
+
+A term class declares which of its attributes are array leaves, sub-terms and static data; everything generic
+(traversal, pytrees, structural keys, equality, pickling) follows from that declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.domains import Domain
+from fubini.errors import FubiniError, UnknownName, closest, listed
+
+class Bound:
+    """The name of a bound variable: a fresh object, so that nothing can capture it. Printed as what it was called."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, label: object) -> None:
+        self.label = str(label)
+
+    def __repr__(self) -> str:
+        return self.label
+
+    __str__ = __repr__
+
+
+Name = str | Bound
+
+
+class Term:
+    """A Value or a Factor.
+
+    `inputs` maps the free names to their domains. Subclasses set the three class attributes below and assign the
+    fields they name exactly once, in `__init__`.
+    """
+
+    _leaf_fields: ClassVar[tuple[str, ...]] = ()
+    _term_fields: ClassVar[tuple[str, ...]] = ()  # each a term or a tuple of terms
+    _static_fields: ClassVar[tuple[str, ...]] = ()  # hashable; may contain names
+    inputs: dict[Name, Domain]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)
+
+    def _set(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FubiniError(f"assigning {name!r} of a {type(self).__name__}", expected="terms are immutable")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        """The sub-terms, in order."""
+        found: list[Term] = []
+        for field in self._term_fields:
+            value = self.__dict__[field]
+            found.extend(value) if isinstance(value, tuple) else found.append(value)
+        return tuple(found)
+
+    def leaves(self) -> Iterator[Data]:
+        """The arrays in the term, in a fixed order."""
+        for field in self._leaf_fields:
+            yield self.__dict__[field]
+        for child in self.children:
+            yield from child.leaves()
+
+    def rebuilt(self, leaves: Iterator[Data]) -> Self:
+        """The same term over other leaves; nothing is validated."""
+        return self._copied(lambda _: next(leaves), lambda child: child.rebuilt(leaves))
+
+    def _copied(self, of_leaf: Callable[[Data], Data], of_child: Callable[[Term], Term]) -> Self:
+        new = object.__new__(type(self))
+        fields = new.__dict__
+        fields.update((key, value) for key, value in self.__dict__.items() if not key.startswith("_cached"))
+        for field in self._leaf_fields:
+            fields[field] = of_leaf(fields[field])
+        for field in self._term_fields:
+            value = fields[field]
+            fields[field] = tuple(map(of_child, value)) if isinstance(value, tuple) else of_child(value)
+        return new
+
+    @property
+    def structure(self) -> tuple:
+        """Heads, domains, static data, with bound variables by position: what two alike terms share."""
+        cached = self.__dict__.get("_cached_structure")
+        if cached is None:
+            cached = _structure(self, {})
+            self.__dict__["_cached_structure"] = cached
+        return cached
+
+    @property
+    def key(self) -> tuple:
+        """The structural key: structure, leaf shapes and dtypes, and which leaves coincide."""
+        leaves = tuple(self.leaves())
+        first: dict[int, int] = {}
+        pattern = tuple(first.setdefault(id(leaf), position) for position, leaf in enumerate(leaves))
+        return (self.structure, tuple(map(_signature, leaves)), pattern)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Term) or self.structure != other.structure:
+            return False
+        return all(mine is theirs for mine, theirs in zip(self.leaves(), other.leaves(), strict=True))
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+    def __getstate__(self) -> dict:
+        return {key: value for key, value in self.__dict__.items() if not key.startswith("_cached")}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+
+    def _require_names(self, names: Mapping | tuple, asked: Callable[[object], str]) -> None:
+        for name in names:
+            if name not in self.inputs:
+                raise UnknownName(
+                    asked(name),
+                    expected=f"a free name of the term: {listed(self.inputs)}",
+                    nearest=closest(name, self.inputs),
+                    advice="check the spelling; `.inputs` lists the names",
+                )
+
+
+def _signature(leaf: Data) -> tuple:
+    if isinstance(leaf, (jax.Array, np.ndarray)):
+        return (isinstance(leaf, jax.Array), leaf.shape, leaf.dtype.name)
+    return (False, (), type(leaf).__name__)
+
+
+def _structure(term: Term, bound: dict[Bound, int]) -> tuple:
+    """Bound names are numbered in order of first appearance, so the numbering is the same for alike terms."""
+    statics = tuple(_canonical(term.__dict__[field], bound) for field in term._static_fields)
+    inputs = tuple((_canonical(name, bound), domain) for name, domain in term.inputs.items())
+    return (type(term), statics, inputs, tuple(_structure(child, bound) for child in term.children))
+
+
+def _canonical(value: Any, bound: dict[Bound, int]) -> Any:
+    if isinstance(value, Bound):
+        return (Bound, bound.setdefault(value, len(bound)))
+    if isinstance(value, tuple):
+        return tuple(_canonical(item, bound) for item in value)
+    return value
+
+
+class _Skeleton:
+    """A term without its leaves: the static part of the pytree, equal for alike terms."""
+
+    __slots__ = ("structure", "template")
+
+    def __init__(self, term: Term) -> None:
+        self.structure = term.structure
+        self.template = term._copied(lambda _: None, lambda child: _Skeleton(child).template)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Skeleton) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+    def __repr__(self) -> str:
+        return f"{type(self.template).__name__}{dict(self.template.inputs)}"
+
+
+def _flatten(term: Term) -> tuple[tuple[Data, ...], _Skeleton]:
+    return tuple(term.leaves()), _Skeleton(term)
+
+
+def _unflatten(skeleton: _Skeleton, leaves: tuple[Data, ...]) -> Term:
+    return skeleton.template.rebuilt(iter(leaves))

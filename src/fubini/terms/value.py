@@ -1,0 +1,479 @@
+"""Values: array expressions in index notation.
+
+A Value is a function of its free names. `Variable` is one of them, `Array` is data with named leading axes, `Apply` an
+operation on other Values. Under `exact`, operations on arrays compute; under `lazy` they are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini import ops
+from fubini.arrays import Data, as_array, is_traced, namespace, require
+from fubini.domains import Bint, Domain, Integer, Real, merge_inputs
+from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
+from fubini.interpretations import current
+from fubini.ops import Op
+from fubini.terms import notation
+from fubini.terms.named import align, gather
+from fubini.terms.notation import Call, Infix, Notation, Symbol
+from fubini.terms.term import Name, Term
+
+
+class Value(Term):
+    """An array-valued function of named variables, with a domain `output`."""
+
+    output: Domain
+
+    # -- what every kind of Value supplies --------------------------------------------------------------------------
+
+    def _ground(self, *children: Array) -> Array:
+        """The value as an Array, given its children as Arrays."""
+        raise FubiniError(f"the numbers of {self}", expected="a Value that supplies _ground")
+
+    def _substituted(self, values: Mapping[Name, Value]) -> Value:
+        """The value with names replaced; the default goes through to the children."""
+        return self._remade(tuple(child(values) for child in self.children))
+
+    def _remade(self, children: tuple) -> Value:
+        """A value of the same kind over other children, simplified where the interpretation computes."""
+        raise FubiniError(f"{self} over other arguments", expected="a Value that supplies _remade")
+
+    def notation(self) -> Notation:
+        """How it is written."""
+        return Call(type(self).__name__, tuple(child.notation() for child in self.children))
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> Data:
+        """The numbers of a closed Value."""
+        if self.inputs:
+            raise FubiniError(
+                f"the data of {self}",
+                expected="a closed Value",
+                nearest=f"it still depends on {listed(self.inputs)}",
+                advice="substitute values for these names, or call `to_array`",
+            )
+        return to_array(self).array
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.data, dtype=dtype)
+
+    def __bool__(self) -> bool:
+        raise FubiniError(f"the truth of {self}", expected="a number", advice="compare `.data`, or use fb.ops.equal")
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def __call__(self, values: Mapping[Name, Any] | None = None, /, **named: Any) -> Value:
+        """Substitute simultaneously, without capture: `v(x=2 * y, y="z")`; a string renames."""
+        given = {**(values or {}), **named}
+        if values is None:
+            self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
+        wanted = {name: to_argument(name, given[name], self.inputs[name]) for name in given if name in self.inputs}
+        return self._substituted(wanted) if wanted else self
+
+    def _apply_op(self, op: Op, args: Sequence[Any]) -> Value:
+        return apply(op, *args)
+
+    def __getitem__(self, index: Any) -> Value:
+        indices = index if isinstance(index, tuple) else (index,)
+        return getitem(self, *indices)
+
+    def __add__(self, other: Any) -> Value:
+        return apply(ops.add, self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return apply(ops.add, other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return apply(ops.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return apply(ops.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return apply(ops.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return apply(ops.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return apply(ops.divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return apply(ops.divide, other, self)
+
+    def __floordiv__(self, other: Any) -> Value:
+        return apply(ops.floor_divide, self, other)
+
+    def __mod__(self, other: Any) -> Value:
+        return apply(ops.remainder, self, other)
+
+    def __pow__(self, other: Any) -> Value:
+        return apply(ops.power, self, other)
+
+    def __neg__(self) -> Value:
+        return apply(ops.negative, self)
+
+    def __abs__(self) -> Value:
+        return apply(ops.absolute, self)
+
+    def __matmul__(self, other: Any) -> Value:
+        return apply(_matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Value:
+        return apply(_matmul, other, self)
+
+    def __repr__(self) -> str:
+        return notation.text(self.notation())
+
+    def _repr_latex_(self) -> str:
+        return f"${notation.latex(self.notation())}$"
+
+    def _repr_html_(self) -> str:
+        return notation.to_html(self.notation())
+
+
+def _matrix_product(a: Data, b: Data) -> Data:
+    return namespace(a, b).matmul(a, b)
+
+
+_matmul = ops.lift(_matrix_product)
+
+
+class Variable(Value):
+    """A free name with its domain.
+
+    >>> Variable("x", Real) * 2 + 1
+    x * 2 + 1
+    """
+
+    _static_fields = ("name", "output")
+
+    def __init__(self, name: Name, domain: Domain) -> None:
+        self._set(name=name, output=domain, inputs={name: domain})
+
+    name: Name
+
+    def _substituted(self, values: Mapping[Name, Value]) -> Value:
+        return values[self.name]
+
+    def _ground(self) -> Array:
+        if not self.output.is_finite:
+            raise DomainError(
+                f"the numbers of {self.name!r}",
+                expected="a bounded integer, which can be enumerated",
+                nearest=f"its domain is {self.output!r}",
+                advice=f"substitute a number: v({self.name}=…)",
+            )
+        return Array._of(np.arange(self.output.size), (self.name,), self.inputs, self.output)
+
+    def notation(self) -> Notation:
+        return Symbol(str(self.name))
+
+
+class Array(Value):
+    """Data with named leading axes; the remaining axes are the event.
+
+    Integers without a domain are of any size: their range is checked where they are used as an index.
+
+    >>> Array(np.array([2, 0, 0, 1]), ("j",)).inputs
+    {'j': Bint[4]}
+    """
+
+    _leaf_fields = ("array",)
+    _static_fields = ("names", "output")
+    names: tuple[Name, ...]
+    array: Data
+
+    def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
+        array, names = as_array(data), tuple(names)
+        if len(set(names)) != len(names):
+            raise NameClash(f"an Array with axes {listed(names)}", expected="different names")
+        if array.ndim < len(names):
+            asked = f"an Array of shape {array.shape} with axes {listed(names)}"
+            raise DomainError(asked, expected=f"at least {len(names)} axes, one for each name")
+        output = _output_domain(array, array.shape[len(names) :], domain)
+        inputs = {name: Bint[size] for name, size in zip(names, array.shape, strict=False)}
+        self._set(array=array, names=names, inputs=inputs, output=output)
+
+    @classmethod
+    def _of(cls, array: Data, names: tuple[Name, ...], inputs: Mapping, output: Domain) -> Array:
+        """The array as it is, unchecked; `inputs` may be a larger mapping."""
+        new = object.__new__(cls)
+        new._set(array=array, names=names, inputs={name: inputs[name] for name in names}, output=output)
+        return new
+
+    @property
+    def data(self) -> Data:
+        """The numbers, named axes first."""
+        return self.array
+
+    def _ground(self) -> Array:
+        extra = np.ndim(self.array) - len(self.names) - len(self.output.shape)
+        if extra:
+            raise DomainError(
+                f"an operation on an Array with {extra} axes that have no name",
+                expected="a name for each axis: this term was returned from vmap",
+                advice='name the axis first: fb.name_axis(term, "i")',
+            )
+        return self
+
+    def _substituted(self, values: Mapping[Name, Value]) -> Value:
+        return substitute_owner(self, values)
+
+    def notation(self) -> Notation:
+        if not self.names and not self.output.shape and not is_traced(self.array):
+            return Symbol(f"{np.asarray(self.array).item():.7g}")
+        return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
+
+
+def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -> Domain:
+    if domain is None:
+        kinds = {"b": Bint[2], "i": Integer, "u": Integer}
+        return kinds.get(np.dtype(array.dtype).kind, Real).with_shape(shape)
+    if domain.shape not in ((), shape):
+        raise DomainError(f"data of event shape {shape} as {domain!r}", expected=f"shape {domain.shape}")
+    if domain.is_discrete and np.dtype(array.dtype).kind not in "iub":
+        raise DomainError(f"data of dtype {array.dtype} as {domain!r}", expected="integers")
+    if domain.size is not None:
+
+        def error() -> DataError:
+            return DataError(f"an entry outside {domain!r}", expected=f"integers from 0 to {(domain.size or 0) - 1}")
+
+        require((array >= 0) & (array < domain.size), error)
+    return domain.with_shape(shape)
+
+
+class Apply(Value):
+    """op(arguments), recorded."""
+
+    _term_fields = ("args",)
+    _static_fields = ("op", "output")
+    op: Op
+    args: tuple[Value, ...]
+
+    def __init__(self, op: Op, args: Sequence[Value]) -> None:
+        args = tuple(args)
+        output = op.infer(*(arg.output for arg in args))
+        self._set(op=op, args=args, output=output, inputs=merge_inputs(*(arg.inputs for arg in args)))
+
+    def _remade(self, children: tuple) -> Value:
+        return apply(self.op, *children)
+
+    def _ground(self, *children: Array) -> Array:
+        return compute(self.op, children, self.output)
+
+    def notation(self) -> Notation:
+        args = tuple(arg.notation() for arg in self.args)
+        return Infix(self.op.symbol, args) if self.op.symbol else Call(self.op.name, args)
+
+
+def to_value(value: Any) -> Value:
+    """Numbers and arrays become constants; an integer literal k is of domain Bint[k + 1].
+
+    >>> to_value(2).output, to_value(0.5).output
+    (Bint[3], Real)
+    """
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, (bool, int)) and value >= 0:
+        return Array(int(value), (), Bint[int(value) + 1])
+    try:
+        return Array(value)
+    except (TypeError, ValueError) as error:
+        raise DomainError(f"{value!r} as a Value", expected="a number, an array or a Value") from error
+
+
+def apply(op: Op, *args: Any) -> Value:
+    """op on Values: typed at once, computed where all arguments are arrays and the interpretation computes."""
+    values = tuple(map(to_value, args))
+    node = Apply(op, values)
+    computes = not current().records and all(isinstance(value, Array) for value in values)
+    return to_array(node) if computes else node
+
+
+def compute(op: Op, args: Sequence[Array], output: Domain) -> Array:
+    """op on arrays whose named axes are matched by name."""
+    inputs = merge_inputs(*(arg.inputs for arg in args))
+    names = tuple(inputs)
+    if op.elementwise:
+        event = len(output.shape)
+        result = op.compute(*(_broadcastable(arg, names, event) for arg in args))
+    else:
+        result = _mapped(op, args, names)
+    xp = namespace(result)
+    shape = tuple(inputs[name].size for name in names) + output.shape
+    return Array._of(xp.broadcast_to(xp.asarray(result), shape), names, inputs, output)
+
+
+def _broadcastable(arg: Array, names: tuple[Name, ...], event: int) -> Data:
+    own = len(arg.output.shape)
+    data = align(arg.array, arg.names, names, own)
+    return data.reshape(data.shape[: len(names)] + (1,) * (event - own) + data.shape[len(names) :])
+
+
+def _mapped(op: Op, args: Sequence[Array], names: tuple[Name, ...]) -> Data:
+    """A lifted function mapped over every name, the last innermost; arguments without a name are not repeated."""
+    function = op.function.function
+    for name in reversed(names):
+        function = jax.vmap(function, in_axes=tuple(0 if name in arg.names else None for arg in args))
+    ordered = [align(arg.array, arg.names, [n for n in names if n in arg.names], len(arg.output.shape)) for arg in args]
+    return type(op.function)(function)(namespace(*ordered), *ordered)
+
+
+def to_array(value: Value) -> Array:
+    """The value as an Array, its bounded-integer variables enumerated along axes of their names."""
+    memo: dict[int, Array] = {}
+
+    def ground(term: Value) -> Array:
+        if id(term) not in memo:
+            memo[id(term)] = term._ground(*(ground(child) for child in term.children))  # type: ignore[arg-type]
+        return memo[id(term)]
+
+    return ground(value)
+
+
+def is_enumerable(value: Value) -> bool:
+    """All free names are bounded integers, so `to_array` succeeds."""
+    return all(domain.is_finite for domain in value.inputs.values())
+
+
+def to_argument(name: Name, given: Any, domain: Domain) -> Value:
+    """What a name may be replaced by: a name (rename), a number, an array, a slice, a Value; checked against `domain`."""
+    if isinstance(given, str):
+        if domain.labels is not None and given in domain.labels:
+            raise NameClash(
+                f"{name}={given!r}, where {given!r} is a label of {name!r}",
+                expected="a new name or an integer: a string renames",
+                advice=f"write {name}={domain.index(given)} for the label",
+            )
+        return Variable(given, domain)
+    if isinstance(given, slice):
+        if not domain.is_finite:
+            raise DomainError(f"a slice along {name!r}: {domain!r}", expected="a bounded integer")
+        return Array(np.arange(domain.size)[given], (name,), Bint[domain.size or 1])
+    value = to_value(given)
+    _require_fit(name, value, domain)
+    return value
+
+
+def _require_fit(name: Name, value: Value, domain: Domain) -> None:
+    output = value.output
+    fits = output.shape == domain.shape and (output.is_discrete or not domain.is_discrete)
+    if isinstance(value, Variable) and domain.is_discrete:
+        fits = fits and (output.kind, output.size) == (domain.kind, domain.size)
+    if not fits:
+        hint = f"an index of {domain!r} must be an integer" if domain.is_discrete else ""
+        raise DomainError(
+            f"{name}={value}, of domain {output!r}", expected=f"a value of domain {domain!r}", advice=hint
+        )
+
+
+class Substitution(Value):
+    """value(name = argument, …), recorded: what indexing by something that is not known yet leaves."""
+
+    _term_fields = ("value", "args")
+    _static_fields = ("names",)
+
+    def __init__(self, value: Value, values: Mapping[Name, Value]) -> None:
+        rest = {name: domain for name, domain in value.inputs.items() if name not in values}
+        inputs = merge_inputs(rest, *(arg.inputs for arg in values.values()))
+        self._set(
+            value=value, names=tuple(values), args=tuple(values.values()), inputs=inputs, output=value.output
+        )
+
+    value: Value
+    names: tuple[Name, ...]
+    args: tuple[Value, ...]
+
+    def _substituted(self, values: Mapping[Name, Value]) -> Value:
+        inner = {name: values[name] for name in self.value.inputs if name in values and name not in self.names}
+        args = {name: arg(values) for name, arg in zip(self.names, self.args, strict=True)}
+        return self.value._substituted({**inner, **args})
+
+    def _ground(self, value: Array, *args: Array) -> Array:
+        return gathered(value, dict(zip(self.names, args, strict=True)))
+
+    def notation(self) -> Notation:
+        keywords = tuple((str(name), arg.notation()) for name, arg in zip(self.names, self.args, strict=True))
+        return Call(notation.text(self.value.notation()), (), keywords)
+
+
+def substitute_owner(owner: Value, values: Mapping[Name, Value]) -> Value:
+    """Substitution into a value that holds the axis itself: renamed, gathered, or recorded."""
+    renames = {name: value.name for name, value in values.items() if isinstance(value, Variable)}
+    if isinstance(owner, Array) and len(renames) == len(values):
+        names = tuple(renames.get(name, name) for name in owner.names)
+        if len(set(names)) == len(names):
+            inputs = {new: owner.inputs[old] for new, old in zip(names, owner.names, strict=True)}
+            return Array._of(owner.array, names, inputs, owner.output)
+    closed = all(isinstance(value, Array) and not value.names for value in values.values())
+    ready = is_enumerable(owner) and all(is_enumerable(value) for value in values.values())
+    if ready and (closed or not current().records):
+        return gathered(to_array(owner), {name: to_array(value) for name, value in values.items()})
+    return Substitution(owner, values)
+
+
+def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
+    """value(name = args, …) on arrays."""
+    indices = {name: (arg.array, arg.names) for name, arg in args.items()}
+    data, names = gather(value.array, value.inputs, indices)
+    rest = {name: domain for name, domain in value.inputs.items() if name not in args}
+    inputs = merge_inputs(rest, *(arg.inputs for arg in args.values()))
+    return Array._of(data, names, inputs, value.output)
+
+
+class Getitem(Value):
+    """value[index, …]: leading event axes indexed by integers that may be Values."""
+
+    _term_fields = ("value", "indices")
+    _static_fields = ("output",)
+
+    def __init__(self, value: Value, indices: Sequence[Value]) -> None:
+        shape = value.output.shape
+        if len(indices) > len(shape):
+            raise DomainError(f"{len(indices)} indices into {value.output!r}", expected=f"at most {len(shape)}")
+        for axis, index in enumerate(indices):
+            _require_fit(f"axis {axis}", index, Integer)
+        inputs = merge_inputs(value.inputs, *(index.inputs for index in indices))
+        output = value.output.with_shape(shape[len(indices) :])
+        self._set(value=value, indices=tuple(indices), inputs=inputs, output=output)
+
+    value: Value
+    indices: tuple[Value, ...]
+
+    def _remade(self, children: tuple) -> Value:
+        return getitem(*children)
+
+    def _ground(self, value: Array, *indices: Array) -> Array:
+        axes = tuple(f"axis {position}" for position in range(len(indices)))
+        domains = {axis: Bint[size] for axis, size in zip(axes, value.output.shape, strict=False)}
+        named = Array._of(value.array, value.names + axes, {**value.inputs, **domains}, self.output)
+        return gathered(named, dict(zip(axes, indices, strict=True)))
+
+    def notation(self) -> Notation:
+        inside = ", ".join(notation.text(index.notation()) for index in self.indices)
+        return Symbol(f"{notation.text(self.value.notation())}[{inside}]")
+
+
+def getitem(value: Value, *indices: Any) -> Value:
+    """value[index, …], computed where everything is an array."""
+    if isinstance(value, Array) and any(isinstance(index, (str, slice)) for index in indices):
+        raise UnknownName(
+            f"the index {indices!r} into {value}",
+            expected="integers or Values",
+            advice="name a variable with fb.Variable(name, domain); slice named axes by calling: v(i=slice(1, 5))",
+        )
+    values = tuple(map(to_value, indices))
+    node = Getitem(value, values)
+    computes = not current().records and all(isinstance(term, Array) for term in (value, *values))
+    return to_array(node) if computes else node

@@ -1,0 +1,36 @@
+"""What every test shares: JAX on the CPU, fixed seeds, the data folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported
+
+settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of data sets, named by the variable FUBINI_DATA."""
+    folder = os.environ.get("FUBINI_DATA")
+    if not folder:
+        pytest.skip("FUBINI_DATA is unset")
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        pytest.fail(f"FUBINI_DATA names {folder!r}, which is not a folder")
+    return path
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped for want of data."""
+    skipped = [report for report in terminalreporter.getreports("skipped") if "FUBINI_DATA" in _reason(report)]
+    terminalreporter.write_line(f"skipped for want of data: {len(skipped)}")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The reason of a skip, the last of (file, line, reason)."""
+    return report.longrepr[-1] if isinstance(report.longrepr, tuple | list) else str(report.longrepr)
