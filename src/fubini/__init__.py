@@ -15,6 +15,8 @@ from fubini.eliminate.ask import argmax as argmax
 from fubini.eliminate.ask import eliminate as eliminate
 from fubini.eliminate.ask import marginals as marginals
 from fubini.eliminate.ask import sample as sample
+from fubini.eliminate.explain import explain as explain
+from fubini.eliminate.explain import optimize as optimize
 from fubini.errors import FubiniError as FubiniError
 from fubini.factors.delta import Delta as Delta
 from fubini.factors.table import Table as Table
@@ -36,6 +38,7 @@ from fubini.terms.factor import weight as weight
 from fubini.terms.indexing import concatenate as concatenate
 from fubini.terms.indexing import scatter as scatter
 from fubini.terms.indexing import stack as stack
+from fubini.terms.name_axis import name_axis as name_axis
 from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable

@@ -21,6 +21,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_registered: list[RuleSet] = []
+
+
 class Interpretation:
     """Rule sets in order of priority, over those of `base`.
 
@@ -45,6 +48,8 @@ class Interpretation:
     ) -> None:
         self.name = name
         self._own = list(rule_sets)
+        self._by_head: dict[object, tuple[RuleSet, ...]] = {}
+        self._up_to = 0  # how many registrations the cache has seen
         self.base = base
         self.records = records
         self.project = project if project is not None or base is None else base.project
@@ -53,12 +58,19 @@ class Interpretation:
     def register(self, rules: RuleSet) -> RuleSet:
         """Add a rule set: how upper layers bring theirs at import."""
         self._own.append(rules)
+        _registered.append(rules)
         return rules
 
-    def rule_sets(self, head: object) -> list[RuleSet]:
+    def rule_sets(self, head: object) -> tuple[RuleSet, ...]:
         """The rule sets of a head, first the own ones, then the base's."""
-        mine = [rules for rules in self._own if rules.head is head]
-        return mine + (self.base.rule_sets(head) if self.base is not None else [])
+        if self._up_to != len(_registered):
+            self._by_head, self._up_to = {}, len(_registered)
+        found = self._by_head.get(head)
+        if found is None:
+            mine = tuple(rules for rules in self._own if rules.head is head)
+            found = mine + (self.base.rule_sets(head) if self.base is not None else ())
+            self._by_head[head] = found
+        return found
 
     def find(self, head: object, args: tuple) -> Rule | None:
         """The first rule that applies."""

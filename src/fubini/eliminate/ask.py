@@ -60,7 +60,7 @@ def eliminate(
     >>> eliminate([f, g], sum=("a", "b"))
     2.25
     """
-    terms, summed = _covering(_terms(factors), sum)
+    terms, summed = covering_terms(split_terms(factors), sum)
     if current().records:
         return _recorded(terms, summed, plates, semiring, scale)
     terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
@@ -69,7 +69,8 @@ def eliminate(
     if not summed and not plates:
         return product(*terms)
     plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), False)
-    return _ordered(product(*on_engine(run_forward, plan, terms, semiring)), terms)
+    order = merge_inputs(*(term.inputs for term in terms))
+    return product(*(_ordered(piece, order) for piece in on_engine(run_forward, plan, terms, semiring)))
 
 
 def marginals(
@@ -91,16 +92,17 @@ def marginals(
     >>> marginals(f, ("a", "b"))["b"].weights
     array([0.5, 0.5])
     """
-    terms, targets = _covering(_terms(factors), names)
+    terms, targets = covering_terms(split_terms(factors), names)
     terms = [term if isinstance(term, Table) else join(term) for term in terms]
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
     others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
     summed = [*targets, *((name, None) for name in others)]
+    if len(wanted) == 1 and not plates:
+        return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
     plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), True)
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
-    named = {name: _ordered(belief, terms) for name, belief in zip(wanted, beliefs, strict=True)}
-    return {name: interpret(Normalize, belief, belief.sum(name)) for name, belief in named.items()}
+    return {name: _normalized(_ordered(belief, inputs), name) for name, belief in zip(wanted, beliefs, strict=True)}
 
 
 def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
@@ -145,12 +147,12 @@ def problem_of(
     return Problem(scopes, sizes, tuple(summed), tuple(plates), scales, memory_limit)
 
 
-def _terms(factors: Factors) -> list[Factor]:
+def split_terms(factors: Factors) -> list[Factor]:
     given = [factors] if isinstance(factors, Factor) else list(factors)
     return [term for factor in given for term in terms_of(to_factor(factor))]
 
 
-def _covering(terms: list[Factor], names: Scopes) -> tuple[list[Factor], list]:
+def covering_terms(terms: list[Factor], names: Scopes) -> tuple[list[Factor], list]:
     """The terms, with a unit factor for each Variable that none has, and the names with where they live."""
     if isinstance(names, str):
         raise DomainError(f"the names {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
@@ -185,14 +187,23 @@ def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
     return terms
 
 
-def _ordered(factor: Factor, terms: Sequence[Factor]) -> Factor:
-    """Tables with their axes in the order in which the inputs first appear."""
-    order = merge_inputs(*(term.inputs for term in terms))
-    pieces = [
-        piece.transposed([name for name in order if name in piece.inputs]) if isinstance(piece, Table) else piece
-        for piece in terms_of(factor)
-    ]
-    return product(*pieces)
+def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_limit: int | None) -> Factor:
+    """One marginal needs no backward pass."""
+    belief = join(eliminate(terms, others, semiring=semiring, memory_limit=memory_limit))
+    return _normalized(_ordered(belief, merge_inputs(*(term.inputs for term in terms))), name)
+
+
+def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:
+    """A table with its axes in the order in which the inputs first appear."""
+    if not isinstance(factor, Table) or len(factor.inputs) < 2:
+        return factor
+    return factor.transposed([name for name in order if name in factor.inputs])
+
+
+def _normalized(factor: Factor, name: Name) -> Factor:
+    if isinstance(factor, Table):
+        return factor.normalized((name,))
+    return interpret(Normalize, factor, factor.sum(name))
 
 
 def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semiring, scale: Mapping | None) -> Factor:
@@ -206,7 +217,7 @@ def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semir
 
 
 def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list, Plan]:
-    terms, targets = _covering(_terms(factors), names)
+    terms, targets = covering_terms(split_terms(factors), names)
     terms = [term if isinstance(term, Table) else join(term) for term in terms]
     plan = find_plan(problem_of(terms, targets, plates), True)
     if plan.slices:

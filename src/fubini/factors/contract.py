@@ -7,6 +7,7 @@ dtype's range, which the bounds of the operands tell; where one can, the contrac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, namespace
-from fubini.factors.scaled import SAFE_LOG, Scaled, fits, gauged, linear, reduced, safe_linear
+from fubini.factors.scaled import SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
 from fubini.semirings import Semiring
 from fubini.terms.named import align
 from fubini.terms.term import Name
@@ -26,7 +27,7 @@ LOOP_TERMS = 64
 
 
 class Layout(NamedTuple):
-    """How two named arrays are laid out for a matrix product: batch, rows, inner, columns."""
+    """The roles of the names of two arrays in a contraction: batch, rows, inner, columns."""
 
     drop_a: tuple[int, ...]  # axes only a has, and not kept
     drop_b: tuple[int, ...]
@@ -56,63 +57,91 @@ def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> L
     )
 
 
-def contract(
-    semiring: Semiring, a: Scaled, a_names: tuple, b: Scaled, b_names: tuple, keep: frozenset
-) -> tuple[Scaled, tuple[Name, ...]]:
-    """⊕ a·b over every name not in `keep`; the names of the result come in an order of our choice."""
-    roles = layout(a_names, b_names, keep)
-    a, b = reduced(semiring, a, roles.drop_a), reduced(semiring, b, roles.drop_b)
-    if not semiring.homogeneous:
-        return _in_carrier(semiring, a, b, roles)
-    if namespace(*a[:2], *b[:2]) is np:
-        return _by_numpy(semiring, a, b, roles)
-    return _by_jax(semiring, a, b, roles)
+class Kernel(NamedTuple):
+    """A contraction of two linear NumPy arrays, laid out once for all arrays of these names and shapes."""
+
+    left: tuple  # axes to drop, their order after that, the shape to multiply in
+    right: tuple
+    combine: Callable[[Semiring, np.ndarray, np.ndarray], np.ndarray]
+    names: tuple[Name, ...]
+    shape: tuple[int, ...]
+    log_terms: float  # of how many products each entry is the sum
+
+    def compute(self, semiring: Semiring, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """The contraction."""
+        product = self.combine(semiring, _prepared(semiring, a, *self.left), _prepared(semiring, b, *self.right))
+        return product.reshape(self.shape)
 
 
-def _by_numpy(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
-    x, y = linear(a), linear(b)
-    for tighten in (False, True):
-        if x is None or y is None:
-            break
-        if tighten:
-            x, y = _tightened(x), _tightened(y)
-        low, high = x.low + y.low, x.high + y.high
-        if fits(low, high):
-            weights, names, terms = _multiply(semiring, x.weights, y.weights, roles)
-            return Scaled(weights, x.shift + y.shift, low, high + math.log(terms)), names
-    return _in_log_space(semiring, a, b, roles)
-
-
-def _tightened(pair: Scaled) -> Scaled:
-    """Bounds read off the weights anew, the greatest being 1."""
-    high = pair.weights.max(initial=0.0)
-    if not high > 0:
-        return Scaled(pair.weights, pair.shift, 0.0, 0.0)
-    weights = pair.weights / high
-    low = np.min(weights, where=weights > 0, initial=1.0)
-    return Scaled(weights, pair.shift + math.log(high), math.log(low), 0.0)
-
-
-def _multiply(semiring: Semiring, a: Data, b: Data, roles: Layout) -> tuple[Data, tuple[Name, ...], int]:
-    """The contraction of linear NumPy weights, the names of the result, and how many terms each entry sums."""
-    batch, rows, inner, columns = roles.batch, roles.rows, roles.inner, roles.columns
+@lru_cache(maxsize=65536)
+def numpy_kernel(
+    semiring: Semiring, a_names: tuple, a_shape: tuple, b_names: tuple, b_shape: tuple, keep: frozenset
+) -> Kernel:
+    """The kernel for arrays of these names and shapes. Plans make thousands: one pass over each list of names."""
+    place = {name: axis for axis, name in enumerate(b_names)}
+    drop_a, batch, batch_b, rows, inner, inner_b = [], [], [], [], [], []
+    for axis, name in enumerate(a_names):
+        other = place.pop(name, None)
+        if other is None:
+            (rows if name in keep else drop_a).append(axis)
+        elif name in keep:
+            batch.append(axis)
+            batch_b.append(other)
+        else:
+            inner.append(axis)
+            inner_b.append(other)
+    columns = [axis for name, axis in place.items() if name in keep]
+    drop_b = [axis for name, axis in place.items() if name not in keep]
+    n_batch, n_rows, n_inner = (math.prod([a_shape[axis] for axis in role]) for role in (batch, rows, inner))
+    n_columns = math.prod([b_shape[axis] for axis in columns])
+    shape = tuple([a_shape[axis] for axis in batch + rows] + [b_shape[axis] for axis in columns])
+    names = tuple([a_names[axis] for axis in batch + rows] + [b_names[axis] for axis in columns])
+    n_terms = n_inner * math.prod([a_shape[axis] for axis in drop_a]) * math.prod([b_shape[axis] for axis in drop_b])
     if not inner:
-        names = batch + rows + columns
-        return align(a, roles.left, names) * align(b, roles.right, names), names, 1
-    size = dict(zip(roles.left, a.shape, strict=True)) | dict(zip(roles.right, b.shape, strict=True))
-    n_batch, n_rows, n_inner, n_columns = (math.prod(size[name] for name in role) for role in roles[2:6])
-    if semiring.ufunc is not np.add or (batch and n_rows * n_inner * n_columns < BLAS_WORK and n_inner <= LOOP_TERMS):
-        x = align(a, roles.left, inner + rows + batch).reshape(n_inner, n_rows, 1, n_batch)
-        y = align(b, roles.right, inner + columns + batch).reshape(n_inner, 1, n_columns, n_batch)
-        names, weights = rows + columns + batch, _term_by_term(semiring, x, y)
+        left = (batch + rows, (n_batch, n_rows, 1))
+        right = (batch_b + columns, (n_batch, 1, n_columns))
+        combine: Callable = _multiply
+    elif semiring.ufunc is not np.add or (
+        n_batch > 1 and n_rows * n_inner * n_columns < BLAS_WORK and n_inner <= LOOP_TERMS
+    ):
+        left = (inner + rows + batch, (n_inner, n_rows, 1, n_batch))
+        right = (inner_b + columns + batch_b, (n_inner, 1, n_columns, n_batch))
+        split = len(batch)
+        names, shape = names[split:] + names[:split], shape[split:] + shape[:split]
+        combine = _term_by_term
     else:
-        x = align(a, roles.left, batch + rows + inner).reshape(n_batch, n_rows, n_inner)
-        y = align(b, roles.right, batch + inner + columns).reshape(n_batch, n_inner, n_columns)
-        names, weights = batch + rows + columns, (x[0] @ y[0] if n_batch == 1 else x @ y)
-    return weights.reshape([size[name] for name in names]), names, n_inner
+        lead = (n_batch,) if n_batch > 1 else ()
+        left = (batch + rows + inner, (*lead, n_rows, n_inner))
+        right = (batch_b + inner_b + columns, (*lead, n_inner, n_columns))
+        combine = _matrix_product
+    return Kernel(_moves(drop_a, *left), _moves(drop_b, *right), combine, names, shape, math.log(n_terms))
 
 
-def _term_by_term(semiring: Semiring, x: Data, y: Data) -> Data:
+def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> tuple:
+    """Axes counted after those dropped are gone; no order where they are in order already."""
+    if drop:
+        order = [axis - sum(1 for gone in drop if gone < axis) for axis in order]
+    in_order = all(axis == position for position, axis in enumerate(order))
+    return tuple(drop), None if in_order else tuple(order), shape
+
+
+def _prepared(semiring: Semiring, array: np.ndarray, drop: tuple, order: tuple | None, shape: tuple) -> np.ndarray:
+    if drop:
+        array = semiring.add(np, array, drop)
+    if order is not None:
+        array = array.transpose(order)
+    return array.reshape(shape)
+
+
+def _multiply(semiring: Semiring, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x * y
+
+
+def _matrix_product(semiring: Semiring, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x @ y
+
+
+def _term_by_term(semiring: Semiring, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     total = x[0] * y[0]
     for term in range(1, len(x)):
         more = x[term] * y[term]
@@ -121,6 +150,35 @@ def _term_by_term(semiring: Semiring, x: Data, y: Data) -> Data:
         else:
             total = semiring.add(np, np.stack([total, more]), (0,))
     return total
+
+
+def contract(
+    semiring: Semiring, a: Scaled, a_names: tuple, b: Scaled, b_names: tuple, keep: frozenset
+) -> tuple[Scaled, tuple[Name, ...]]:
+    """⊕ a·b over every name not in `keep`; the names of the result come in an order of our choice."""
+    if semiring.homogeneous and namespace(*a[:2], *b[:2]) is np:
+        found = _in_linear_space(semiring, a, a_names, b, b_names, keep)
+        if found is not None:
+            return found
+    roles = layout(a_names, b_names, keep)
+    a, b = reduced(semiring, a, roles.drop_a), reduced(semiring, b, roles.drop_b)
+    if not semiring.homogeneous:
+        return _in_carrier(semiring, a, b, roles)
+    if namespace(*a[:2], *b[:2]) is np:
+        return _in_log_space(semiring, a, b, roles)
+    return _by_jax(semiring, a, b, roles)
+
+
+def _in_linear_space(
+    semiring: Semiring, a: Scaled, a_names: tuple, b: Scaled, b_names: tuple, keep: frozenset
+) -> tuple[Scaled, tuple[Name, ...]] | None:
+    """NumPy: a kernel on linear weights; None where a product of two weights may leave the range of doubles."""
+    x, y = fitting(a, b)
+    if x is None or y is None:
+        return None
+    kernel = numpy_kernel(semiring, a_names, x.weights.shape, b_names, y.weights.shape, keep)
+    weights = kernel.compute(semiring, x.weights, y.weights)
+    return Scaled(weights, x.shift + y.shift, x.low + y.low, x.high + y.high + kernel.log_terms), kernel.names
 
 
 def _in_carrier(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:

@@ -21,6 +21,9 @@ from fubini.semirings import Semiring, sum_product
 SAFE_LOG = {"float64": 345.0, "float32": 40.0, "float16": 4.0, "bfloat16": 40.0}
 
 
+LIMIT = 2 * SAFE_LOG["float64"]
+
+
 class Scaled(NamedTuple):
     """w · exp(s), with bounds on |log w| over the positive weights where they are known (NumPy, scalar s)."""
 
@@ -32,7 +35,7 @@ class Scaled(NamedTuple):
     @property
     def is_linear(self) -> bool:
         """The shift is one number."""
-        return np.ndim(self.shift) == 0
+        return type(self.shift) is float or np.ndim(self.shift) == 0
 
 
 def positive_log(weights: Data) -> Data:
@@ -54,12 +57,15 @@ def gauged(pair: Scaled) -> Scaled:
 
 
 def bounded(pair: Scaled) -> Scaled:
-    """A linear pair of NumPy arrays with its bounds, rescaled so that the greatest weight is 1."""
+    """A linear pair of NumPy arrays with bounds read off its weights, rescaled where the greatest is far from 1."""
     weights, shift, *_ = pair
-    high = weights.max(initial=0.0)
+    if not weights.size:
+        return Scaled(weights, shift, 0.0, 0.0)
+    low, high = weights.min(), weights.max()
     if not high > 0:
         return Scaled(weights, shift, 0.0, 0.0)
-    low = np.min(weights, where=weights > 0, initial=high)
+    if low <= 0:
+        low = np.min(weights, where=weights > 0, initial=high)
     if 1e-3 < high < 1e3:
         return Scaled(weights, shift, math.log(low), math.log(high))
     return Scaled(weights / high, shift + math.log(high), math.log(low / high), 0.0)
@@ -75,7 +81,7 @@ def linear(pair: Scaled) -> Scaled | None:
     if top == -np.inf:
         return Scaled(weights, 0.0, 0.0, 0.0)
     low = np.min(logarithm, where=logarithm > -np.inf, initial=top) - top
-    if not low > -2 * SAFE_LOG["float64"]:
+    if not low > -LIMIT:
         return None
     with np.errstate(under="ignore"):
         return Scaled(weights * np.exp(np.where(weights > 0, shift - top, 0.0)), float(top), float(low), 0.0)
@@ -83,7 +89,24 @@ def linear(pair: Scaled) -> Scaled | None:
 
 def fits(low: float, high: float) -> bool:
     """Double precision holds every positive number between exp(low) and exp(high)."""
-    return low > -2 * SAFE_LOG["float64"] and high < 2 * SAFE_LOG["float64"]
+    return low > -LIMIT and high < LIMIT
+
+
+def fitting(a: Scaled, b: Scaled, sign: int = 1) -> tuple[Scaled | None, Scaled | None]:
+    """NumPy: both with scalar shifts such that any product (sign −1: quotient) of weights fits; else None.
+
+    Bounds grow loose from one contraction to the next; they are read off the weights anew where they no longer do.
+    """
+    x, y = linear(a), linear(b)
+    for read_anew in (False, True):
+        if x is None or y is None:
+            break
+        if read_anew:
+            x, y = bounded(x), bounded(y)
+        ends = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
+        if fits(x.low + ends[0], x.high + ends[1]):
+            return x, y
+    return None, None
 
 
 def read_log(pair: Scaled) -> Data:
@@ -125,8 +148,8 @@ def multiplied(a: Scaled, b: Scaled) -> Scaled:
     """Pointwise product of arrays that broadcast."""
     xp = namespace(*a[:2], *b[:2])
     if xp is np:
-        x, y = linear(a), linear(b)
-        if x is not None and y is not None and fits(x.low + y.low, x.high + y.high):
+        x, y = fitting(a, b)
+        if x is not None and y is not None:
             return Scaled(x.weights * y.weights, x.shift + y.shift, x.low + y.low, x.high + y.high)
     x, y = gauged(a), gauged(b)
     return Scaled(x.weights * y.weights, x.shift + y.shift)
@@ -136,8 +159,8 @@ def divided(a: Scaled, b: Scaled) -> Scaled:
     """Pointwise quotient of arrays that broadcast; 0/0 = 0, and x/0 is left to the caller to refuse."""
     xp = namespace(*a[:2], *b[:2])
     if xp is np:
-        x, y = linear(a), linear(b)
-        if x is not None and y is not None and fits(x.low - y.high, x.high - y.low):
+        x, y = fitting(a, b, -1)
+        if x is not None and y is not None:
             zero = y.weights == 0
             ratio = x.weights / np.where(zero, 1.0, y.weights)
             return Scaled(np.where(zero, 0.0, ratio), x.shift - y.shift, x.low - y.high, x.high - y.low)

@@ -13,7 +13,7 @@ from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
 from fubini.domains import Bint, Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
-from fubini.factors.scaled import Scaled, added, divided, multiplied, multiplied_out, raised, read_log, reduced
+from fubini.factors.scaled import Scaled, added, bounded, divided, multiplied, multiplied_out, raised, read_log, reduced
 from fubini.semirings import Semiring, sum_product
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import (
@@ -96,6 +96,8 @@ class Table(Factor):
         if pair is None:
             pair = Scaled(self.weights, self.shift)
             self._require_named(pair)
+            if type(pair.weights) is np.ndarray and pair.is_linear:
+                pair = bounded(pair)
             self.__dict__["_cached_pair"] = pair
         return pair
 
@@ -157,6 +159,16 @@ class Table(Factor):
         axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
         inputs = {name: domain for name, domain in self.inputs.items() if name not in names}
         return Table._of(reduced(semiring, self.pair, axes), inputs, self.exactness)
+
+    def normalized(self, names: Sequence[Name]) -> Table:
+        """f / Σ f over names; an error where nothing has mass."""
+        pair = self.pair
+        if type(pair.weights) is not np.ndarray or not pair.is_linear:
+            return normalize_table(self, self.reduced(sum_product, names))
+        axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
+        total = pair.weights.sum(axes, keepdims=True)
+        require(total > 0, lambda: _no_mass(self))
+        return Table._of(bounded(Scaled(pair.weights / total, 0.0)), self.inputs, self.exactness)
 
     def transposed(self, names: Sequence[Name]) -> Table:
         """The same function with its axes in another order."""
@@ -232,7 +244,7 @@ def contract_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset[Name
 
 
 def _pointwise(f: Table, g: Table, numerics: Callable[[Scaled, Scaled], Scaled]) -> Table:
-    inputs = merge_inputs(f.inputs, g.inputs)
+    inputs = f.inputs if f.inputs.keys() >= g.inputs.keys() else merge_inputs(f.inputs, g.inputs)
     names = tuple(inputs)
     pair = numerics(f.aligned(names), g.aligned(names))
     return Table._of(_expanded(pair, inputs), inputs, combined((f, g)))
@@ -281,7 +293,7 @@ def _division_by_zero(f: Table, g: Table, ok: Data, names: tuple[Name, ...]) -> 
 def normalize_table(f: Table, total: Table) -> Table:
     """f / Z,  Z > 0"""
     (weights,) = require(total.weights > 0, lambda: _no_mass(f), total.weights)
-    return divide_tables(f, Table._of(Scaled(weights, total.shift), total.inputs, total.exactness))
+    return _pointwise(f, Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness), divided)
 
 
 def _no_mass(f: Factor) -> DataError:

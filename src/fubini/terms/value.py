@@ -230,6 +230,10 @@ class Array(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return substitute_owner(self, values)
 
+    def _with_axis(self, name: Name) -> Array:
+        inputs = {name: Bint[self.array.shape[0]], **self.inputs}
+        return Array._of(self.array, (name, *self.names), inputs, self.output)
+
     def notation(self) -> Notation:
         if not self.names and not self.output.shape and not is_traced(self.array):
             return Symbol(f"{np.asarray(self.array).item():.7g}")

@@ -1,0 +1,173 @@
+"""Showing the work: the plan of a question, and a recorded term in its planned form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fubini.eliminate.ask import Factors, Scopes, covering_terms, problem_of, split_terms
+from fubini.eliminate.plan import Plan, Step
+from fubini.eliminate.run import engine_of, find_plan
+from fubini.errors import FubiniError, listed
+from fubini.factors.table import Table, is_tabular
+from fubini.interpretations import current, lazy
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.exactness import Exactness, exactly, projected
+from fubini.terms.factor import Factor, Sum, product, terms_of
+from fubini.terms.term import Name, Term
+from fubini.terms.value import Value
+
+ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step as `explain` shows it."""
+
+    equation: str
+    rule: str
+    work: int
+    size: int
+    exactness: Exactness
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plan of one elimination: order, rule, cost, exactness, engine. Prints as a table."""
+
+    title: str
+    engine: str
+    lines: tuple[Line, ...]
+    scopes: Mapping[Name, tuple[Name, ...]]
+    plan: Plan
+
+    @property
+    def order(self) -> tuple[Name, ...]:
+        """The names in the order they are eliminated."""
+        return tuple(name for step in self.plan.steps for name in step.eliminated)
+
+    def __str__(self) -> str:
+        summary = (
+            f"{self.title}: {len(self.lines)} steps, {self.plan.work:,} multiply-adds, "
+            f"largest result {self.plan.largest:,} entries, on {ENGINES[self.engine]}"
+        )
+        head = ("step", "rule", "work", "size", "exactness")
+        rows = [
+            (f"{number}. {line.equation}", line.rule, f"{line.work:,}", f"{line.size:,}", repr(line.exactness))
+            for number, line in enumerate(self.lines, 1)
+        ]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
+        plated = [f"{name!r} lives in the plates {listed(home)}" for name, home in self.scopes.items() if home]
+        slices = [f"sliced over {listed(self.plan.slices)}: {self.plan.passes:,} passes"] if self.plan.slices else []
+        return "\n".join([summary, *plated, *slices, *(line.rstrip() for line in table)])
+
+    __repr__ = __str__
+
+
+def explain(
+    question: Any,
+    sum: Scopes = (),  # noqa: A002
+    plates: Sequence[Name] = (),
+    *,
+    semiring: Semiring = sum_product,
+    scale: Mapping[Name, float] | None = None,
+) -> Explanation:
+    """The plan of a recorded sum, of factors with what is to be summed, or of anything that has factors and names.
+
+    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> print(explain([f, g], sum=("a", "b")))
+    sum_product over 'a', 'b': 3 steps, 8 multiply-adds, largest result 2 entries, on NumPy, step by step
+    step                rule                 work  size  exactness
+    1. Σ_a #0           sum_table            4     2     exact
+    2. Σ_b #2(b) #1(b)  contract_two_tables  2     1     exact
+    """
+    factors, names, semiring = _question(question, sum, semiring)
+    terms, summed = covering_terms(split_terms(factors), names)
+    plan = find_plan(problem_of(terms, summed, plates, scale), False)
+    title = f"{semiring} over {listed(name for name, _ in summed)}"
+    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms)), plan.scopes, plan)
+
+
+def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors, Scopes, Semiring]:
+    if isinstance(question, Sum):
+        return question.body, (*question.bounds, *names), question.semiring
+    if isinstance(question, Factor) and any(isinstance(term, Sum) for term in terms_of(question)):
+        raise FubiniError(
+            f"an explanation of {question}",
+            expected="one sum",
+            advice="explain each of its sums: fb.explain(term.terms[k])",
+        )
+    if hasattr(question, "observed_factors"):
+        return question.observed_factors, names or question.hidden, semiring
+    return question, names, semiring
+
+
+def _lines(plan: Plan, terms: Sequence[Factor]) -> list[Line]:
+    tables = [is_tabular(term) for term in terms]
+    marks = [term.exactness for term in terms]
+    lines = []
+    for step in plan.steps:
+        made = current().project is not None and bool(step.eliminated) and step.kind == "contract"
+        mark = exactly
+        for slot in step.operands:
+            mark = mark | marks[slot]
+        mark = mark | projected(current().name) if made else mark
+        marks.append(mark)
+        tables.append(all(tables[slot] for slot in step.operands))
+        lines.append(Line(_equation(step, plan), _rule(step, tables[-1]), step.work, step.size, mark))
+    return lines
+
+
+def _equation(step: Step, plan: Plan) -> str:
+    operands = " ".join(f"#{slot}({','.join(sorted(map(str, plan.names[slot])))})" for slot in step.operands)
+    gone = ",".join(map(str, step.eliminated))
+    if step.kind == "multiply out":
+        power = f"^{step.scale:g}" if step.scale != 1 else ""
+        return f"Π_{gone} {operands}{power}"
+    return f"Σ_{gone} {operands}" if gone else operands
+
+
+def _rule(step: Step, tabular: bool) -> str:
+    if step.kind == "multiply out":
+        return "multiply_out_table" if tabular else "multiply out"
+    if len(step.operands) == 1:
+        return "sum_table" if tabular else "sum"
+    return "contract_two_tables" if tabular else "contract_factors"
+
+
+def optimize(term: Any) -> Any:
+    """A recorded term in its planned form: every sum over a product as nested sums, nothing computed.
+
+    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> with lazy:
+    ...     e = (f * g).sum("a", "b")
+    >>> optimize(e)
+    Σ_b Table(b: Bint[2]) * (Σ_a Table(a: Bint[2], b: Bint[2]))
+    """
+    with lazy:
+        return _optimized(term)
+
+
+def _optimized(term: Any) -> Any:
+    if not isinstance(term, Term) or not term.children:
+        return term
+    children = tuple(map(_optimized, term.children))
+    if isinstance(term, Sum):
+        return _nested(term.semiring, children[0], term.bounds)
+    if isinstance(term, Value):
+        return term._remade(children)  # type: ignore[attr-defined]
+    return term._evaluated(children) if isinstance(term, Factor) else term
+
+
+def _nested(semiring: Semiring, body: Factor, names: Sequence[Name]) -> Factor:
+    terms = list(terms_of(body))
+    plan = find_plan(problem_of(terms, [(name, None) for name in names]), False)
+    slots = terms
+    for step in plan.steps:
+        joined = product(*(slots[slot] for slot in step.operands))
+        slots = [*slots, Sum(semiring, joined, step.eliminated) if step.eliminated else joined]
+    return product(*(slots[slot] for slot in plan.results))
+
+
