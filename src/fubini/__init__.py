@@ -24,6 +24,7 @@ from fubini.interpretations import Interpretation as Interpretation
 from fubini.interpretations import exact as exact
 from fubini.interpretations import jit as jit
 from fubini.interpretations import lazy as lazy
+from fubini.joint.network import Network as Network
 from fubini.ops import lift as lift
 from fubini.rules import RuleSet as RuleSet
 from fubini.semirings import Semiring as Semiring
@@ -42,4 +43,3 @@ from fubini.terms.name_axis import name_axis as name_axis
 from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable
-from fubini.joint.network import Network as Network

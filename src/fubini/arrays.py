@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental import checkify
 
 from fubini.errors import DataError
@@ -31,7 +32,8 @@ def namespace(*arrays: Data) -> ModuleType:
     'numpy'
     """
     for array in arrays:
-        if isinstance(array, jax.Array):
+        kind = type(array)  # isinstance of jax.Array is slow, and most arrays are NumPy's
+        if kind is not np.ndarray and kind is not float and isinstance(array, jax.Array):
             return jnp
     return np
 
@@ -43,7 +45,7 @@ def is_jax(array: Data) -> bool:
 
 def is_traced(*arrays: Data) -> bool:
     """Any of them is a tracer: its numbers are not known yet."""
-    return any(isinstance(array, jax.core.Tracer) for array in arrays)
+    return any(isinstance(array, Tracer) for array in arrays)
 
 
 def as_array(data: Data) -> Data:

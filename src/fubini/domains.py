@@ -40,6 +40,12 @@ class Domain:
         return self.kind == "bint" and not self.shape
 
     @property
+    def extent(self) -> int:
+        """How many values a bounded integer takes."""
+        assert self.size is not None, f"{self!r} is not bounded"
+        return self.size
+
+    @property
     def scalar(self) -> Domain:
         """The domain of one element of the array."""
         return Domain(self.kind, self.size, (), self.labels)
@@ -166,4 +172,4 @@ def merge_inputs(*inputs: Mapping) -> dict:
 
 def table_size(domains: Sequence[Domain]) -> int:
     """How many cells a table over these domains has."""
-    return math.prod(domain.size or 1 for domain in domains)
+    return math.prod(domain.extent for domain in domains)

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+from jax.core import Tracer
 
 from fubini.errors import NoRule
 from fubini.rules import Rule, RuleSet
@@ -105,7 +106,7 @@ class _Entry:
     def __init__(self, interpretation: Interpretation) -> None:
         self.interpretation = interpretation
         leaves, structure = jax.tree.flatten(interpretation.arrays)
-        concrete = tuple(id(leaf) for leaf in leaves if not isinstance(leaf, jax.core.Tracer))
+        concrete = tuple(id(leaf) for leaf in leaves if not isinstance(leaf, Tracer))
         own = interpretation
         self.key = (own.name, tuple(own._own), own.base, own.records, own.project, structure, concrete)
 

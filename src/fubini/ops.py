@@ -51,7 +51,7 @@ class Op:
         return self.name
 
     def __reduce__(self) -> tuple | str:
-        if isinstance(self.function, _Lifted):
+        if isinstance(self.function, Lifted):
             return (lift, (self.function.function,))
         return self.name  # ours are module-level names
 
@@ -183,7 +183,7 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
 
 
 @dataclass(frozen=True)
-class _Lifted:
+class Lifted:
     """A JAX function as the numerics of an op: NumPy data go through double precision and come back as NumPy."""
 
     function: Callable
@@ -202,4 +202,4 @@ def lift(function: Callable) -> Op:
     tanh
     """
     name = getattr(function, "__name__", type(function).__name__)
-    return Op(name, _Lifted(function), _shaped(function), elementwise=False)
+    return Op(name, Lifted(function), _shaped(function), elementwise=False)

@@ -17,7 +17,8 @@ from fubini.errors import Intractable
 Pair = tuple[Data, Data]
 
 
-def _same(xp: Any, weights: Data, shift: Data) -> Pair:
+def same_pair(xp: Any, weights: Data, shift: Data) -> Pair:
+    """Weights as they are: the carrier of a semiring of non-negative numbers."""
     return weights, shift
 
 
@@ -43,8 +44,8 @@ class Semiring:
     multiply: Callable[[Any, Data, Data], Data]
     zero: float
     one: float
-    embed: Callable[[Any, Data, Data], Pair] = _same
-    read: Callable[[Any, Data, Data], Pair] = _same
+    embed: Callable[[Any, Data, Data], Pair] = same_pair
+    read: Callable[[Any, Data, Data], Pair] = same_pair
     power: Callable[[Any, Data, float], Data] | None = None
     homogeneous: bool = True
     ufunc: np.ufunc | None = None  # ⊕ of two arrays, where NumPy has it: sums are then accumulated in place

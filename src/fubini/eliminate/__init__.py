@@ -1,0 +1,1 @@
+"""Elimination: plans, their engines, and the backward pass."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import merge_inputs
 from fubini.eliminate.backward import descend, run_marginals
-from fubini.eliminate.choose import Drawer, choose_greatest
+from fubini.eliminate.choose import SAMPLE, Drawer, choose_greatest
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import engine_of, find_plan, on_engine, run_forward
@@ -44,7 +45,7 @@ Scopes = Sequence[Name | Variable] | Mapping[Name, Sequence[Name]]
 
 def eliminate(
     factors: Factors,
-    sum: Scopes = (),  # noqa: A002
+    sum: Scopes = (),
     plates: Sequence[Name] = (),
     *,
     semiring: Semiring = sum_product,
@@ -63,14 +64,19 @@ def eliminate(
     terms, summed = covering_terms(split_terms(factors), sum)
     if current().records:
         return _recorded(terms, summed, plates, semiring, scale)
-    terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
-    left = {name for term in terms for name in term.inputs}
-    summed = [(name, home) for name, home in summed if name in left]
+    if any(isinstance(term, Delta) for term in terms):
+        terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
+        left = {name for term in terms for name in term.inputs}
+        summed = [(name, home) for name, home in summed if name in left]
     if not summed and not plates:
         return product(*terms)
-    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), False)
-    order = merge_inputs(*(term.inputs for term in terms))
-    return product(*(_ordered(piece, order) for piece in on_engine(run_forward, plan, terms, semiring)))
+    return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
+
+
+def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
+    plan = find_plan(problem, False)
+    results = on_engine(run_forward, plan, terms, semiring)
+    return product(*(_ordered(piece, plan.sizes) for piece in results))
 
 
 def marginals(
@@ -124,8 +130,8 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     (5,)
     """
     terms, targets, plan = _assignment_plan(factors, names, plates)
-    found, axis = on_engine(_run_sample, plan, terms, _Key(key), 1 if n is None else n, tuple(targets))
-    drawn = {name: _plain(found[name], terms, axis) for name, _ in targets}
+    found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
+    drawn = {name: _plain(found[name], terms) for name, _ in targets}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
 
@@ -148,6 +154,7 @@ def problem_of(
 
 
 def split_terms(factors: Factors) -> list[Factor]:
+    """The terms of all the factors, products taken apart."""
     given = [factors] if isinstance(factors, Factor) else list(factors)
     return [term for factor in given for term in terms_of(to_factor(factor))]
 
@@ -233,27 +240,16 @@ def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
     return descend(plan, factors, max_product, choose_greatest)
 
 
-class _Key:
-    """A random key as an argument that the cache of compiled functions does not look into."""
-
-    def __init__(self, key: Data) -> None:
-        self.key = key
-
-
-def _run_sample(plan: Plan, factors: Sequence[Factor], key: _Key, n: int, targets: tuple) -> tuple[dict, Name]:
-    cells = 1
+def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dict[Name, Array]:
     inputs = merge_inputs(*(factor.inputs for factor in factors))
-    for name, domain in inputs.items():
-        cells *= (domain.size or 1) if name not in plan.scopes else 1
-    xp = np if engine_of(factors) == "numpy" and not isinstance(key.key, jax.core.Tracer) else jax.numpy
-    drawer = Drawer(key.key, n, cells * max(len(plan.steps), 1), xp)
-    return descend(plan, factors, sum_product, drawer), drawer.axis
+    batch = math.prod(domain.size or 1 for name, domain in inputs.items() if name not in plan.scopes)
+    xp = np if engine_of(factors) == "numpy" and not is_traced(key) else jax.numpy
+    return descend(plan, factors, sum_product, Drawer(key, n, batch * len(plan.steps), xp))
 
 
-def _plain(value: Array, terms: Sequence[Factor], first: Name | None = None) -> Data:
-    """The numbers of an assignment, its axes in the order of the inputs."""
-    order = [name for name in merge_inputs(*(term.inputs for term in terms)) if name in value.inputs]
-    names = ([first] if first is not None and first in value.inputs else []) + order
+def _plain(value: Array, terms: Sequence[Factor]) -> Data:
+    """The numbers of an assignment: samples first, then the order of the inputs."""
+    names = [name for name in (SAMPLE, *merge_inputs(*(term.inputs for term in terms))) if name in value.inputs]
     axes = [value.names.index(name) for name in names]
     data = value.array
     data = data.transpose(axes) if axes != list(range(len(axes))) else data
@@ -263,7 +259,11 @@ def _plain(value: Array, terms: Sequence[Factor], first: Name | None = None) -> 
 @exact_sum.rule
 def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
-    return eliminate(f, names, semiring=semiring)
+    if any(isinstance(term, Delta) for term in f.terms):
+        return eliminate(f, names, semiring=semiring)
+    sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
+    scopes = tuple([tuple(term.inputs) for term in f.terms])
+    return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
 
 
 @exact_argmax.rule
@@ -276,5 +276,3 @@ def argmax_by_plan(f: Factor, names: tuple) -> dict:
 def sample_by_plan(key: Any, f: Factor, names: tuple, n: int | None) -> dict:
     """x ~ f / Σ f, by a backward pass"""
     return sample(key, f, names, n=n)
-
-

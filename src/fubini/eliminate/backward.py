@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.run import at_value, contract, embed, engine_of, forward, over_slices, results, sliced
+from fubini.eliminate.run import at_value, contract, embed, forward, over_slices, results, sliced
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, Quotient, substitute
@@ -102,7 +102,7 @@ def run_marginals(
 
         return [belief(name) for name in names]
 
-    return over_slices(plan, one_pass, semiring, engine_of(factors))
+    return over_slices(plan, one_pass, semiring, factors)
 
 
 def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: Choose) -> dict[Name, Array]:

@@ -38,9 +38,7 @@ def unravel(index: Data, rest: tuple[Name, ...], names: Sequence[Name], sizes: l
     """A flat position for each cell of `rest` as one Array for each name."""
     positions = namespace(index).unravel_index(index, sizes)
     inputs = {name: table.inputs[name] for name in rest}
-    return {
-        name: Array._of(at, rest, inputs, table.inputs[name]) for name, at in zip(names, positions, strict=True)
-    }
+    return {name: Array._of(at, rest, inputs, table.inputs[name]) for name, at in zip(names, positions, strict=True)}
 
 
 def choose_greatest(factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
@@ -49,19 +47,21 @@ def choose_greatest(factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
     return unravel(namespace(logs).argmax(logs, axis=-1), rest, names, sizes, table)
 
 
+SAMPLE = Bound("sample")
+
+
 class Drawer:
     """Draws by inverse transform, n along an axis of its own; uniform numbers come from one key, in order of use."""
 
     def __init__(self, key: Data, n: int, total: int, xp: Any) -> None:
-        self.axis = Bound("sample")
         self.domain: Domain = Bint[n]
         self.used = 0
         self.uniforms = _uniforms(key, n * total, xp)
 
     def __call__(self, factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
         """A draw of the names for each sample and each cell of the other names."""
-        if self.axis not in factor.inputs and isinstance(factor, Table):
-            factor = _repeated(factor, self.axis, self.domain)
+        if SAMPLE not in factor.inputs and isinstance(factor, Table):
+            factor = _repeated(factor, SAMPLE, self.domain)
         logs, rest, sizes, table = cells(factor, names)
         xp = namespace(logs, self.uniforms)
         uniform = self.uniforms[self.used : self.used + logs[..., 0].size].reshape(logs.shape[:-1])

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from fubini.eliminate.ask import Factors, Scopes, covering_terms, problem_of, split_terms
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import engine_of, find_plan
 from fubini.errors import FubiniError, listed
-from fubini.factors.table import Table, is_tabular
+from fubini.factors.table import is_tabular
 from fubini.interpretations import current, lazy
 from fubini.semirings import Semiring, sum_product
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor, Sum, product, terms_of
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Value
+
+
+@runtime_checkable
+class HasFactors(Protocol):
+    """A model that has been asked: its factors at the data, and the names still hidden."""
+
+    @property
+    def observed_factors(self) -> Sequence[Factor]: ...
+
+    @property
+    def hidden(self) -> Sequence[Name]: ...
+
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
 
@@ -68,7 +80,7 @@ class Explanation:
 
 def explain(
     question: Any,
-    sum: Scopes = (),  # noqa: A002
+    sum: Scopes = (),
     plates: Sequence[Name] = (),
     *,
     semiring: Semiring = sum_product,
@@ -76,12 +88,12 @@ def explain(
 ) -> Explanation:
     """The plan of a recorded sum, of factors with what is to be summed, or of anything that has factors and names.
 
-    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> print(explain([f, g], sum=("a", "b")))
-    sum_product over 'a', 'b': 3 steps, 8 multiply-adds, largest result 2 entries, on NumPy, step by step
+    sum_product over 'a', 'b': 2 steps, 6 multiply-adds, largest result 2 entries, on NumPy, step by step
     step                rule                 work  size  exactness
-    1. Σ_a #0           sum_table            4     2     exact
-    2. Σ_b #2(b) #1(b)  contract_two_tables  2     1     exact
+    1. Σ_a #0(a,b)      sum_table            4     2     exact
+    2. Σ_b #1(b) #2(b)  contract_two_tables  2     1     exact
     """
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = covering_terms(split_terms(factors), names)
@@ -99,7 +111,7 @@ def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors
             expected="one sum",
             advice="explain each of its sums: fb.explain(term.terms[k])",
         )
-    if hasattr(question, "observed_factors"):
+    if isinstance(question, HasFactors):
         return question.observed_factors, names or question.hidden, semiring
     return question, names, semiring
 
@@ -140,7 +152,7 @@ def _rule(step: Step, tabular: bool) -> str:
 def optimize(term: Any) -> Any:
     """A recorded term in its planned form: every sum over a product as nested sums, nothing computed.
 
-    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> with lazy:
     ...     e = (f * g).sum("a", "b")
     >>> optimize(e)
@@ -169,5 +181,3 @@ def _nested(semiring: Semiring, body: Factor, names: Sequence[Name]) -> Factor:
         joined = product(*(slots[slot] for slot in step.operands))
         slots = [*slots, Sum(semiring, joined, step.eliminated) if step.eliminated else joined]
     return product(*(slots[slot] for slot in plan.results))
-
-

@@ -21,7 +21,8 @@ class Graph:
     """
 
     def __init__(self, scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], weighted: bool) -> None:
-        self.names = list(dict.fromkeys(name for scope in scopes for name in scope))
+        present = {name for scope in scopes for name in scope}
+        self.names = [name for name in sizes if name in present]  # the order of `sizes` breaks ties
         self.number = {name: position for position, name in enumerate(self.names)}
         self.weights = [sizes[name] for name in self.names] if weighted else None
         self.logs = [math.log2(sizes[name]) for name in self.names]

@@ -38,7 +38,7 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Steps over `inputs` slots; `results` are the slots that remain. `slices` are names looped over one value at a time."""
+    """Steps over `inputs` slots; `results` are the slots that remain, `slices` the names fixed one value at a time."""
 
     inputs: tuple[frozenset[Name], ...]
     steps: tuple[Step, ...]

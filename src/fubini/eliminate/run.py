@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from fubini.arrays import namespace
 from fubini.domains import Bint
@@ -89,7 +90,9 @@ def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name
 def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
     if isinstance(factor, Table) and not semiring.homogeneous:
         table = multiply_out(semiring, factor, step.eliminated)
-        weights = semiring.repeat(namespace(table.weights), table.weights, step.scale) if step.scale != 1 else table.weights
+        weights = (
+            semiring.repeat(namespace(table.weights), table.weights, step.scale) if step.scale != 1 else table.weights
+        )
         return Table._of(Scaled(weights, 0.0), table.inputs, table.exactness)
     result = interpret(PlateProduct, factor, step.eliminated)
     return result if step.scale == 1 else interpret(Power, result, to_value(step.scale))
@@ -108,7 +111,7 @@ def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> li
         slots = forward(plan, [embed(semiring, factor) for factor in sliced(factors, values)], semiring)
         return results(plan, slots)
 
-    return [_read(semiring, factor) for factor in over_slices(plan, one_pass, semiring, engine_of(factors))]
+    return [_read(semiring, factor) for factor in over_slices(plan, one_pass, semiring, factors)]
 
 
 def results(plan: Plan, slots: Sequence[Factor]) -> list[Factor]:
@@ -125,7 +128,7 @@ def at_value(total: Factor, name: Name, value: Any, size: int) -> Factor:
     return Table._of(Scaled(weights, shift), {**total.inputs, name: Bint[size]}, total.exactness)
 
 
-def over_slices(plan: Plan, one_pass: Callable, semiring: Semiring, engine: str) -> list[Factor]:
+def over_slices(plan: Plan, one_pass: Callable, semiring: Semiring, factors: Sequence[Factor]) -> list[Factor]:
     """⊕ of the results of one pass over all values of the sliced names; in a trace, a scan."""
     if not plan.slices:
         return one_pass({})
@@ -134,7 +137,7 @@ def over_slices(plan: Plan, one_pass: Callable, semiring: Semiring, engine: str)
     def at(position: Any) -> list[Factor]:
         return one_pass(dict(zip(plan.slices, namespace(position).unravel_index(position, shape), strict=True)))
 
-    if engine == "numpy":
+    if engine_of(factors) == "numpy":
         return reduce(lambda a, b: _accumulate(semiring, a, b), map(at, map(np.asarray, range(plan.passes))))
     first = at(jnp.asarray(0))
     start = _accumulate(semiring, first, [_zeroed(semiring, factor) for factor in first])
@@ -181,22 +184,26 @@ def _read(semiring: Semiring, factor: Factor) -> Factor:
 
 def engine_of(factors: Sequence[Factor]) -> str:
     """Which engine the data decide: numpy, xla, or the trace in progress."""
-    jax_leaf = False
+    engine = "numpy"
     for factor in factors:
         for leaf in factor.leaves():
-            if isinstance(leaf, jax.core.Tracer):
+            kind = type(leaf)
+            if kind is np.ndarray or kind is float:
+                continue
+            if isinstance(leaf, Tracer):
                 return "trace"
-            jax_leaf = jax_leaf or isinstance(leaf, jax.Array)
-    return "xla" if jax_leaf else "numpy"
+            if isinstance(leaf, jax.Array):
+                engine = "xla"
+    return engine
 
 
-def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any) -> Any:
-    """run(plan, factors, *static) on the engine of the data."""
+def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any, arrays: tuple = ()) -> Any:
+    """run(plan, factors, *arrays, *static) on the engine of the data."""
     if engine_of(factors) != "xla":
-        return run(plan, factors, *static)
-    return _compiled(run, plan, static)(list(factors))
+        return run(plan, factors, *arrays, *static)
+    return _compiled(run, plan, static)(list(factors), arrays)
 
 
 @lru_cache(maxsize=1024)
 def _compiled(run: Callable, plan: Plan, static: tuple) -> Callable:
-    return jax.jit(lambda factors: run(plan, factors, *static))
+    return jax.jit(lambda factors, arrays: run(plan, factors, *arrays, *static))

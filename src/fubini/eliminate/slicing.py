@@ -1,4 +1,4 @@
-"""Slicing: a plan that needs too much memory is run once for each value of some variables, which are fixed meanwhile."""
+"""Slicing: a plan that needs too much memory is run once for each value of some variables."""
 
 from __future__ import annotations
 

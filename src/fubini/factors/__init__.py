@@ -1,0 +1,1 @@
+"""Representations of factors, one file each, and their numerics."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-
 from fubini.arrays import namespace
 from fubini.domains import merge_inputs
 from fubini.errors import DomainError, FubiniError
@@ -77,13 +76,12 @@ def _require_domain(name: Name, value: Value) -> None:
         )
 
 
-
 def to_indicator(delta: Delta) -> Table:
     """δ(x = v(i)) over bounded integers as a table of zeros and ones."""
     table = None
     for name, point in zip(delta.names, delta.points, strict=True):
         at, domain = to_array(point), delta.inputs[name]
-        cells = np.arange(domain.size)
+        cells = np.arange(domain.extent)
         weights = namespace(at.array).where(at.array[..., None] == cells, 1.0, 0.0)
         one = Table._of(Scaled(weights, 0.0), {**at.inputs, name: domain})
         table = one if table is None else multiply_tables(table, one)

@@ -126,7 +126,9 @@ def reduced(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
         flat = linear(pair)
         if flat is not None:
             count = math.prod(weights.shape[axis] for axis in axes)
-            return Scaled(semiring.add(np, flat.weights, axes), flat.shift, flat.low, flat.high + math.log(max(count, 1)))
+            return Scaled(
+                semiring.add(np, flat.weights, axes), flat.shift, flat.low, flat.high + math.log(max(count, 1))
+            )
     elif pair.is_linear:
         return Scaled(semiring.add(xp, weights, axes), shift)
     return _reduced_in_log_space(semiring, pair, axes)
@@ -230,5 +232,3 @@ def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
 def is_scaled_jax(*pairs: Scaled) -> bool:
     """Any of the arrays is JAX's."""
     return any(is_jax(array) for pair in pairs for array in pair[:2])
-
-

@@ -14,7 +14,7 @@ from fubini.domains import Bint, Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
 from fubini.factors.scaled import Scaled, added, bounded, divided, multiplied, multiplied_out, raised, read_log, reduced
-from fubini.semirings import Semiring, sum_product
+from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import (
     Factor,
@@ -48,17 +48,17 @@ class Table(Factor):
     """
 
     _leaf_fields = ("weights", "shift")
-    _static_fields = ("exactness",)
+    _static_fields = ("mark",)
     weights: Data
     shift: Data
-    exactness: Exactness
+    mark: Exactness
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
         weights = as_floats(weights)
         inputs = _axes(weights, names)
         ok = (weights >= 0) & (weights < np.inf)
         (weights,) = require(ok, lambda: _bad_weights(weights, ok, inputs), weights)
-        self._set(weights=weights, shift=0.0, inputs=inputs, exactness=exactly)
+        self._set(weights=weights, shift=0.0, inputs=inputs, mark=exactly)
 
     @classmethod
     def from_log(cls, log_weights: Data, names: Axes = ()) -> Table:
@@ -80,9 +80,14 @@ class Table(Factor):
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
         """A table from numerics, unchecked."""
         new = object.__new__(cls)
-        fields = {"weights": pair.weights, "shift": pair.shift, "inputs": inputs, "exactness": exactness}
+        fields = {"weights": pair.weights, "shift": pair.shift, "inputs": inputs, "mark": exactness}
         new.__dict__.update(fields, _cached_pair=pair)
         return new
+
+    @property
+    def exactness(self) -> Exactness:
+        """How its numbers came about."""
+        return self.mark
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -207,7 +212,9 @@ def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight")
     where = "" if is_traced(ok) else f" (found {np.asarray(weights)[~np.asarray(ok)].flat[0]})"
     kind = "non-negative and finite" if what == "weight" else "numbers below infinity, not NaN"
     advice = "log-weights go through fb.Table.from_log" if what == "weight" else "−inf is a weight of zero"
-    return DataError(f"a Table over {listed(inputs)} with a bad {what}{where}", expected=f"{what}s {kind}", advice=advice)
+    return DataError(
+        f"a Table over {listed(inputs)} with a bad {what}{where}", expected=f"{what}s {kind}", advice=advice
+    )
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------
@@ -319,7 +326,9 @@ def power_table(f: Table, exponent: Value) -> Table:
     weights, a = f.aligned(names), align(power.array, power.names, names)
     ok = ~((weights.weights == 0) & (a < 0))
     pair = raised(weights, a)
-    checked = require(ok, lambda: DataError(f"a negative power of {f}, which has zeros", expected="no 1/0"), pair.weights)
+    checked = require(
+        ok, lambda: DataError(f"a negative power of {f}, which has zeros", expected="no 1/0"), pair.weights
+    )
     return Table._of(_expanded(pair._replace(weights=checked[0]), inputs), inputs, f.exactness)
 
 
@@ -331,12 +340,12 @@ def sum_table(semiring: Semiring, f: Table, names: tuple) -> Table:
 
 def embedded(semiring: Semiring, table: Table) -> Table:
     """Weights into the carrier."""
-    return _mapped(table, semiring.embed)
+    return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
 
 
 def read_out(semiring: Semiring, table: Table) -> Table:
     """The carrier back as weights."""
-    return _mapped(table, semiring.read)
+    return table if semiring.read is same_pair else _mapped(table, semiring.read)
 
 
 def _mapped(table: Table, change: Callable) -> Table:

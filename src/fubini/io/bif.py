@@ -194,7 +194,7 @@ def _prefixes(parents: list[Domain]) -> Iterator[str]:
 
 
 def _labels(domain: Domain) -> list[str]:
-    return [_quoted(str(domain.label(index))) for index in range(domain.size or 0)]
+    return [_quoted(str(domain.label(index))) for index in range(domain.extent)]
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,1 @@
+"""Models as joint distributions, and the questions to them."""

@@ -51,8 +51,8 @@ class Network:
             return domain.index(value)
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
-        if not 0 <= value < (domain.size or 0):
-            raise DataError(f"the evidence {name}={value}", expected=f"0 to {(domain.size or 0) - 1}")
+        if not 0 <= value < domain.extent:
+            raise DataError(f"the evidence {name}={value}", expected=f"0 to {domain.extent - 1}")
         return int(value)
 
     def _require(self, names: Sequence[str], what: str) -> None:
@@ -72,7 +72,7 @@ class Network:
     @property
     def observed_factors(self) -> list[Factor]:
         """The factors at the evidence."""
-        return [factor(self.evidence) for factor in self.factors]
+        return [factor({**self.evidence}) for factor in self.factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
         """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""

@@ -1,0 +1,1 @@
+"""Terms: Values in index notation, and Factors."""

@@ -10,9 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
-
-
 from fubini.arrays import Data
 from fubini.domains import Real, merge_inputs
 from fubini.errors import DomainError, FubiniError, NoRule, listed
@@ -54,7 +51,10 @@ to_factor_rules = RuleSet("to_factor", head="to_factor")
 class Factor(Term):
     """A non-negative function of its `inputs`. A representation is a subclass with rules for the heads below."""
 
-    exactness: Exactness = exactly
+    @property
+    def exactness(self) -> Exactness:
+        """How the factor relates to the mathematics; that of its parts together."""
+        return combined([child for child in self.children if isinstance(child, Factor)])
 
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
@@ -257,11 +257,6 @@ class Product(Factor):
     def __init__(self, *terms: Factor) -> None:
         self._set(terms=terms, inputs=merge_inputs(*(term.inputs for term in terms)))
 
-    @property
-    def exactness(self) -> Exactness:
-        """That of its terms together."""
-        return combined(self.terms)
-
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         return Product(*(rename(term, names) for term in self.terms))
 
@@ -329,11 +324,6 @@ def substitute(factor: Factor, values: Mapping[Name, Value]) -> Factor:
 class _Node(Factor):
     """A recorded operation."""
 
-    @property
-    def exactness(self) -> Exactness:
-        """That of what went into it: the operation itself has not been carried out."""
-        return combined([child for child in self.children if isinstance(child, Factor)])
-
     def _log(self) -> Value:
         return LogOf(self)
 
@@ -343,6 +333,9 @@ class Substituted(_Node):
 
     _term_fields = ("factor", "args")
     _static_fields = ("names",)
+    factor: Factor
+    names: tuple[Name, ...]
+    args: tuple[Value, ...]
 
     def __init__(self, factor: Factor, values: Mapping[Name, Value]) -> None:
         rest = {name: domain for name, domain in factor.inputs.items() if name not in values}
@@ -366,6 +359,8 @@ class Quotient(_Node):
     """f / g, recorded."""
 
     _term_fields = ("over", "under")
+    over: Factor
+    under: Factor
 
     def __init__(self, over: Factor, under: Factor) -> None:
         self._set(over=over, under=under, inputs=merge_inputs(over.inputs, under.inputs))
@@ -384,6 +379,8 @@ class Normalize(_Node):
     """f / Z where Z = Σ f over some names, recorded. A zero Z is an error: there is nothing to normalise."""
 
     _term_fields = ("over", "total")
+    over: Factor
+    total: Factor
 
     def __init__(self, over: Factor, total: Factor) -> None:
         self._set(over=over, total=total, inputs=merge_inputs(over.inputs, total.inputs))
@@ -402,6 +399,8 @@ class Addition(_Node):
     """f + g, recorded."""
 
     _term_fields = ("first", "second")
+    first: Factor
+    second: Factor
 
     def __init__(self, first: Factor, second: Factor) -> None:
         self._set(first=first, second=second, inputs=merge_inputs(first.inputs, second.inputs))
@@ -420,6 +419,8 @@ class Power(_Node):
     """f^a, recorded."""
 
     _term_fields = ("base", "exponent")
+    base: Factor
+    exponent: Value
 
     def __init__(self, base: Factor, exponent: Value) -> None:
         self._set(base=base, exponent=exponent, inputs=merge_inputs(base.inputs, exponent.inputs))
@@ -569,4 +570,3 @@ exact_substitute = exact.register(RuleSet("exact.substitute", head=Substituted))
 exact_join = exact.register(RuleSet("exact.join", head=Join))
 exact_argmax = exact.register(RuleSet("exact.argmax", head=Argmax))
 exact_sample = exact.register(RuleSet("exact.sample", head=Draw))
-

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from fubini import ops
 from fubini.arrays import namespace
 from fubini.domains import Bint, Domain, merge_inputs
 from fubini.errors import DomainError, NameClash
 from fubini.interpretations import current
 from fubini.ops import Op
-from fubini.terms.named import align, scatter as scatter_data
+from fubini.terms.named import align
+from fubini.terms.named import scatter as scatter_data
 from fubini.terms.notation import Big, Call, Notation, Symbol
 from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array, to_value
@@ -67,14 +66,16 @@ class Fold(_Binder):
     def __init__(self, op: Op, body: Value, bound: Bound, domain: Domain) -> None:
         ops.reduction(op)
         output = body.output if op in (ops.maximum, ops.minimum) else op.infer(body.output, body.output)
-        output = output if output.size is None or op in (ops.maximum, ops.minimum) else ops.Integer.with_shape(output.shape)
+        output = (
+            output if output.size is None or op in (ops.maximum, ops.minimum) else ops.Integer.with_shape(output.shape)
+        )
         self._bind(body, bound, domain, output, op=op)
 
     def _remade(self, children: tuple) -> Value:
         return _ready(Fold(self.op, children[0], self.bound, self.domain))
 
-    def _ground(self, body: Array) -> Array:
-        spread = self._spread(body)
+    def _ground(self, *children: Array) -> Array:
+        spread = self._spread(children[0])
         data = ops.reduction(self.op)(namespace(spread.array), spread.array, 0)
         return Array._of(data, spread.names[1:], spread.inputs, self.output)
 
@@ -91,8 +92,8 @@ class Stack(_Binder):
     def _remade(self, children: tuple) -> Value:
         return _ready(Stack(children[0], self.bound, self.domain))
 
-    def _ground(self, body: Array) -> Array:
-        spread = self._spread(body)
+    def _ground(self, *children: Array) -> Array:
+        spread = self._spread(children[0])
         data = namespace(spread.array).moveaxis(spread.array, 0, len(spread.names) - 1)
         return Array._of(data, spread.names[1:], spread.inputs, self.output)
 
@@ -225,7 +226,8 @@ class Scatter(Value):
     def _remade(self, children: tuple) -> Value:
         return _ready(Scatter(children[0], self.names, children[1:], self.consumed))
 
-    def _ground(self, value: Array, *indices: Array) -> Array:
+    def _ground(self, *children: Array) -> Array:
+        value, *indices = children
         by_name = {name: (at.array, at.names) for name, at in zip(self.names, indices, strict=True)}
         sizes = {name: self.inputs[name] for name in self.names}
         data, names = scatter_data(value.array, value.names, by_name, sizes)
@@ -267,4 +269,3 @@ def _grounded_scatter(node: Scatter) -> Value:
 def listed_names(value: Value) -> str:
     """The names of a value as a tuple a user can type."""
     return repr(tuple(value.inputs))
-

@@ -46,8 +46,8 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
     """data(name = index, …), simultaneously; an index may share names with the data.
 
     >>> from fubini.domains import Bint
-    >>> data, names = gather(np.arange(6).reshape(2, 3), {"a": Bint[2], "b": Bint[3]}, {"b": (np.array([2, 0]), ("a",))})
-    >>> data, names
+    >>> index = (np.array([2, 0]), ("a",))
+    >>> gather(np.arange(6).reshape(2, 3), {"a": Bint[2], "b": Bint[3]}, {"b": index})
     (array([2, 3]), ('a',))
     """
     names = tuple(inputs)
@@ -58,7 +58,7 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
     front = xp.moveaxis(xp.asarray(data), [names.index(name) for name in indexed], range(len(indexed)))
     positions = []
     for name in indexed:
-        index, used = indices[name] if name in indices else (np.arange(inputs[name].size), (name,))
+        index, used = indices[name] if name in indices else (np.arange(inputs[name].extent), (name,))
         if name in indices:
             _require_in_range(name, index, inputs[name])
         positions.append(align(index, used, fresh))
@@ -83,7 +83,7 @@ def _require_in_range(name: Name, index: Data, domain: Domain) -> None:
         shown = "" if is_traced(index) else f" (found {np.asarray(index)[~np.asarray(ok)].flat[0]})"
         return DataError(
             f"an index out of range for {name!r}{shown}",
-            expected=f"0 to {(domain.size or 0) - 1}, the domain being {domain!r}",
+            expected=f"0 to {domain.extent - 1}, the domain being {domain!r}",
             advice="indices do not wrap around: count from 0",
         )
 

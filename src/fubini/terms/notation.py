@@ -8,7 +8,9 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-GREEK = frozenset("alpha beta gamma delta epsilon theta lambda mu nu pi rho sigma tau phi chi psi omega".split())
+GREEK = frozenset(
+    "alpha beta gamma delta epsilon theta lambda mu nu pi rho sigma tau phi chi psi omega".split()  # noqa: SIM905
+)
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "//": 2, "**": 4}
 
 
@@ -55,7 +57,7 @@ _LATEX_INFIX = {"*": r" \, ", "/": r" / ", "==": " = ", "**": "^"}
 def _level(tree: Notation) -> int:
     if isinstance(tree, Infix):
         return PRECEDENCE.get(tree.symbol, 0)
-    return 3 if isinstance(tree, Big) else 9
+    return 1 if isinstance(tree, Big) else 9
 
 
 def text(tree: Notation) -> str:
@@ -75,9 +77,8 @@ def text(tree: Notation) -> str:
         case Call(head, args, keywords):
             return f"{head}({', '.join([*map(text, args), *(f'{key}={text(arg)}' for key, arg in keywords)])})"
         case Big(symbol, indices, body):
-            return f"{symbol}_{{{','.join(indices)}}} {text(body)}" if len(indices) > 1 else (
-                f"{symbol}_{indices[0]} {text(body)}"
-            )
+            below = ",".join(indices)
+            return f"{symbol}_{{{below}}} {text(body)}" if len(indices) > 1 else f"{symbol}_{below} {text(body)}"
 
 
 def _nested(tree: Notation, level: int) -> str:

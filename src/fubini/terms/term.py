@@ -16,6 +16,7 @@ from fubini.arrays import Data
 from fubini.domains import Domain
 from fubini.errors import FubiniError, UnknownName, closest, listed
 
+
 class Bound:
     """The name of a bound variable: a fresh object, so that nothing can capture it. Printed as what it was called."""
 

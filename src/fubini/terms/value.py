@@ -37,7 +37,7 @@ class Value(Term):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         """The value with names replaced; the default goes through to the children."""
-        return self._remade(tuple(child(values) for child in self.children))
+        return self._remade(tuple(child(values) for child in self.value_children))
 
     def _remade(self, children: tuple) -> Value:
         """A value of the same kind over other children, simplified where the interpretation computes."""
@@ -45,7 +45,12 @@ class Value(Term):
 
     def notation(self) -> Notation:
         """How it is written."""
-        return Call(type(self).__name__, tuple(child.notation() for child in self.children))
+        return Call(type(self).__name__, tuple(child.notation() for child in self.value_children))
+
+    @property
+    def value_children(self) -> tuple[Value, ...]:
+        """The sub-terms that are Values."""
+        return tuple(child for child in self.children if isinstance(child, Value))
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -166,7 +171,7 @@ class Variable(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return values[self.name]
 
-    def _ground(self) -> Array:
+    def _ground(self, *children: Array) -> Array:
         if not self.output.is_finite:
             raise DomainError(
                 f"the numbers of {self.name!r}",
@@ -174,7 +179,7 @@ class Variable(Value):
                 nearest=f"its domain is {self.output!r}",
                 advice=f"substitute a number: v({self.name}=…)",
             )
-        return Array._of(np.arange(self.output.size), (self.name,), self.inputs, self.output)
+        return Array._of(np.arange(self.output.extent), (self.name,), self.inputs, self.output)
 
     def notation(self) -> Notation:
         return Symbol(str(self.name))
@@ -217,7 +222,7 @@ class Array(Value):
         """The numbers, named axes first."""
         return self.array
 
-    def _ground(self) -> Array:
+    def _ground(self, *children: Array) -> Array:
         extra = np.ndim(self.array) - len(self.names) - len(self.output.shape)
         if extra:
             raise DomainError(
@@ -251,7 +256,7 @@ def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -
     if domain.size is not None:
 
         def error() -> DataError:
-            return DataError(f"an entry outside {domain!r}", expected=f"integers from 0 to {(domain.size or 0) - 1}")
+            return DataError(f"an entry outside {domain!r}", expected=f"integers from 0 to {domain.extent - 1}")
 
         require((array >= 0) & (array < domain.size), error)
     return domain.with_shape(shape)
@@ -327,11 +332,12 @@ def _broadcastable(arg: Array, names: tuple[Name, ...], event: int) -> Data:
 
 def _mapped(op: Op, args: Sequence[Array], names: tuple[Name, ...]) -> Data:
     """A lifted function mapped over every name, the last innermost; arguments without a name are not repeated."""
+    assert isinstance(op.function, ops.Lifted), "an op that is not elementwise is lifted"
     function = op.function.function
     for name in reversed(names):
         function = jax.vmap(function, in_axes=tuple(0 if name in arg.names else None for arg in args))
     ordered = [align(arg.array, arg.names, [n for n in names if n in arg.names], len(arg.output.shape)) for arg in args]
-    return type(op.function)(function)(namespace(*ordered), *ordered)
+    return ops.Lifted(function)(namespace(*ordered), *ordered)
 
 
 def to_array(value: Value) -> Array:
@@ -352,7 +358,7 @@ def is_enumerable(value: Value) -> bool:
 
 
 def to_argument(name: Name, given: Any, domain: Domain) -> Value:
-    """What a name may be replaced by: a name (rename), a number, an array, a slice, a Value; checked against `domain`."""
+    """What a name may be replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
     if isinstance(given, str):
         if domain.labels is not None and given in domain.labels:
             raise NameClash(
@@ -364,7 +370,7 @@ def to_argument(name: Name, given: Any, domain: Domain) -> Value:
     if isinstance(given, slice):
         if not domain.is_finite:
             raise DomainError(f"a slice along {name!r}: {domain!r}", expected="a bounded integer")
-        return Array(np.arange(domain.size)[given], (name,), Bint[domain.size or 1])
+        return Array(np.arange(domain.extent)[given], (name,), Bint[domain.extent])
     value = to_value(given)
     _require_fit(name, value, domain)
     return value
@@ -391,9 +397,7 @@ class Substitution(Value):
     def __init__(self, value: Value, values: Mapping[Name, Value]) -> None:
         rest = {name: domain for name, domain in value.inputs.items() if name not in values}
         inputs = merge_inputs(rest, *(arg.inputs for arg in values.values()))
-        self._set(
-            value=value, names=tuple(values), args=tuple(values.values()), inputs=inputs, output=value.output
-        )
+        self._set(value=value, names=tuple(values), args=tuple(values.values()), inputs=inputs, output=value.output)
 
     value: Value
     names: tuple[Name, ...]
@@ -404,7 +408,8 @@ class Substitution(Value):
         args = {name: arg(values) for name, arg in zip(self.names, self.args, strict=True)}
         return self.value._substituted({**inner, **args})
 
-    def _ground(self, value: Array, *args: Array) -> Array:
+    def _ground(self, *children: Array) -> Array:
+        value, *args = children
         return gathered(value, dict(zip(self.names, args, strict=True)))
 
     def notation(self) -> Notation:
@@ -458,7 +463,8 @@ class Getitem(Value):
     def _remade(self, children: tuple) -> Value:
         return getitem(*children)
 
-    def _ground(self, value: Array, *indices: Array) -> Array:
+    def _ground(self, *children: Array) -> Array:
+        value, *indices = children
         axes = tuple(f"axis {position}" for position in range(len(indices)))
         domains = {axis: Bint[size] for axis, size in zip(axes, value.output.shape, strict=False)}
         named = Array._of(value.array, value.names + axes, {**value.inputs, **domains}, self.output)

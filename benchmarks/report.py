@@ -1,0 +1,93 @@
+"""Aligned plain-text tables, printed row by row, and the list of aims met and missed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What was wanted of something, and what was found; `met` is None where nothing could be said."""
+
+    what: str
+    wanted: str
+    found: str
+    met: bool | None
+
+
+class Table:
+    """Columns of fixed width; the first is flush left."""
+
+    def __init__(self, title: str, columns: Sequence[str], least: int = 6) -> None:
+        self.widths = [max(len(column), 16 if position == 0 else least) for position, column in enumerate(columns)]
+        print(f"\n{title}\n", flush=True)
+        self.row(*columns)
+        print("  ".join("-" * width for width in self.widths), flush=True)
+
+    def row(self, *cells: object) -> None:
+        """Print one row."""
+        first, *rest = (str(cell) for cell in cells)
+        padded = [cell.rjust(width) for cell, width in zip(rest, self.widths[1:], strict=True)]
+        print("  ".join([first.ljust(self.widths[0]), *padded]).rstrip(), flush=True)
+
+
+def duration(seconds: float | None) -> str:
+    """A time to three digits.
+
+    >>> duration(0.01234), duration(None)
+    ('12.3 ms', '-')
+    """
+    if seconds is None:
+        return "-"
+    scale, unit = next((pair for pair in SCALES if seconds >= pair[0]), SCALES[-1])
+    return f"{_three_digits(seconds / scale)} {unit}"
+
+
+def ratio(value: float | None) -> str:
+    """How many times, to three digits."""
+    return "-" if value is None else f"{_three_digits(value)}×"
+
+
+def difference(value: float | None) -> str:
+    """An error to two digits."""
+    return "-" if value is None else f"{value:.1e}"
+
+
+def mebibytes(size: int | None) -> str:
+    """Bytes in MiB."""
+    return "-" if size is None else f"{size / 2**20:,.1f}"
+
+
+def verdict(met: bool | None) -> str:
+    """Yes, no, or nothing to say."""
+    return "-" if met is None else "yes" if met else "NO"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def print_header(packages: Iterable[str], more: str = "") -> None:
+    """Versions, machine and load: what the figures depend on."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {load}; Python {platform.python_version()}, {versions}{more}")
+
+
+def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:
+    """The aims, then what went wrong."""
+    print()
+    for note in notes:
+        print(f"note: {note}")
+    table = Table("aims", ("aim", "wanted", "found", "met"), least=26)
+    for aim in aims:
+        table.row(aim.what.ljust(44), aim.wanted, aim.found, verdict(aim.met))
+    met = sum(aim.met is True for aim in aims)
+    missed = sum(aim.met is False for aim in aims)
+    print(f"\n{met} aims met, {missed} missed, {len(aims) - met - missed} without a figure")

@@ -1,0 +1,92 @@
+"""The command line: `fubini demo`, `fubini query FILE --evidence A=b --target X`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from fubini.eliminate.explain import explain
+from fubini.errors import FubiniError
+from fubini.io.files import read_bif, read_uai
+from fubini.joint.network import Network
+from fubini.show.bars import distributions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors of the library go to standard error, and the exit status is 1."""
+    options = _parser().parse_args(arguments)
+    try:
+        print(options.run(options))
+    except FubiniError as error:
+        print(f"fubini: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fubini", description="Automatic integration for probabilistic programs.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    demo = commands.add_parser("demo", help="a query on a built-in network: its plan and its answer")
+    demo.set_defaults(run=run_demo)
+    query = commands.add_parser("query", help="marginals of a BIF or UAI network")
+    query.add_argument("file", type=Path, help="network.bif or network.uai, plain or compressed")
+    query.add_argument("--evidence", "-e", action="append", default=[], metavar="NAME=VALUE", help="an observed value")
+    query.add_argument("--target", "-t", action="append", default=[], metavar="NAME", help="a variable asked for")
+    query.add_argument("--plan", action="store_true", help="show the plan too")
+    query.set_defaults(run=run_query)
+    return parser
+
+
+def run_demo(options: argparse.Namespace) -> str:
+    """Who is late, and why: prior, evidence, plan, posterior."""
+    with resources.as_file(resources.files("fubini.io") / "commute.bif") as path:
+        network = read_bif(path)
+    late = network.condition(arrival="late", season="winter")
+    asked = ("weather", "strike", "choice", "traffic")
+    return "\n".join(
+        [
+            f"{network}: P(weather, strike, choice, traffic), each alone, given that we are late in winter",
+            "",
+            "Before any evidence:",
+            distributions(network.marginals(*asked)),
+            "",
+            f"P(late, winter) = {math.exp(float(late.log_evidence())):.6f}, by the plan",
+            str(explain(late)),
+            "",
+            "Given arrival=late, season=winter:",
+            distributions(late.marginals(*asked)),
+            "",
+            "The most probable explanation: " + ", ".join(f"{name}={value}" for name, value in late.map().items()),
+        ]
+    )
+
+
+def run_query(options: argparse.Namespace) -> str:
+    """Marginals given evidence, as bars."""
+    network = read_network(options.file)
+    network = network.condition(dict(_observation(network, text) for text in options.evidence))
+    answer = distributions(network.marginals(*options.target))
+    return f"{explain(network)}\n\n{answer}" if options.plan else answer
+
+
+def read_network(path: Path) -> Network:
+    """A network file of either format, told by its name."""
+    stem = path.name.removesuffix(".gz").removesuffix(".xz")
+    readers = {".bif": read_bif, ".uai": read_uai}
+    reader = readers.get(Path(stem).suffix)
+    if reader is None:
+        raise FubiniError(f"the network {path}", expected="a file called *.bif or *.uai, perhaps with .gz or .xz")
+    return reader(path)
+
+
+def _observation(network: Network, text: str) -> tuple[str, str | int]:
+    """NAME=VALUE, where the value is a label, or a position where there are no labels."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise FubiniError(f"the evidence {text!r}", expected="NAME=VALUE", advice="for example --evidence HR=HIGH")
+    labelled = name not in network.variables or network.variables[name].labels is not None
+    return name, value if labelled or not value.isdigit() else int(value)
