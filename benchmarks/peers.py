@@ -1,7 +1,7 @@
 """The contestants on networks: ours, pyAgrum and pgmpy, each asked for the marginals of all unobserved variables.
 
 Peers are filled through their own interfaces from our tables, so that all answer the same question to the last bit.
-Each contestant lives in a child process (`benchmarks.timing.Child`), which imports nothing of the others.
+Each contestant lives in a child process of its own (`benchmarks.timing.Child`).
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Ours(Contestant):
 
 def clear_caches() -> None:
     """Forget plans, kernels and compiled functions: every cache of the two layers that run a question."""
-    modules = [module for name, module in sys.modules.items() if name.startswith(("fubini.eliminate.", "fubini.factors."))]
+    modules = [
+        module for name, module in sys.modules.items() if name.startswith(("fubini.eliminate.", "fubini.factors."))
+    ]
     for module in modules:
         for member in vars(module).values():
             if hasattr(member, "cache_clear"):

@@ -77,7 +77,9 @@ def print_header(packages: Iterable[str], more: str = "") -> None:
     """Versions, machine and load: what the figures depend on."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {load}; Python {platform.python_version()}, {versions}{more}")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, load {load}; Python {platform.python_version()}, {versions}{more}"
+    )
 
 
 def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The Python blocks of README.md and docs/*.md run, each file in one namespace, from top to bottom."""
+"""The Python blocks of README.md, CONTRIBUTING.md and docs/*.md run, each file in one namespace, from top to bottom."""
 
 import doctest
 import re
@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+DOCUMENTS = [
+    path
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    if path.exists()
+]
 
 FENCE = re.compile(r"^```([\w+-]*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 

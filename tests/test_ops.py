@@ -178,9 +178,18 @@ def test_typing(op: Op, domains: tuple, expected: fb.Domain) -> None:
 def test_type_errors_at_construction(interpretation: fb.Interpretation) -> None:
     x, y = fb.Variable("x", fb.Reals[2]), fb.Variable("y", fb.Reals[3])
     wrong = [lambda: x + y, lambda: ops.where(x, y, 1.0), lambda: x @ y, lambda: x[0, 0], lambda: x[0.5]]
-    wrong += [lambda: x + fb.Variable("x", fb.Real), lambda: fb.lift(jnp.linalg.inv)(x), lambda: x + "y"]
+    wrong += [lambda: x + fb.Variable("x", fb.Real), lambda: fb.lift(jnp.linalg.inv)(x)]
     with interpretation:
         for build in wrong:
+            with pytest.raises(DomainError):
+                build()
+
+
+@under
+@pytest.mark.parametrize("wrong", ["y", None, object(), {"a": 1}], ids=["string", "none", "object", "mapping"])
+def test_what_is_no_number_is_no_value(wrong: object, interpretation: fb.Interpretation) -> None:
+    with interpretation:
+        for build in (lambda: fb.Variable("x", fb.Real) + wrong, lambda: fb.Array(wrong)):
             with pytest.raises(DomainError):
                 build()
 
