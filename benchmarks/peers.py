@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,12 +144,14 @@ class Pgmpy(Contestant):
     """Variable elimination, one query for each variable: its belief propagation multiplies all of them together."""
 
     def prepare(self, threads: int | None) -> None:
+        warnings.simplefilter("ignore")  # its own deprecations
+        from pgmpy.inference import VariableElimination
+
+        self.engine = VariableElimination
         self.model = to_pgmpy(self.network)
 
     def infer(self, which: int) -> Marginals:
-        from pgmpy.inference import VariableElimination
-
-        engine, evidence = VariableElimination(self.model), self.evidence[which]
+        engine, evidence = self.engine(self.model), self.evidence[which]
         return {name: engine.query([name], evidence, show_progress=False).values for name in self.names}
 
 

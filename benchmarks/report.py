@@ -22,19 +22,22 @@ class Aim:
 
 
 class Table:
-    """Columns of fixed width; the first is flush left."""
+    """Columns of fixed width, each at least as wide as its head; the first is flush left, and the last on request."""
 
-    def __init__(self, title: str, columns: Sequence[str], least: int = 6) -> None:
-        self.widths = [max(len(column), 16 if position == 0 else least) for position, column in enumerate(columns)]
+    def __init__(self, title: str, columns: Sequence[str], first: int = 16, last_left: bool = False) -> None:
+        self.widths = [max(len(column), 0 if position else first) for position, column in enumerate(columns)]
+        self.left = {0, len(columns) - 1} if last_left else {0}
         print(f"\n{title}\n", flush=True)
         self.row(*columns)
         print("  ".join("-" * width for width in self.widths), flush=True)
 
     def row(self, *cells: object) -> None:
         """Print one row."""
-        first, *rest = (str(cell) for cell in cells)
-        padded = [cell.rjust(width) for cell, width in zip(rest, self.widths[1:], strict=True)]
-        print("  ".join([first.ljust(self.widths[0]), *padded]).rstrip(), flush=True)
+        padded = [
+            str(cell).ljust(width) if position in self.left else str(cell).rjust(width)
+            for position, (cell, width) in enumerate(zip(cells, self.widths, strict=True))
+        ]
+        print("  ".join(padded).rstrip(), flush=True)
 
 
 def duration(seconds: float | None) -> str:
@@ -77,9 +80,8 @@ def print_header(packages: Iterable[str], more: str = "") -> None:
     """Versions, machine and load: what the figures depend on."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, load {load}; Python {platform.python_version()}, {versions}{more}"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load}"
+    print(f"{machine}; Python {platform.python_version()}, {versions}{more}")
 
 
 def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:
@@ -87,9 +89,10 @@ def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:
     print()
     for note in notes:
         print(f"note: {note}")
-    table = Table("aims", ("aim", "wanted", "found", "met"), least=26)
+    widest = max(len(aim.what) for aim in aims)
+    table = Table("aims", ("aim", "      wanted", "met", "found"), first=widest, last_left=True)
     for aim in aims:
-        table.row(aim.what.ljust(44), aim.wanted, aim.found, verdict(aim.met))
+        table.row(aim.what, aim.wanted, verdict(aim.met), aim.found)
     met = sum(aim.met is True for aim in aims)
     missed = sum(aim.met is False for aim in aims)
     print(f"\n{met} aims met, {missed} missed, {len(aims) - met - missed} without a figure")

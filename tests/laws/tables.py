@@ -153,4 +153,4 @@ def derivative(function: Callable[[np.ndarray], Any], at: np.ndarray) -> np.ndar
 def in_double_precision(function: Callable, at: np.ndarray) -> np.ndarray:
     """The Jacobian of a function of a JAX array, in double precision."""
     with jax.enable_x64(True):
-        return np.asarray(jax.jacrev(function)(jnp.asarray(at)))
+        return np.asarray(jax.jit(jax.jacrev(function))(jnp.asarray(at)))

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, is_jax, is_traced, require
 from fubini.domains import merge_inputs
 from fubini.eliminate.backward import descend, run_marginals
-from fubini.eliminate.choose import SAMPLE, Drawer, choose_greatest
+from fubini.eliminate.choose import SAMPLE, Drawer, choose_greatest, nothing_to_draw
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import engine_of, find_plan, on_engine, run_forward
@@ -131,6 +131,8 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     """
     terms, targets, plan = _assignment_plan(factors, names, plates)
     found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
+    for name, _ in targets:  # a compiled function cannot raise: it marks what it could not draw by −1
+        require(found[name].array >= 0, lambda: nothing_to_draw([name for name, _ in targets]))
     drawn = {name: _plain(found[name], terms) for name, _ in targets}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.arrays import Data, namespace
+from fubini.arrays import Data, namespace, require
 from fubini.domains import Bint, Domain
-from fubini.errors import DataError, NoRule
+from fubini.errors import DataError, NoRule, listed
 from fubini.factors.scaled import Scaled, positive_log
 from fubini.factors.table import Table
 from fubini.terms.factor import Factor
@@ -36,7 +36,9 @@ def cells(factor: Factor, names: Sequence[Name]) -> tuple[Data, tuple[Name, ...]
 
 def unravel(index: Data, rest: tuple[Name, ...], names: Sequence[Name], sizes: list[int], table: Table) -> dict:
     """A flat position for each cell of `rest` as one Array for each name."""
-    positions = namespace(index).unravel_index(index, sizes)
+    xp = namespace(index)
+    positions = xp.unravel_index(xp.maximum(index, 0), sizes)
+    positions = [xp.where(index < 0, -1, at) for at in positions] if xp is not np else positions
     inputs = {name: table.inputs[name] for name in rest}
     return {name: Array._of(at, rest, inputs, table.inputs[name]) for name, at in zip(names, positions, strict=True)}
 
@@ -72,7 +74,17 @@ class Drawer:
         index = xp.sum(below <= (uniform * below[..., -1])[..., None], axis=-1)
         # Rounding may carry the product up to the total: the last positive cell is meant.
         last = weights.shape[-1] - 1 - xp.argmax(weights[..., ::-1] > 0, axis=-1)
-        return unravel(xp.minimum(index, last), rest, names, sizes, table)
+        (index,) = require(below[..., -1] > 0, lambda: nothing_to_draw(names), xp.minimum(index, last))
+        return unravel(index, rest, names, sizes, table)
+
+
+def nothing_to_draw(names: Sequence[Name]) -> DataError:
+    """The error of a draw from nothing."""
+    return DataError(
+        f"a draw of {listed(names)} from a factor that is zero everywhere",
+        expected="a factor with positive mass",
+        advice="the evidence is impossible under the model: check the observed values",
+    )
 
 
 def _repeated(table: Table, axis: Name, domain: Domain) -> Table:

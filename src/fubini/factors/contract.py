@@ -201,15 +201,36 @@ def _in_log_space(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tu
     depth = len(roles.inner)
     if xp is not np and depth:
         return _scan_in_log_space(semiring, (w, s), (v, t), depth), names[depth:]
-    joined = Scaled(w * v, s + t)
-    return reduced(semiring, joined, tuple(range(depth))), names[depth:]
+    if not depth:
+        return Scaled(w * v, s + t), names
+    return _loop_in_log_space(semiring, (w, s), (v, t), depth), names[depth:]
+
+
+def _loop_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
+    """NumPy: two passes over the inner index, so that memory stays that of the result."""
+    flat = _flat_inner(a, b, depth, np)
+    shape = np.broadcast_shapes(flat[0].shape[1:], flat[2].shape[1:])
+    top = np.full(shape, -np.inf)
+    for w, s, v, t in zip(*flat, strict=True):
+        np.maximum(top, np.where((w > 0) & (v > 0), s + t, -np.inf), out=top)
+    top[top == -np.inf] = 0.0
+    total = np.zeros(shape)
+    for w, s, v, t in zip(*flat, strict=True):
+        more = np.where((w > 0) & (v > 0), np.exp(np.minimum(s + t - top, 0.0)), 0.0)
+        total = semiring.add(np, np.stack([total, more]), (0,))
+    return Scaled(total, top)
+
+
+def _flat_inner(a: tuple, b: tuple, depth: int, xp: Any) -> list:
+    """The arrays with their first `depth` axes, the inner ones, repeated where of extent 1 and made one."""
+    inner = np.broadcast_shapes(a[0].shape, b[0].shape)[:depth]
+    return [xp.broadcast_to(x, inner + x.shape[depth:]).reshape(-1, *x.shape[depth:]) for x in (*a, *b)]
 
 
 def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
     """The same as a scan over the inner index, so that memory stays that of the result."""
-    shape = np.broadcast_shapes(a[0].shape, b[0].shape)
-    inner, outer = shape[:depth], shape[depth:]
-    flat = [jnp.broadcast_to(x, inner + x.shape[depth:]).reshape(-1, *x.shape[depth:]) for x in (*a, *b)]
+    outer = np.broadcast_shapes(a[0].shape, b[0].shape)[depth:]
+    flat = _flat_inner(a, b, depth, jnp)
 
     def greatest(top: Data, term: tuple) -> tuple:
         w, s, v, t = map(jax.lax.stop_gradient, term)
