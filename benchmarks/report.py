@@ -22,11 +22,11 @@ class Aim:
 
 
 class Table:
-    """Columns of fixed width, each at least as wide as its head; the first is flush left, and the last on request."""
+    """Columns as wide as their heads; the first, and those at the positions `left`, are flush left."""
 
-    def __init__(self, title: str, columns: Sequence[str], first: int = 16, last_left: bool = False) -> None:
+    def __init__(self, title: str, columns: Sequence[str], first: int = 16, left: Sequence[int] = ()) -> None:
         self.widths = [max(len(column), 0 if position else first) for position, column in enumerate(columns)]
-        self.left = {0, len(columns) - 1} if last_left else {0}
+        self.left = {0, *left}
         print(f"\n{title}\n", flush=True)
         self.row(*columns)
         print("  ".join("-" * width for width in self.widths), flush=True)
@@ -73,6 +73,8 @@ def verdict(met: bool | None) -> str:
 
 
 def _three_digits(value: float) -> str:
+    if value < 0.0995:
+        return f"{value:.3f}"
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
@@ -90,7 +92,7 @@ def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:
     for note in notes:
         print(f"note: {note}")
     widest = max(len(aim.what) for aim in aims)
-    table = Table("aims", ("aim", "      wanted", "met", "found"), first=widest, last_left=True)
+    table = Table("aims", ("aim", "      wanted", "met", "found"), first=widest, left=(3,))
     for aim in aims:
         table.row(aim.what, aim.wanted, verdict(aim.met), aim.found)
     met = sum(aim.met is True for aim in aims)

@@ -11,7 +11,8 @@ from fubini.arrays import namespace
 from fubini.domains import merge_inputs
 from fubini.errors import DomainError, FubiniError
 from fubini.factors.scaled import Scaled
-from fubini.factors.table import Table, is_tabular, multiply_tables
+from fubini.factors.table import Table, is_tabular
+from fubini.factors.table_rules import multiply_tables
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, exact_join, exact_substitute, exact_sum, product, substitute
 from fubini.terms.notation import Call, Notation

@@ -12,7 +12,7 @@ from functools import reduce
 from fubini import ops
 from fubini.factors.delta import Delta
 from fubini.factors.scaled import Scaled
-from fubini.factors.table import Table, is_tabular, normalize_table
+from fubini.factors.table import Table, divided_by_mass, is_tabular
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import (
@@ -79,7 +79,7 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
 @exact_normalize.rule(when=lambda f, total: not total.inputs)
 def normalize_product(f: Product, total: Table) -> Factor:
     """(Π_k f_k) / Z  =  Π_k f_k · (1/Z)"""
-    return product(f, normalize_table(Table._of(Scaled(total.weights**0, 0.0), {}), total))
+    return product(f, divided_by_mass(Table._of(Scaled(total.weights**0, 0.0), {}), total))
 
 
 @exact_normalize.rule(when=lambda f, total: _promotable(f, total), overlaps=("normalize_product",))

@@ -5,36 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
+from fubini.arrays import Data, as_floats, is_traced, namespace, require
 from fubini.domains import Bint, Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
-from fubini.factors.scaled import Scaled, added, bounded, divided, multiplied, multiplied_out, raised, read_log, reduced
+from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read_log, reduced
 from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.exactness import Exactness, exactly
-from fubini.terms.factor import (
-    Factor,
-    Weight,
-    combined,
-    exact_add,
-    exact_divide,
-    exact_join,
-    exact_multiply,
-    exact_normalize,
-    exact_power,
-    exact_product,
-    exact_substitute,
-    exact_sum,
-    to_factor_rules,
-)
-from fubini.terms.named import align, gather, substituted_names
+from fubini.terms.factor import Factor, combined
+from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.term import Name
-from fubini.terms.value import Array, Value, to_array
+from fubini.terms.value import Array, Value
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
 
@@ -169,10 +153,10 @@ class Table(Factor):
         """f / Σ f over names; an error where nothing has mass."""
         pair = self.pair
         if type(pair.weights) is not np.ndarray or not pair.is_linear:
-            return normalize_table(self, self.reduced(sum_product, names))
+            return divided_by_mass(self, self.reduced(sum_product, names))
         axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
         total = pair.weights.sum(axes, keepdims=True)
-        require(total > 0, lambda: _no_mass(self))
+        require(total > 0, lambda: no_mass(self))
         return Table._of(bounded(Scaled(pair.weights / total, 0.0)), self.inputs, self.exactness)
 
     def transposed(self, names: Sequence[Name]) -> Table:
@@ -217,27 +201,6 @@ def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight")
     )
 
 
-# -- rules ----------------------------------------------------------------------------------------------------------
-
-
-@to_factor_rules.rule
-def number_to_table(number: float | int | np.ndarray | np.generic | jax.Array) -> Table:
-    """c  =  the closed table of weight c"""
-    if np.ndim(number):
-        raise DomainError(f"an array of shape {np.shape(number)} as a factor", expected="a number, or a named Table")
-    return Table(jnp.asarray(number, float) if is_jax(number) else float(number))
-
-
-def to_table(factor: Factor) -> Table:
-    """A weight over bounded integers as a table."""
-    array = to_array(factor.log())
-    order = tuple(factor.inputs)
-    data = namespace(array.array).broadcast_to(
-        align(array.array, array.names, order), [factor.inputs[name].size for name in order]
-    )
-    return Table.from_log(data, {name: factor.inputs[name] for name in order})
-
-
 def is_tabular(factor: Factor) -> bool:
     """Every input is a bounded integer."""
     return all(domain.is_finite for domain in factor.inputs.values())
@@ -250,14 +213,15 @@ def contract_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset[Name
     return Table._of(pair, inputs, f.exactness | g.exactness)
 
 
-def _pointwise(f: Table, g: Table, numerics: Callable[[Scaled, Scaled], Scaled]) -> Table:
+def pointwise(f: Table, g: Table, numerics: Callable[[Scaled, Scaled], Scaled]) -> Table:
+    """A binary operation on scaled weights, applied cell by cell to tables matched by name."""
     inputs = f.inputs if f.inputs.keys() >= g.inputs.keys() else merge_inputs(f.inputs, g.inputs)
     names = tuple(inputs)
     pair = numerics(f.aligned(names), g.aligned(names))
-    return Table._of(_expanded(pair, inputs), inputs, combined((f, g)))
+    return Table._of(expanded(pair, inputs), inputs, combined((f, g)))
 
 
-def _expanded(pair: Scaled, inputs: Mapping[Name, Domain]) -> Scaled:
+def expanded(pair: Scaled, inputs: Mapping[Name, Domain]) -> Scaled:
     """The pair over the full extent of its inputs."""
     shape = tuple(domain.size for domain in inputs.values())
     if pair.weights.shape == shape:
@@ -267,75 +231,13 @@ def _expanded(pair: Scaled, inputs: Mapping[Name, Domain]) -> Scaled:
     return Scaled(xp.broadcast_to(pair.weights, shape), shift)
 
 
-@exact_multiply.rule
-def multiply_tables(f: Table, g: Table) -> Table:
-    """(f·g)(x, y, z)  =  f(x, y) g(y, z)"""
-    return _pointwise(f, g, multiplied)
-
-
-@exact_divide.rule
-def divide_tables(f: Table, g: Table) -> Table:
-    """(f/g)(x, y)  =  f(x, y) / g(y),  0/0 = 0,  x/0 an error"""
-    result = _pointwise(f, g, divided)
-    names = result.names
-    over, under = f.aligned(names).weights, g.aligned(names).weights
-    xp = namespace(over, under)
-    ok = xp.broadcast_to(~((under == 0) & (over > 0)), result.weights.shape)
-    (weights,) = require(ok, lambda: _division_by_zero(f, g, ok, names), result.weights)
-    return result if weights is result.weights else Table._of(Scaled(weights, result.shift), result.inputs)
-
-
-def _division_by_zero(f: Table, g: Table, ok: Data, names: tuple[Name, ...]) -> DataError:
-    cell = ""
-    if not is_traced(ok) and names:
-        at = np.argwhere(~np.asarray(ok))[0]
-        cell = f", at {', '.join(f'{name}={index}' for name, index in zip(names, at, strict=True))}"
-    return DataError(
-        f"{f} / {g}: a positive number over zero{cell}",
-        expected="a divisor that is positive wherever the dividend is (0/0 is 0)",
-    )
-
-
-@exact_normalize.rule
-def normalize_table(f: Table, total: Table) -> Table:
-    """f / Z,  Z > 0"""
-    (weights,) = require(total.weights > 0, lambda: _no_mass(f), total.weights)
-    return _pointwise(f, Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness), divided)
-
-
-def _no_mass(f: Factor) -> DataError:
+def no_mass(f: Factor) -> DataError:
+    """The error of normalising nothing."""
     return DataError(
         f"normalising {f}, which is zero everywhere",
         expected="a factor with positive mass",
         advice="the evidence is impossible under the model: check the observed values",
     )
-
-
-@exact_add.rule
-def add_tables(f: Table, g: Table) -> Table:
-    """(f + g)(x, y, z)  =  f(x, y) + g(y, z)"""
-    return _pointwise(f, g, added)
-
-
-@exact_power.rule(when=lambda f, exponent: is_tabular(exponent))
-def power_table(f: Table, exponent: Value) -> Table:
-    """(f^a)(x)  =  f(x)^a"""
-    power = to_array(exponent)
-    inputs = merge_inputs(f.inputs, power.inputs)
-    names = tuple(inputs)
-    weights, a = f.aligned(names), align(power.array, power.names, names)
-    ok = ~((weights.weights == 0) & (a < 0))
-    pair = raised(weights, a)
-    checked = require(
-        ok, lambda: DataError(f"a negative power of {f}, which has zeros", expected="no 1/0"), pair.weights
-    )
-    return Table._of(_expanded(pair._replace(weights=checked[0]), inputs), inputs, f.exactness)
-
-
-@exact_sum.rule
-def sum_table(semiring: Semiring, f: Table, names: tuple) -> Table:
-    """⊕_x f(x, y)  =  g(y)"""
-    return read_out(semiring, embedded(semiring, f).reduced(semiring, names))
 
 
 def embedded(semiring: Semiring, table: Table) -> Table:
@@ -354,12 +256,6 @@ def _mapped(table: Table, change: Callable) -> Table:
     return table if same else Table._of(Scaled(weights, shift), table.inputs, table.exactness)
 
 
-@exact_product.rule
-def multiply_out_table(f: Table, names: tuple) -> Table:
-    """Π_i f(i, x)  =  g(x)"""
-    return multiply_out(sum_product, f, names)
-
-
 def multiply_out(semiring: Semiring, f: Table, names: Sequence[Name]) -> Table:
     """⊗ over names."""
     pair, inputs = f.pair, dict(f.inputs)
@@ -369,32 +265,7 @@ def multiply_out(semiring: Semiring, f: Table, names: Sequence[Name]) -> Table:
     return Table._of(pair, inputs, f.exactness)
 
 
-@exact_substitute.rule(when=lambda f, values: all(map(is_tabular, values.values())))
-def substitute_table(f: Table, values: Mapping) -> Table:
-    """f(x = v(j), y)  =  the entries gathered along j"""
-    args = {name: to_array(value) for name, value in values.items()}
-    indices = {name: (arg.array, arg.names) for name, arg in args.items()}
-    weights, shift, *_ = f.pair
-    rest = {name: domain for name, domain in f.inputs.items() if name not in args}
-    domains = merge_inputs(rest, *(arg.inputs for arg in args.values()))
-    inputs = {name: domains[name] for name in substituted_names(f.names, indices)}
-    taken, _ = gather(weights, f.inputs, indices)
-    if np.ndim(shift):
-        shift, _ = gather(shift, f.inputs, indices)
-    return Table._of(Scaled(taken, shift, *_bounds_if_linear(f.pair)), inputs, f.exactness)
-
-
-def _bounds_if_linear(pair: Scaled) -> tuple[float, float]:
-    return (pair.low, pair.high) if pair.is_linear else (math.nan, math.nan)
-
-
-@exact_join.rule
-def join_table(f: Table) -> Table:
-    """f  =  f"""
-    return f
-
-
-@exact_join.rule(when=is_tabular)
-def join_weight(f: Weight) -> Table:
-    """exp(v(x))  =  the table of v's numbers"""
-    return to_table(f)
+def divided_by_mass(f: Table, total: Table) -> Table:
+    """f / Z where Z is a sum of f; an error where Z is zero."""
+    (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
+    return pointwise(f, Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness), divided)

@@ -21,10 +21,11 @@ from fubini.ops import Op
 from fubini.terms import notation
 from fubini.terms.named import align, gather
 from fubini.terms.notation import Call, Infix, Notation, Symbol
+from fubini.terms.operators import Operators
 from fubini.terms.term import Name, Term
 
 
-class Value(Term):
+class Value(Operators, Term):
     """An array-valued function of named variables, with a domain `output`."""
 
     output: Domain
@@ -92,51 +93,6 @@ class Value(Term):
         indices = index if isinstance(index, tuple) else (index,)
         return getitem(self, *indices)
 
-    def __add__(self, other: Any) -> Value:
-        return apply(ops.add, self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return apply(ops.add, other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return apply(ops.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return apply(ops.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return apply(ops.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return apply(ops.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return apply(ops.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return apply(ops.divide, other, self)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return apply(ops.floor_divide, self, other)
-
-    def __mod__(self, other: Any) -> Value:
-        return apply(ops.remainder, self, other)
-
-    def __pow__(self, other: Any) -> Value:
-        return apply(ops.power, self, other)
-
-    def __neg__(self) -> Value:
-        return apply(ops.negative, self)
-
-    def __abs__(self) -> Value:
-        return apply(ops.absolute, self)
-
-    def __matmul__(self, other: Any) -> Value:
-        return apply(_matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Value:
-        return apply(_matmul, other, self)
-
     def __repr__(self) -> str:
         return notation.text(self.notation())
 
@@ -145,13 +101,6 @@ class Value(Term):
 
     def _repr_html_(self) -> str:
         return notation.to_html(self.notation())
-
-
-def _matrix_product(a: Data, b: Data) -> Data:
-    return namespace(a, b).matmul(a, b)
-
-
-_matmul = ops.lift(_matrix_product)
 
 
 class Variable(Value):

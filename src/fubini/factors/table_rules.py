@@ -1,0 +1,160 @@
+"""Rules of tables: each is one equation; the arithmetic is in `table` and `scaled`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, is_jax, is_traced, namespace, require
+from fubini.domains import merge_inputs
+from fubini.errors import DataError, DomainError
+from fubini.factors.scaled import Scaled, added, divided, multiplied, raised
+from fubini.factors.table import (
+    Table,
+    divided_by_mass,
+    embedded,
+    expanded,
+    is_tabular,
+    multiply_out,
+    pointwise,
+    read_out,
+)
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.factor import (
+    Factor,
+    Weight,
+    exact_add,
+    exact_divide,
+    exact_join,
+    exact_multiply,
+    exact_normalize,
+    exact_power,
+    exact_product,
+    exact_substitute,
+    exact_sum,
+    to_factor_rules,
+)
+from fubini.terms.named import align, gather, substituted_names
+from fubini.terms.term import Name
+from fubini.terms.value import Value, to_array
+
+
+@to_factor_rules.rule
+def number_to_table(number: float | int | np.ndarray | np.generic | jax.Array) -> Table:
+    """c  =  the closed table of weight c"""
+    if np.ndim(number):
+        raise DomainError(f"an array of shape {np.shape(number)} as a factor", expected="a number, or a named Table")
+    return Table(jnp.asarray(number, float) if is_jax(number) else float(number))
+
+
+def to_table(factor: Factor) -> Table:
+    """A weight over bounded integers as a table."""
+    array = to_array(factor.log())
+    order = tuple(factor.inputs)
+    data = namespace(array.array).broadcast_to(
+        align(array.array, array.names, order), [factor.inputs[name].size for name in order]
+    )
+    return Table.from_log(data, {name: factor.inputs[name] for name in order})
+
+
+@exact_multiply.rule
+def multiply_tables(f: Table, g: Table) -> Table:
+    """(f·g)(x, y, z)  =  f(x, y) g(y, z)"""
+    return pointwise(f, g, multiplied)
+
+
+@exact_divide.rule
+def divide_tables(f: Table, g: Table) -> Table:
+    """(f/g)(x, y)  =  f(x, y) / g(y),  0/0 = 0,  x/0 an error"""
+    result = pointwise(f, g, divided)
+    names = result.names
+    over, under = f.aligned(names).weights, g.aligned(names).weights
+    xp = namespace(over, under)
+    ok = xp.broadcast_to(~((under == 0) & (over > 0)), result.weights.shape)
+    (weights,) = require(ok, lambda: _division_by_zero(f, g, ok, names), result.weights)
+    return result if weights is result.weights else Table._of(Scaled(weights, result.shift), result.inputs)
+
+
+def _division_by_zero(f: Table, g: Table, ok: Data, names: tuple[Name, ...]) -> DataError:
+    cell = ""
+    if not is_traced(ok) and names:
+        at = np.argwhere(~np.asarray(ok))[0]
+        cell = f", at {', '.join(f'{name}={index}' for name, index in zip(names, at, strict=True))}"
+    return DataError(
+        f"{f} / {g}: a positive number over zero{cell}",
+        expected="a divisor that is positive wherever the dividend is (0/0 is 0)",
+    )
+
+
+@exact_normalize.rule
+def normalize_table(f: Table, total: Table) -> Table:
+    """f / Z,  Z > 0"""
+    return divided_by_mass(f, total)
+
+
+@exact_add.rule
+def add_tables(f: Table, g: Table) -> Table:
+    """(f + g)(x, y, z)  =  f(x, y) + g(y, z)"""
+    return pointwise(f, g, added)
+
+
+@exact_power.rule(when=lambda f, exponent: is_tabular(exponent))
+def power_table(f: Table, exponent: Value) -> Table:
+    """(f^a)(x)  =  f(x)^a"""
+    power = to_array(exponent)
+    inputs = merge_inputs(f.inputs, power.inputs)
+    names = tuple(inputs)
+    weights, a = f.aligned(names), align(power.array, power.names, names)
+    ok = ~((weights.weights == 0) & (a < 0))
+    pair = raised(weights, a)
+    checked = require(
+        ok, lambda: DataError(f"a negative power of {f}, which has zeros", expected="no 1/0"), pair.weights
+    )
+    return Table._of(expanded(pair._replace(weights=checked[0]), inputs), inputs, f.exactness)
+
+
+@exact_sum.rule
+def sum_table(semiring: Semiring, f: Table, names: tuple) -> Table:
+    """⊕_x f(x, y)  =  g(y)"""
+    return read_out(semiring, embedded(semiring, f).reduced(semiring, names))
+
+
+@exact_product.rule
+def multiply_out_table(f: Table, names: tuple) -> Table:
+    """Π_i f(i, x)  =  g(x)"""
+    return multiply_out(sum_product, f, names)
+
+
+@exact_substitute.rule(when=lambda f, values: all(map(is_tabular, values.values())))
+def substitute_table(f: Table, values: Mapping) -> Table:
+    """f(x = v(j), y)  =  the entries gathered along j"""
+    args = {name: to_array(value) for name, value in values.items()}
+    indices = {name: (arg.array, arg.names) for name, arg in args.items()}
+    weights, shift, *_ = f.pair
+    rest = {name: domain for name, domain in f.inputs.items() if name not in args}
+    domains = merge_inputs(rest, *(arg.inputs for arg in args.values()))
+    inputs = {name: domains[name] for name in substituted_names(f.names, indices)}
+    taken, _ = gather(weights, f.inputs, indices)
+    if np.ndim(shift):
+        shift, _ = gather(shift, f.inputs, indices)
+    return Table._of(Scaled(taken, shift, *_bounds_if_linear(f.pair)), inputs, f.exactness)
+
+
+def _bounds_if_linear(pair: Scaled) -> tuple[float, float]:
+    return (pair.low, pair.high) if pair.is_linear else (math.nan, math.nan)
+
+
+@exact_join.rule
+def join_table(f: Table) -> Table:
+    """f  =  f"""
+    return f
+
+
+@exact_join.rule(when=is_tabular)
+def join_weight(f: Weight) -> Table:
+    """exp(v(x))  =  the table of v's numbers"""
+    return to_table(f)
