@@ -24,13 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.contest import COLUMNS, Measured, best, measure, median
+from benchmarks.contest import AGREEMENT, COLUMNS, Measured, best, measure, median
 from benchmarks.networks import find_networks
 from benchmarks.peers import Ours
 from benchmarks.report import Aim, Table, difference, print_header, print_summary, ratio, verdict
 from benchmarks.timing import Child, Times, set_threads
 
-AGREEMENT = 1e-9
 QUICK = ("alarm", "andes", "asia", "child", "hepar2", "insurance", "pathfinder", "water")
 
 

@@ -28,7 +28,7 @@ _registered: list[RuleSet] = []
 class Interpretation:
     """Rule sets in order of priority, over those of `base`.
 
-    `records`: an operation without a rule is recorded as a term instead of raising.
+    `records`: operations on arrays are recorded as Values instead of being computed.
     `project`: applied to every factor that a sum produced, with the names summed out.
     `arrays`: a pytree of arrays (keys, say) that the rules and the projection read.
 
@@ -133,15 +133,13 @@ def current() -> Interpretation:
     return exact if entry is None else entry.interpretation
 
 
-def interpret(head: Callable, *args: Any) -> Any:
-    """Apply the rule for `head`; record the term under a recording interpretation; raise otherwise."""
+def interpret(head: object, *args: Any) -> Any:
+    """Apply the rule for `head`, or raise."""
     interpretation = current()
     rule = interpretation.find(head, args)
-    if rule is not None:
-        return rule.function(*args)
-    if interpretation.records:
-        return head(*args)
-    raise no_rule(interpretation, head, args)
+    if rule is None:
+        raise no_rule(interpretation, head, args)
+    return rule.function(*args)
 
 
 def no_rule(interpretation: Interpretation, head: Any, args: tuple) -> NoRule:
@@ -152,7 +150,9 @@ def no_rule(interpretation: Interpretation, head: Any, args: tuple) -> NoRule:
         f"{name}({', '.join(map(str, args))}) under {interpretation}",
         expected=f"a rule for {name}({', '.join(type(arg).__name__ for arg in args)})",
         nearest="; ".join(f"{rule!r}: {why}" for rule, why in near),
-        advice="record it with `with fb.lazy:`, or register a rule for these types",
+        advice="ask outside `with fb.lazy:`, or of fb.evaluate(term)"
+        if interpretation.records
+        else "record it with `with fb.lazy:`, or register a rule for these types",
     )
 
 

@@ -97,7 +97,9 @@ def agree_on_refusal(message: str) -> None:
     number = r"([\d.,e+]+)"
     needed = re.search(rf"need {number} GiB", message)
     limit = re.search(rf"at most {number} GiB", message)
-    sliced = re.search(rf"sliced over (\d+) variables \({number} passes\) it needs {number} GiB and {number} m", message)
+    sliced = re.search(
+        rf"sliced over (\d+) variables \({number} passes\) it needs {number} GiB and {number} m", message
+    )
     assert needed and limit and sliced and "multiply-adds" in message, message
     assert to_number(sliced[3]) <= to_number(limit[1]) == 0.25 < to_number(needed[1])
     assert int(sliced[1]) > 0 and to_number(sliced[2]) > 1 and to_number(sliced[4]) > 1e12

@@ -9,6 +9,7 @@ import pytest
 
 import fubini as fb
 from fubini.errors import DataError, DomainError, NameClash, UnknownName
+from fubini.ops import Op
 from fubini.terms.indexing import Concatenate, Fold, Scatter, Stack, fold
 from fubini.terms.value import to_array
 
@@ -44,7 +45,7 @@ def ordered(value: fb.Value, *names: str) -> np.ndarray:
 
 
 @every_fold
-def test_fold(op: ops.Op) -> None:
+def test_fold(op: Op) -> None:
     for index, axis in (("i", 0), ("j", 1)):
         found = both(lambda index=index: fold(op, fb.Array(X, ("i", "j")), index), Fold)
         assert found.output == fb.Reals[2]
@@ -53,14 +54,14 @@ def test_fold(op: ops.Op) -> None:
 
 
 @every_fold
-def test_fold_over_a_variable_the_body_lacks(op: ops.Op) -> None:
+def test_fold_over_a_variable_the_body_lacks(op: Op) -> None:
     """Repeated |n| times: n·x, x^n, x, x, x + log n."""
     found = both(lambda: fold(op, fb.Array(X, ("i", "j")), fb.Variable("n", fb.Bint[5])), Fold)
     np.testing.assert_allclose(found.data, FOLDS[op](np.broadcast_to(X, (5, *X.shape)), 0), rtol=1e-12)
 
 
 @every_fold
-def test_fold_of_jax_arrays(op: ops.Op) -> None:
+def test_fold_of_jax_arrays(op: Op) -> None:
     found = jax.jit(lambda x: fold(op, fb.Array(x, ("i", "j")), "j").data)(jnp.asarray(X))
     np.testing.assert_allclose(found, FOLDS[op](X, 1), rtol=1e-4)
 

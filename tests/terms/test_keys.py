@@ -10,7 +10,8 @@ import pytest
 
 import fubini as fb
 from fubini.errors import FubiniError
-from fubini.terms.factor import LogOf, PlateProduct, Power, Product, Quotient, Substituted, Sum, Weight
+from fubini.terms.composite import LogOf, PlateProduct, Power, Quotient, Substituted, Sum
+from fubini.terms.factor import Product, Weight
 from fubini.terms.indexing import Concatenate, Fold, Scatter, Stack, fold
 from fubini.terms.value import Apply, Getitem, Substitution
 
@@ -36,14 +37,14 @@ BUILDERS: dict[type, Callable] = {
     Fold: lambda f, g, name: fold(ops.add, fb.Array(f, ("a", name)) * fb.Array(g, (name, "c")), name),
     Stack: lambda f, g, name: fb.stack(fb.Array(f, ("a", name)) * fb.Array(g, (name, "c")), name),
     Concatenate: lambda f, g, name: fb.concatenate([fb.Array(f, ("a", "b")), fb.Array(f, ("a", "b"))], "a"),
-    Scatter: lambda f, g, name: fb.scatter(
-        fb.Array(f, ("a", name)), i=fb.Array(AT, (name,), fb.Bint[2])
-    ),
+    Scatter: lambda f, g, name: fb.scatter(fb.Array(f, ("a", name)), i=fb.Array(AT, (name,), fb.Bint[2])),
     Getitem: lambda f, g, name: fb.Array(f, ("a",))[fb.Array(AT, ("c",))],
     Substitution: lambda f, g, name: fb.Array(f, ("a", "b"))(b=fb.Array(AT, ("c",))),
 }
 every_class = pytest.mark.parametrize("kind", BUILDERS, ids=lambda kind: kind.__name__)
-binding = pytest.mark.parametrize("kind", [Sum, PlateProduct, LogOf, Fold, Stack, Scatter], ids=lambda kind: kind.__name__)
+binding = pytest.mark.parametrize(
+    "kind", [Sum, PlateProduct, LogOf, Fold, Stack, Scatter], ids=lambda kind: kind.__name__
+)
 
 
 def build(kind: type, f: np.ndarray = F, g: np.ndarray = G, name: str = "b") -> fb.Value | fb.Factor:

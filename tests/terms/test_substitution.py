@@ -75,6 +75,16 @@ def test_unknown_names_raise(kind: str, interpretation: fb.Interpretation) -> No
         terms()[kind][0](bb=1)
 
 
+@under
+def test_unknown_names_raise_in_every_operation(interpretation: fb.Interpretation) -> None:
+    f = fb.Table(F, ("a", "b"))
+    with interpretation:
+        for factor in (f, f * fb.Table(G, ("b", "c"))):
+            for ask in (factor.sum, factor.max, factor.product, factor.normalize, factor.argmax, factor.entropy):
+                with pytest.raises(UnknownName, match="'bb'"):
+                    ask("bb")
+
+
 @every_term
 @under
 def test_swapping_names_is_simultaneous(kind: str, interpretation: fb.Interpretation) -> None:

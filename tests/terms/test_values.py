@@ -1,6 +1,7 @@
 """Values: variables, arrays, operators, indexing of events, and how they are read."""
 
 import operator
+from collections.abc import Callable
 from itertools import islice
 
 import jax
@@ -92,7 +93,7 @@ def test_traced_data_outside_their_domain() -> None:
 
 
 @pytest.mark.parametrize("symbol", OPERATORS, ids=lambda symbol: symbol.__name__)
-def test_operators_between_values(symbol: operator.add) -> None:
+def test_operators_between_values(symbol: Callable) -> None:
     x, y = RNG.uniform(0.5, 3, (2, 3)), RNG.uniform(0.5, 3, (3, 4))
     result = symbol(fb.Array(x, ("i", "j")), fb.Array(y, ("j", "k")))
     assert result.inputs == {"i": fb.Bint[2], "j": fb.Bint[3], "k": fb.Bint[4]}
@@ -100,8 +101,10 @@ def test_operators_between_values(symbol: operator.add) -> None:
 
 
 @pytest.mark.parametrize("symbol", OPERATORS, ids=lambda symbol: symbol.__name__)
-@pytest.mark.parametrize("number", [2, 2.5, np.float64(2.5), jnp.float32(2.5)], ids=lambda number: type(number).__name__)
-def test_operators_with_a_number_on_either_side(symbol: operator.add, number: float) -> None:
+@pytest.mark.parametrize(
+    "number", [2, 2.5, np.float64(2.5), jnp.float32(2.5)], ids=lambda number: type(number).__name__
+)
+def test_operators_with_a_number_on_either_side(symbol: Callable, number: float) -> None:
     """The other operand's type never takes over: the result is a Value with its names."""
     x = np.array([0.5, 1.5, 3.5])
     for value in (fb.Array(x, ("i",)), fb.Variable("x", fb.Real)):

@@ -12,7 +12,7 @@ import numpy as np
 from fubini.arrays import Data, is_jax, is_traced, require
 from fubini.domains import merge_inputs
 from fubini.eliminate.backward import descend, run_marginals
-from fubini.eliminate.choose import SAMPLE, Drawer, choose_greatest, nothing_to_draw
+from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_draw
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import engine_of, find_plan, on_engine, run_forward
@@ -22,20 +22,9 @@ from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
 from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, max_product, sum_product
-from fubini.terms.factor import (
-    Factor,
-    Normalize,
-    Product,
-    Sum,
-    Weight,
-    exact_argmax,
-    exact_sample,
-    exact_sum,
-    product,
-    substitute,
-    terms_of,
-    to_factor,
-)
+from fubini.terms.composite import Sum
+from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of, to_factor
+from fubini.terms.heads import NORMALIZE, exact_argmax, exact_sample, exact_sum
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Variable
 
@@ -212,7 +201,7 @@ def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:
 def _normalized(factor: Factor, name: Name) -> Factor:
     if isinstance(factor, Table):
         return factor.normalized((name,))
-    return interpret(Normalize, factor, factor.sum(name))
+    return interpret(NORMALIZE, factor, factor.sum(name))
 
 
 def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semiring, scale: Mapping | None) -> Factor:
@@ -251,7 +240,7 @@ def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dic
 
 def _plain(value: Array, terms: Sequence[Factor]) -> Data:
     """The numbers of an assignment: samples first, then the order of the inputs."""
-    names = [name for name in (SAMPLE, *merge_inputs(*(term.inputs for term in terms))) if name in value.inputs]
+    names = [name for name in (SAMPLES, *merge_inputs(*(term.inputs for term in terms))) if name in value.inputs]
     axes = [value.names.index(name) for name in names]
     data = value.array
     data = data.transpose(axes) if axes != list(range(len(axes))) else data

@@ -15,7 +15,8 @@ from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import at_value, contract, embed, forward, over_slices, results, sliced
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Quotient, substitute
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import DIVIDE
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value
 
@@ -42,7 +43,7 @@ def _descend(
     """The adjoint of one operand, given that of the step's result."""
     if step.kind == "multiply out":
         # C = Π_i F_i: the adjoint of F_i is that of C times C / F_i, where 0/0 = 0 is as good as any: F_i is 0 there.
-        rest = interpret(Quotient, made, slots[operand])
+        rest = interpret(DIVIDE, made, slots[operand])
         return rest if above is None else contract(semiring, [above, rest], frozenset(rest.inputs))
     parts = [slots[other] for other in step.operands if other != operand]
     parts += [above] if above is not None else []

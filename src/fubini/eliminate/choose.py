@@ -49,7 +49,7 @@ def choose_greatest(factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
     return unravel(namespace(logs).argmax(logs, axis=-1), rest, names, sizes, table)
 
 
-SAMPLE = Bound("sample")
+SAMPLES = Bound("sample")
 
 
 class Drawer:
@@ -62,8 +62,8 @@ class Drawer:
 
     def __call__(self, factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
         """A draw of the names for each sample and each cell of the other names."""
-        if SAMPLE not in factor.inputs and isinstance(factor, Table):
-            factor = _repeated(factor, SAMPLE, self.domain)
+        if SAMPLES not in factor.inputs and isinstance(factor, Table):
+            factor = _repeated(factor, SAMPLES, self.domain)
         logs, rest, sizes, table = cells(factor, names)
         xp = namespace(logs, self.uniforms)
         uniform = self.uniforms[self.used : self.used + logs[..., 0].size].reshape(logs.shape[:-1])

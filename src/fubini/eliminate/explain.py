@@ -13,8 +13,9 @@ from fubini.errors import FubiniError, listed
 from fubini.factors.table import is_tabular
 from fubini.interpretations import current, lazy
 from fubini.semirings import Semiring, sum_product
+from fubini.terms.composite import Sum
 from fubini.terms.exactness import Exactness, exactly, projected
-from fubini.terms.factor import Factor, Sum, product, terms_of
+from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Value
 

@@ -23,15 +23,12 @@ from fubini.eliminate.slicing import with_slices
 from fubini.factors.fallbacks import join
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, contract_tables, embedded, multiply_out, read_out
-from fubini.interpretations import current, exact, interpret
-from fubini.rules import RuleSet
+from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, PlateProduct, Power, Product, Question, Sum, substitute
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import CONTRACT, MULTIPLY, MULTIPLY_OUT, POWER, SUM, exact_contract
 from fubini.terms.term import Name
 from fubini.terms.value import to_value
-
-Contract = Question("contract")
-exact_contract = exact.register(RuleSet("exact.contract", head=Contract))
 
 
 @exact_contract.rule
@@ -43,9 +40,9 @@ def contract_two_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset)
 @exact_contract.rule
 def contract_factors(semiring: Semiring, f: Factor, g: Factor, keep: frozenset) -> Factor:
     """⊕_x f·g, multiplied and then summed"""
-    both = interpret(Product, f, g)
+    both = interpret(MULTIPLY, f, g)
     gone = tuple(name for name in both.inputs if name not in keep)
-    return interpret(Sum, semiring, both, gone) if gone else both
+    return interpret(SUM, semiring, both, gone) if gone else both
 
 
 @lru_cache(maxsize=1024)
@@ -79,12 +76,12 @@ def run_step(step: Step, slots: Sequence[Factor], semiring: Semiring) -> Factor:
 def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name]) -> Factor:
     """⊕ over the names not kept of the product of factors, already embedded."""
     if len(factors) == 2:
-        return interpret(Contract, semiring, *factors, keep)
+        return interpret(CONTRACT, semiring, *factors, keep)
     (factor,) = factors
     gone = tuple(name for name in factor.inputs if name not in keep)
     if isinstance(factor, Table):
         return factor.reduced(semiring, gone)
-    return interpret(Sum, semiring, factor, gone) if gone else factor
+    return interpret(SUM, semiring, factor, gone) if gone else factor
 
 
 def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
@@ -94,8 +91,8 @@ def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
             semiring.repeat(namespace(table.weights), table.weights, step.scale) if step.scale != 1 else table.weights
         )
         return Table._of(Scaled(weights, 0.0), table.inputs, table.exactness)
-    result = interpret(PlateProduct, factor, step.eliminated)
-    return result if step.scale == 1 else interpret(Power, result, to_value(step.scale))
+    result = interpret(MULTIPLY_OUT, factor, step.eliminated)
+    return result if step.scale == 1 else interpret(POWER, result, to_value(step.scale))
 
 
 def embed(semiring: Semiring, factor: Factor) -> Factor:

@@ -14,7 +14,8 @@ from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular
 from fubini.factors.table_rules import multiply_tables
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, exact_join, exact_substitute, exact_sum, product, substitute
+from fubini.terms.factor import Factor, product, substitute
+from fubini.terms.heads import exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Call, Notation
 from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable, to_array, to_value

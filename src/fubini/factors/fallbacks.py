@@ -15,27 +15,25 @@ from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, divided_by_mass, is_tabular
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
-from fubini.terms.factor import (
-    Addition,
-    Factor,
-    Join,
-    Normalize,
-    PlateProduct,
-    Power,
-    Product,
-    Quotient,
-    Sum,
-    Weight,
+from fubini.terms.factor import Factor, Product, Weight, product
+from fubini.terms.heads import (
+    ADD,
+    DIVIDE,
+    JOIN,
+    MULTIPLY,
+    MULTIPLY_OUT,
+    NORMALIZE,
+    POWER,
+    SUM,
     exact_add,
     exact_divide,
     exact_join,
     exact_multiply,
+    exact_multiply_out,
     exact_normalize,
     exact_power,
-    exact_product,
     exact_substitute,
     exact_sum,
-    product,
 )
 from fubini.terms.indexing import fold
 from fubini.terms.value import Value, to_value
@@ -45,7 +43,7 @@ Promotable = Product | Weight | Delta
 
 def join(factor: Factor) -> Factor:
     """One factor of one representation, equal to the product."""
-    return interpret(Join, factor)
+    return interpret(JOIN, factor)
 
 
 def _promotable(*factors: Factor) -> bool:
@@ -55,25 +53,25 @@ def _promotable(*factors: Factor) -> bool:
 @exact_join.rule
 def join_product(f: Product) -> Factor:
     """Π_k f_k, multiplied pair by pair"""
-    return reduce(lambda a, b: interpret(Product, a, b), map(join, f.terms))
+    return reduce(lambda a, b: interpret(MULTIPLY, a, b), map(join, f.terms))
 
 
 @exact_multiply.rule(when=lambda f, g: _promotable(f, g))
 def multiply_promoted(f: Factor, g: Factor) -> Factor:
     """f·g after promotion of both"""
-    return interpret(Product, join(f), join(g))
+    return interpret(MULTIPLY, join(f), join(g))
 
 
 @exact_divide.rule(when=lambda f, g: _promotable(f, g))
 def divide_promoted(f: Factor, g: Factor) -> Factor:
     """f/g after promotion of both"""
-    return interpret(Quotient, join(f), join(g))
+    return interpret(DIVIDE, join(f), join(g))
 
 
 @exact_add.rule(when=lambda f, g: _promotable(f, g))
 def add_promoted(f: Factor, g: Factor) -> Factor:
     """f + g after promotion of both"""
-    return interpret(Addition, join(f), join(g))
+    return interpret(ADD, join(f), join(g))
 
 
 @exact_normalize.rule(when=lambda f, total: not total.inputs)
@@ -85,22 +83,22 @@ def normalize_product(f: Product, total: Table) -> Factor:
 @exact_normalize.rule(when=lambda f, total: _promotable(f, total), overlaps=("normalize_product",))
 def normalize_promoted(f: Factor, total: Factor) -> Factor:
     """f/Z after promotion of both"""
-    return interpret(Normalize, join(f), join(total))
+    return interpret(NORMALIZE, join(f), join(total))
 
 
 @exact_power.rule
 def power_product(f: Product, exponent: Value) -> Factor:
     """(Π_k f_k)^a  =  Π_k f_k^a"""
-    return product(*(interpret(Power, term, exponent) for term in f.terms))
+    return product(*(interpret(POWER, term, exponent) for term in f.terms))
 
 
 @exact_power.rule(when=lambda f, exponent: is_tabular(f))
 def power_promoted(f: Weight | Delta, exponent: Value) -> Factor:
     """f^a after promotion"""
-    return interpret(Power, join(f), exponent)
+    return interpret(POWER, join(f), exponent)
 
 
-@exact_product.rule
+@exact_multiply_out.rule
 def multiply_out_product(f: Product, names: tuple) -> Factor:
     """Π_i Π_k f_k  =  Π_k Π_i f_k,  and Π_i f = f^|i| where f lacks i"""
     return product(*(_multiply_out_term(term, names, f) for term in f.terms))
@@ -110,26 +108,26 @@ def _multiply_out_term(term: Factor, names: tuple, whole: Factor) -> Factor:
     present = tuple(name for name in names if name in term.inputs)
     absent = [whole.inputs[name].size or 1 for name in names if name not in term.inputs]
     times = reduce(lambda a, b: a * b, absent, 1)
-    term = interpret(PlateProduct, term, present) if present else term
-    return term if times == 1 else interpret(Power, term, to_value(times))
+    term = interpret(MULTIPLY_OUT, term, present) if present else term
+    return term if times == 1 else interpret(POWER, term, to_value(times))
 
 
-@exact_product.rule
+@exact_multiply_out.rule
 def multiply_out_weight(f: Weight, names: tuple) -> Factor:
     """Π_i exp(v(i))  =  exp(Σ_i v(i))"""
     return Weight(fold(ops.add, f.value, *names))
 
 
-@exact_product.rule(when=lambda f, names: is_tabular(f))
+@exact_multiply_out.rule(when=lambda f, names: is_tabular(f))
 def multiply_out_delta(f: Delta, names: tuple) -> Factor:
     """Π_i δ, as a table"""
-    return interpret(PlateProduct, join(f), names)
+    return interpret(MULTIPLY_OUT, join(f), names)
 
 
 @exact_sum.rule(when=lambda semiring, f, names: is_tabular(f), overlaps=("sum_delta",))
 def sum_promoted(semiring: Semiring, f: Weight | Delta, names: tuple) -> Factor:
     """⊕_x f after promotion"""
-    return interpret(Sum, semiring, join(f), names)
+    return interpret(SUM, semiring, join(f), names)
 
 
 @exact_substitute.rule

@@ -24,19 +24,17 @@ from fubini.factors.table import (
     read_out,
 )
 from fubini.semirings import Semiring, sum_product
-from fubini.terms.factor import (
-    Factor,
-    Weight,
+from fubini.terms.factor import Factor, Weight, to_factor_rules
+from fubini.terms.heads import (
     exact_add,
     exact_divide,
     exact_join,
     exact_multiply,
+    exact_multiply_out,
     exact_normalize,
     exact_power,
-    exact_product,
     exact_substitute,
     exact_sum,
-    to_factor_rules,
 )
 from fubini.terms.named import align, gather, substituted_names
 from fubini.terms.term import Name
@@ -123,7 +121,7 @@ def sum_table(semiring: Semiring, f: Table, names: tuple) -> Table:
     return read_out(semiring, embedded(semiring, f).reduced(semiring, names))
 
 
-@exact_product.rule
+@exact_multiply_out.rule
 def multiply_out_table(f: Table, names: tuple) -> Table:
     """Π_i f(i, x)  =  g(x)"""
     return multiply_out(sum_product, f, names)

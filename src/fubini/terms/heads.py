@@ -1,0 +1,49 @@
+"""Heads: the operations on factors that interpretations give a meaning to, and the rule sets of `exact` for them.
+
+Representations and the planner register their rules in these sets at import.
+"""
+
+from fubini.interpretations import exact
+from fubini.rules import RuleSet
+
+
+class Head:
+    """An operation, by name."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+SUM = Head("sum")  # (semiring, factor, names)
+MULTIPLY_OUT = Head("multiply_out")  # (factor, names): a plate
+MULTIPLY = Head("multiply")  # (factor, factor), carried out: products themselves stay lazy
+DIVIDE = Head("divide")  # (factor, factor)
+NORMALIZE = Head("normalize")  # (factor, its sum over some names)
+ADD = Head("add")  # (factor, factor)
+POWER = Head("power")  # (factor, value)
+SUBSTITUTE = Head("substitute")  # (factor, {name: value})
+JOIN = Head("join")  # (factor): one factor of one representation
+CONTRACT = Head("contract")  # (semiring, factor, factor, names kept)
+ARGMAX = Head("argmax")  # (factor, names)
+SAMPLE = Head("sample")  # (key, factor, names, n)
+
+
+def _of_exact(head: Head) -> RuleSet:
+    return exact.register(RuleSet(f"exact.{head}", head))
+
+
+exact_sum = _of_exact(SUM)
+exact_multiply_out = _of_exact(MULTIPLY_OUT)
+exact_multiply = _of_exact(MULTIPLY)
+exact_divide = _of_exact(DIVIDE)
+exact_normalize = _of_exact(NORMALIZE)
+exact_add = _of_exact(ADD)
+exact_power = _of_exact(POWER)
+exact_substitute = _of_exact(SUBSTITUTE)
+exact_join = _of_exact(JOIN)
+exact_contract = _of_exact(CONTRACT)
+exact_argmax = _of_exact(ARGMAX)
+exact_sample = _of_exact(SAMPLE)
