@@ -85,7 +85,7 @@ def test_the_numbers_of_a_recorded_logarithm() -> None:
 def test_an_own_rule_replaces_ours() -> None:
     """It is asked wherever a table is summed: by name, and in every step of a plan."""
     seen = []
-    rules = fb.RuleSet("counting.sum", head=Sum)
+    rules = fb.RuleSet("counting.sum", head=fb.heads.SUM)
 
     @rules.rule
     def count_and_sum(semiring: fb.Semiring, table: fb.Table, names: tuple) -> fb.Table:
@@ -110,7 +110,7 @@ def test_rules_of_the_base_fill_the_rest_and_a_later_registration_is_seen() -> N
     mine = fb.Interpretation("mine", base=fb.exact)
     with mine:
         np.testing.assert_allclose(float((f * g).sum("a", "b", "c")), TOTAL, rtol=1e-13)
-    rules = mine.register(fb.RuleSet("mine.sum", head=Sum))
+    rules = mine.register(fb.RuleSet("mine.sum", head=fb.heads.SUM))
 
     @rules.rule
     def sum_to_seven(semiring: fb.Semiring, table: fb.Table, names: tuple) -> fb.Table:

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import fubini as fb
-from fubini.errors import FubiniError, NoRule
+from fubini.errors import NoRule
 from fubini.interpretations import interpret, no_rule
 from fubini.rules import RuleConflict
 
@@ -116,7 +116,6 @@ def test_duplicates_raise_at_registration() -> None:
         with pytest.raises(RuleConflict, match="meet"):
             rules.rule(duplicate)
     assert [rule.name for rule in rules] == ["meet"]
-    assert issubclass(RuleConflict, FubiniError)
 
 
 def pairs(rules: fb.RuleSet) -> list[set[str]]:
@@ -188,16 +187,17 @@ def library_rule_sets() -> dict[str, fb.RuleSet]:
     return {rules.name: rules for rules in found}
 
 
-def test_the_heads_have_rule_sets() -> None:
-    heads = "sum product multiply divide normalize add power substitute join argmax sample contract"
-    assert {f"exact.{head}" for head in heads.split()} <= set(library_rule_sets())
+def test_every_head_has_rules() -> None:
+    heads = [head for head in vars(fb.heads).values() if isinstance(head, fb.heads.Head)]
+    assert fb.heads.SUM in heads and fb.heads.CONTRACT in heads
+    for head in heads:
+        assert any(len(list(rules)) for rules in fb.exact.rule_sets(head))
 
 
 @pytest.mark.parametrize("name", library_rule_sets())
 def test_the_library_has_no_conflicts(name: str) -> None:
     rules = library_rule_sets()[name]
     assert not rules.conflicts()
-    assert len(list(rules)) > 0
 
 
 @pytest.mark.parametrize("name", library_rule_sets())

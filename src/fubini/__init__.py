@@ -33,6 +33,7 @@ from fubini.semirings import counting as counting
 from fubini.semirings import max_product as max_product
 from fubini.semirings import min_sum as min_sum
 from fubini.semirings import sum_product as sum_product
+from fubini.terms import heads as heads
 from fubini.terms.composite import evaluate as evaluate
 from fubini.terms.factor import Factor as Factor
 from fubini.terms.factor import weight as weight

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,9 +89,9 @@ class Domain:
 def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     extents = shape if isinstance(shape, tuple) else (shape,)
     for extent in extents:
-        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
+        if isinstance(extent, bool) or not hasattr(extent, "__index__") or operator.index(extent) < 0:
             raise DomainError(f"a domain of shape {shape!r}", expected="non-negative integers")
-    return extents
+    return tuple(map(operator.index, extents))
 
 
 _NAMES = {"real": "Real", "nat": "Nat", "integer": "Integer", "positive": "Positive", "unit": "Unit"}
@@ -111,7 +112,7 @@ class _BintFactory:
 
     def labelled(self, *labels: str) -> Domain:
         """A bounded integer whose values have names."""
-        if not labels or len(set(labels)) != len(labels):
+        if not labels or len(set(map(str, labels))) != len(labels):
             raise DomainError(f"labels {listed(labels)}", expected="at least one label, all different")
         return Domain("bint", len(labels), (), tuple(map(str, labels)))
 

@@ -13,7 +13,6 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
-from jax.core import Tracer
 
 from fubini.errors import NoRule
 from fubini.rules import Rule, RuleSet
@@ -101,14 +100,13 @@ class Interpretation:
 
 
 class _Entry:
-    """What the context holds: equal where the rules are the same and the arrays alike in structure."""
+    """What the context holds: equal where the rules and the arrays are the same."""
 
     def __init__(self, interpretation: Interpretation) -> None:
         self.interpretation = interpretation
         leaves, structure = jax.tree.flatten(interpretation.arrays)
-        concrete = tuple(id(leaf) for leaf in leaves if not isinstance(leaf, Tracer))
-        own = interpretation
-        self.key = (own.name, tuple(own._own), own.base, own.records, own.project, structure, concrete)
+        own = interpretation  # it keeps the leaves alive, so that their ids stay theirs
+        self.key = (own.name, tuple(own._own), own.base, own.records, own.project, structure, tuple(map(id, leaves)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Entry) and self.key == other.key

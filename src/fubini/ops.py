@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from fubini.arrays import Data, is_jax, namespace
 from fubini.domains import Bint, Domain, Integer, Real
@@ -159,8 +160,8 @@ def _logsumexp(xp: Any, array: Data, axis: int) -> Data:
     top = xp.max(array, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(array - top), axis=axis)
-    positive = total > 0
-    return xp.where(positive, xp.log(xp.where(positive, total, 1.0)), -xp.inf) + xp.squeeze(top, axis)
+    zero = total == 0
+    return xp.where(zero, -xp.inf, xp.log(xp.where(zero, 1.0, total))) + xp.squeeze(top, axis)
 
 
 def _shaped(function: Callable) -> Callable[..., Domain]:
@@ -175,6 +176,9 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
             name = getattr(function, "__name__", "the function")
             asked = f"{name} of {', '.join(map(repr, domains))}"
             raise DomainError(asked, expected=str(error).splitlines()[0]) from error
+        if not isinstance(result, jax.ShapeDtypeStruct):
+            asked = f"{getattr(function, '__name__', 'the function')} as an op"
+            raise DomainError(asked, expected="a function that returns one array", nearest=f"it returns {result!r}")
         if jnp.issubdtype(result.dtype, jnp.floating):
             return Real.with_shape(result.shape)
         return (Bint[2] if result.dtype == jnp.bool_ else Integer).with_shape(result.shape)
@@ -192,7 +196,10 @@ class Lifted:
         if any(map(is_jax, arrays)):
             return self.function(*arrays)
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            return np.asarray(self.function(*map(jnp.asarray, arrays)))
+            result = self.function(*map(jnp.asarray, arrays))
+        if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too
+            return self.function(*map(jnp.asarray, arrays))
+        return np.asarray(result)
 
 
 def lift(function: Callable) -> Op:

@@ -64,6 +64,12 @@ def _within(mine: tuple[type, ...], theirs: tuple[type, ...]) -> bool:
     return all(issubclass(kind, theirs) for kind in mine)
 
 
+def _common(mine: tuple[type, ...], theirs: tuple[type, ...]) -> tuple[type, ...]:
+    """The types that both admit."""
+    narrower = [a if issubclass(a, b) else b for a in mine for b in theirs if issubclass(a, b) or issubclass(b, a)]
+    return tuple(dict.fromkeys(narrower))
+
+
 def _kinds(annotation: Any) -> tuple[type, ...]:
     if annotation is Any:
         return (object,)
@@ -155,11 +161,14 @@ class RuleSet:
             return first.guard is not None and second.guard is not None
         if first.is_below(second) or second.is_below(first):
             return False
-        pairs = list(zip(first.signature, second.signature, strict=True))
-        if not all(_within(mine, theirs) or _within(theirs, mine) for mine, theirs in pairs):
+        meet = tuple(_common(mine, theirs) for mine, theirs in zip(first.signature, second.signature, strict=True))
+        if not all(meet):
             return False
-        meet = tuple(mine if _within(mine, theirs) else theirs for mine, theirs in pairs)
-        return not any(rule.signature == meet and rule.guard is None for rule in self._rules.values())
+        between = [rule for rule in self._rules.values() if rule.guard is None and len(rule.signature) == len(meet)]
+        return not any(
+            rule.is_below(first) and rule.is_below(second) and all(map(_within, meet, rule.signature))
+            for rule in between
+        )
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(tuple(self._rules.values()))

@@ -189,7 +189,7 @@ def test_explain_tells_what_a_projection_does() -> None:
 
 def test_explain_names_the_rule_that_will_run() -> None:
     """Also where it is the user's."""
-    rules = fb.RuleSet("mine.sum", head=Sum)
+    rules = fb.RuleSet("mine.sum", head=fb.heads.SUM)
 
     @rules.rule
     def sum_my_way(semiring: fb.Semiring, f: fb.Table, names: tuple) -> fb.Table:

@@ -202,6 +202,15 @@ def test_samples_under_jit_with_a_traced_key():
     assert_frequencies(np.ravel_multi_index([draws[n] for n in "abc"], probabilities.shape), probabilities.ravel())
 
 
+def test_samples_mapped_over_keys():
+    """One draw for each key of a batch, as good as n draws of one key."""
+    keys = jax.random.split(jax.random.key(8), DRAWS)
+    factors = [raw.single for raw in CHAIN]
+    draws = jax.jit(jax.vmap(lambda key: fb.sample(key, factors, ("a", "b", "c"))))(keys)
+    probabilities = joint(CHAIN, "abc") / total(CHAIN)
+    assert_frequencies(np.ravel_multi_index([draws[n] for n in "abc"], probabilities.shape), probabilities.ravel())
+
+
 def test_a_sample_without_mass_is_an_error():
     with pytest.raises(fb.FubiniError):
         fb.sample(jax.random.key(0), [fb.Table([[0.0, 1.0]], ("a", "b")), fb.Table([1.0, 0.0], ("b",))], ("a", "b"))
@@ -220,8 +229,8 @@ def test_the_derivative_of_x_plus_x_is_two():
             table = table + table
         return jnp.exp(table.log().data)
 
-    assert float(jax.grad(doubled)(1.5, 1)) == pytest.approx(2.0, rel=1e-5)
-    assert float(jax.grad(doubled)(1.5, 10)) == pytest.approx(1024.0, rel=1e-5)
+    for times, expected in ((1, 2.0), (10, 1024.0)):
+        assert float(jax.jit(jax.grad(doubled), static_argnums=1)(1.5, times)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_adjoint_of_a_product_is_the_other_operand():
@@ -231,7 +240,7 @@ def test_the_adjoint_of_a_product_is_the_other_operand():
     def evidence(f, g):
         return jnp.exp(fb.eliminate([fb.Table(f, ("a", "b")), fb.Table(g, ("b", "c"))], ("a", "b", "c")).log().data)
 
-    by_f, by_g = jax.grad(evidence, (0, 1))(f, g)
+    by_f, by_g = jax.jit(jax.grad(evidence, (0, 1)))(f, g)
     np.testing.assert_allclose(by_f, np.tile(CHAIN[1].weights.sum(1), (3, 1)), rtol=1e-5)
     np.testing.assert_allclose(by_g, np.tile(CHAIN[0].weights.sum(0)[:, None], (1, 3)), rtol=1e-5)
 
@@ -243,7 +252,7 @@ def test_marginals_are_the_derivative_of_the_evidence():
     def factors(w):
         return [fb.Table(jnp.array([0.5, 1.5]), ("z",)), fb.Table(w, ("i", "z", "x"))]
 
-    gradient = jax.grad(lambda w: fb.eliminate(factors(w), SCOPES, ("i",)).log().data)(jnp.asarray(weights))
+    gradient = jax.jit(jax.grad(lambda w: fb.eliminate(factors(w), SCOPES, ("i",)).log().data))(jnp.asarray(weights))
     found = fb.marginals(factors(jnp.asarray(weights)), SCOPES, ("i",))["x"]
     np.testing.assert_allclose(np.asarray(weights * gradient).sum(1), numbers(found, ("i", "x")), rtol=1e-4)
     expected = derivative(lambda w: np.log((np.array([0.5, 1.5]) * w.sum(2).prod(0)).sum()), weights)

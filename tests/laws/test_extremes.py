@@ -220,6 +220,21 @@ def test_derivatives_of_logarithms_200_nats_apart(function, oracle):
     np.testing.assert_allclose(jacobian, derivative(oracle, LOGS), rtol=1e-4, atol=1e-5)
 
 
+def test_gradient_of_the_entropy_of_a_product_with_a_zero():
+    """A cell that one factor rules out takes no part, however great the other factor is there."""
+    given, allowed = np.array([100.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
+
+    def entropy(w):
+        return (fb.Table.from_log(w, ("a",)) * fb.Table(jnp.asarray(allowed), ("a",))).entropy("a").data
+
+    def by_hand(w):
+        p = np.exp(w[1:]) / np.exp(w[1:]).sum()
+        return -(p * np.log(p)).sum()
+
+    gradient = jax.jit(jax.grad(entropy))(jnp.asarray(given))
+    np.testing.assert_allclose(gradient, derivative(by_hand, given), rtol=1e-4, atol=1e-6)
+
+
 PLATED = np.array([[0.0, 0.5, 2.0], [1.5, 0.0, 0.25], [0.0, 3.0, 1.0]])  # (i, a): zeros once and twice in a column
 PRIOR = np.array([0.25, 0.0, 2.0])
 

@@ -103,7 +103,13 @@ def sum_delta(semiring: Semiring, f: Delta, names: tuple) -> Factor:
     return f.without(names)
 
 
-@exact_substitute.rule(when=lambda f, values: not set(values) & set(f.names))
+def _keeps_its_names(f: Delta, values: Mapping) -> bool:
+    """Neither is a name of the delta replaced, nor does one come in through a point."""
+    incoming = {name for value in values.values() for name in value.inputs}
+    return not (set(values) | incoming) & set(f.names)
+
+
+@exact_substitute.rule(when=_keeps_its_names)
 def substitute_delta_point(f: Delta, values: Mapping) -> Factor:
     """δ(x = v(y)) at y = u  =  δ(x = v(u))"""
     return Delta({name: point(values) for name, point in zip(f.names, f.points, strict=True)})

@@ -122,7 +122,7 @@ class Table(Factor):
         if self.inputs or is_traced(self.weights, self.shift):
             return super().notation()
         value = float(read_log(self.pair))
-        return Symbol(f"{math.exp(value):.7g}" if value < 700 else f"exp({value:.7g})")
+        return Symbol(f"{math.exp(value):.7g}" if not 700 < abs(value) < math.inf else f"exp({value:.7g})")
 
     def _entropy(self) -> Value:
         """−Σ p log p, with 0 log 0 = 0."""

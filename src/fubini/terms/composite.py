@@ -39,16 +39,18 @@ class Substituted(_Node):
         self._set(factor=factor, names=tuple(values), args=tuple(values.values()), inputs=inputs)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
-        inner = rename(self.factor, {old: new for old, new in names.items() if old not in self.names})
         variables = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
-        return Substituted(inner, {name: arg(variables) for name, arg in zip(self.names, self.args, strict=True)})
+        replaced = {name: Bound(name) for name in self.names}  # out of the way of the new names
+        inner = rename(self.factor, {**names, **replaced})
+        pairs = zip(self.names, self.args, strict=True)
+        return Substituted(inner, {replaced[name]: arg(variables) for name, arg in pairs})
 
     def _evaluated(self, children: tuple) -> Factor:
         return substitute(children[0], dict(zip(self.names, children[1:], strict=True)))
 
     def notation(self) -> Notation:
         keywords = tuple((str(name), arg.notation()) for name, arg in zip(self.names, self.args, strict=True))
-        return Call(f"({self.factor})", (), keywords)
+        return Call(self.factor.notation(), (), keywords)
 
 
 class Quotient(_Node):
@@ -198,6 +200,9 @@ class LogOf(Value):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return self.factor(values).log()
+
+    def _remade(self, children: tuple) -> Value:
+        return children[0].log()
 
     def _ground(self, *children: Any) -> Any:
         raise NoRule(

@@ -28,7 +28,8 @@ def bind(body: Value, index: Name | Variable) -> tuple[Value, Bound, Domain]:
     if not isinstance(index, Variable):
         body._require_names((index,), lambda name: f"an index {name!r} over {body}")
     name = index.name if isinstance(index, Variable) else index
-    domain = body.inputs.get(name) or index.output  # type: ignore[union-attr]
+    inputs = merge_inputs(body.inputs, index.inputs) if isinstance(index, Variable) else body.inputs
+    domain = inputs[name]
     if not domain.is_finite:
         raise DomainError(f"an index {name!r} of domain {domain!r}", expected="a bounded integer")
     bound = Bound(name)
@@ -66,9 +67,8 @@ class Fold(_Binder):
     def __init__(self, op: Op, body: Value, bound: Bound, domain: Domain) -> None:
         ops.reduction(op)
         output = body.output if op in (ops.maximum, ops.minimum) else op.infer(body.output, body.output)
-        output = (
-            output if output.size is None or op in (ops.maximum, ops.minimum) else ops.Integer.with_shape(output.shape)
-        )
+        if op in (ops.add, ops.multiply) and output.size is not None:
+            output = ops.Integer.with_shape(output.shape)  # the bound of two is not the bound of many
         self._bind(body, bound, domain, output, op=op)
 
     def _remade(self, children: tuple) -> Value:
@@ -99,6 +99,27 @@ class Stack(_Binder):
 
     def notation(self) -> Notation:
         return Call("stack", (self.body.notation(), Symbol(str(self.bound))))
+
+
+def _own_names(
+    names: Sequence[Name], values: Mapping[Name, Value], children: Sequence[Value]
+) -> tuple[list[Name], dict[Name, Value]]:
+    """New names for the axes a node owns, and what is still to be substituted for them.
+
+    An axis takes its new name at once where nothing else has it; otherwise it steps aside under a fresh one first.
+    """
+    taken = {name for child in children for name in child.inputs}
+    own: list[Name] = []
+    outer: dict[Name, Value] = {}
+    for name in names:
+        value = values.get(name)
+        wanted = name if value is None else value.name if isinstance(value, Variable) else None
+        if wanted is None or wanted in taken or wanted in own:
+            wanted, value = Bound(name), value
+            assert value is not None, "an axis whose name is taken is being substituted"
+            outer[wanted] = value
+        own.append(wanted)
+    return own, outer
 
 
 def _ready(node: Value) -> Value:
@@ -155,12 +176,9 @@ class Concatenate(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name != self.name}
         parts = tuple(part(inner) for part in self.parts)
-        node: Value = _ready(Concatenate(parts, self.bounds, self.sizes, self.name))
-        if self.name not in values:
-            return node
-        if isinstance(values[self.name], Variable) and isinstance(node, Concatenate):
-            return Concatenate(parts, self.bounds, self.sizes, values[self.name].name)  # type: ignore[attr-defined]
-        return substitute_owner(node, {self.name: values[self.name]})
+        own, outer = _own_names((self.name,), values, parts)
+        node = _ready(Concatenate(parts, self.bounds, self.sizes, own[0]))
+        return substitute_owner(node, outer) if outer else node
 
     def _remade(self, children: tuple) -> Value:
         return _ready(Concatenate(children, self.bounds, self.sizes, self.name))
@@ -218,9 +236,9 @@ class Scatter(Value):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name not in self.names}
-        children = tuple(index(inner) for index in self.indices)
-        node: Value = _ready(Scatter(self.value(inner), self.names, children, self.consumed))
-        outer = {name: value for name, value in values.items() if name in self.names}
+        value, *indices = (child(inner) for child in self.value_children)
+        own, outer = _own_names(self.names, values, (value, *indices))
+        node = _ready(Scatter(value, own, indices, self.consumed))
         return substitute_owner(node, outer) if outer else node
 
     def _remade(self, children: tuple) -> Value:

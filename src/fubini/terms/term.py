@@ -45,6 +45,7 @@ class Term:
     _term_fields: ClassVar[tuple[str, ...]] = ()  # each a term or a tuple of terms
     _static_fields: ClassVar[tuple[str, ...]] = ()  # hashable; may contain names
     inputs: dict[Name, Domain]
+    __array_ufunc__ = None  # so that NumPy's arrays and numbers on the left of an operator leave it to the term
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -55,6 +56,9 @@ class Term:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FubiniError(f"assigning {name!r} of a {type(self).__name__}", expected="terms are immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise FubiniError(f"deleting {name!r} of a {type(self).__name__}", expected="terms are immutable")
 
     @property
     def children(self) -> tuple[Term, ...]:
@@ -101,7 +105,8 @@ class Term:
         """The structural key: structure, leaf shapes and dtypes, and which leaves coincide."""
         leaves = tuple(self.leaves())
         first: dict[int, int] = {}
-        pattern = tuple(first.setdefault(id(leaf), position) for position, leaf in enumerate(leaves))
+        arrays = [(position, leaf) for position, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray))]
+        pattern = tuple(first.setdefault(id(leaf), position) for position, leaf in arrays)
         return (self.structure, tuple(map(_signature, leaves)), pattern)
 
     def __eq__(self, other: object) -> bool:

@@ -6,10 +6,11 @@ operation on other Values. Under `exact`, operations on arrays compute; under `l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fubini import ops
@@ -20,7 +21,7 @@ from fubini.interpretations import current
 from fubini.ops import Op
 from fubini.terms import notation
 from fubini.terms.named import align, gather
-from fubini.terms.notation import Call, Infix, Notation, Symbol
+from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
 from fubini.terms.operators import Operators
 from fubini.terms.term import Name, Term
 
@@ -89,6 +90,14 @@ class Value(Operators, Term):
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Value:
         return apply(op, *args)
 
+    def __len__(self) -> int:
+        if not self.output.shape:
+            raise DomainError(f"the length of {self}", expected="an array", nearest=f"its domain is {self.output!r}")
+        return self.output.shape[0]
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[index] for index in range(len(self)))
+
     def __getitem__(self, index: Any) -> Value:
         indices = index if isinstance(index, tuple) else (index,)
         return getitem(self, *indices)
@@ -156,6 +165,7 @@ class Array(Value):
             asked = f"an Array of shape {array.shape} with axes {listed(names)}"
             raise DomainError(asked, expected=f"at least {len(names)} axes, one for each name")
         output = _output_domain(array, array.shape[len(names) :], domain)
+        (array,) = _require_within(array, output)
         inputs = {name: Bint[size] for name, size in zip(names, array.shape, strict=False)}
         self._set(array=array, names=names, inputs=inputs, output=output)
 
@@ -195,6 +205,8 @@ class Array(Value):
 
 
 def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -> Domain:
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        raise DomainError(f"data of dtype {array.dtype}", expected="numbers")
     if domain is None:
         kinds = {"b": Bint[2], "i": Integer, "u": Integer}
         return kinds.get(np.dtype(array.dtype).kind, Real).with_shape(shape)
@@ -202,13 +214,26 @@ def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -
         raise DomainError(f"data of event shape {shape} as {domain!r}", expected=f"shape {domain.shape}")
     if domain.is_discrete and np.dtype(array.dtype).kind not in "iub":
         raise DomainError(f"data of dtype {array.dtype} as {domain!r}", expected="integers")
-    if domain.size is not None:
-
-        def error() -> DataError:
-            return DataError(f"an entry outside {domain!r}", expected=f"integers from 0 to {domain.extent - 1}")
-
-        require((array >= 0) & (array < domain.size), error)
     return domain.with_shape(shape)
+
+
+def _require_within(array: Data, domain: Domain) -> tuple[Data, ...]:
+    """The data, checked against a domain that has bounds."""
+    bounds = {
+        "bint": (0, (domain.size or 1) - 1),
+        "nat": (0, np.inf),
+        "positive": (0, np.inf),
+        "unit": (0, 1),
+        "simplex": (0, 1),
+    }
+    if domain.kind not in bounds or array.dtype == bool:
+        return (array,)
+    low, high = bounds[domain.kind]
+
+    def error() -> DataError:
+        return DataError(f"data outside {domain!r}", expected=f"numbers from {low} to {high}")
+
+    return require((array >= low) & (array <= high), error, array)
 
 
 class Apply(Value):
@@ -295,7 +320,7 @@ def to_array(value: Value) -> Array:
 
     def ground(term: Value) -> Array:
         if id(term) not in memo:
-            memo[id(term)] = term._ground(*(ground(child) for child in term.children))  # type: ignore[arg-type]
+            memo[id(term)] = term._ground(*(ground(child) for child in term.value_children))
         return memo[id(term)]
 
     return ground(value)
@@ -357,13 +382,16 @@ class Substitution(Value):
         args = {name: arg(values) for name, arg in zip(self.names, self.args, strict=True)}
         return self.value._substituted({**inner, **args})
 
+    def _remade(self, children: tuple) -> Value:
+        return substitute_owner(children[0], dict(zip(self.names, children[1:], strict=True)))
+
     def _ground(self, *children: Array) -> Array:
         value, *args = children
         return gathered(value, dict(zip(self.names, args, strict=True)))
 
     def notation(self) -> Notation:
         keywords = tuple((str(name), arg.notation()) for name, arg in zip(self.names, self.args, strict=True))
-        return Call(notation.text(self.value.notation()), (), keywords)
+        return Call(self.value.notation(), (), keywords)
 
 
 def substitute_owner(owner: Value, values: Mapping[Name, Value]) -> Value:
@@ -383,11 +411,28 @@ def substitute_owner(owner: Value, values: Mapping[Name, Value]) -> Value:
 
 def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
     """value(name = args, …) on arrays."""
-    indices = {name: (arg.array, arg.names) for name, arg in args.items()}
-    data, names = gather(value.array, value.inputs, indices)
     rest = {name: domain for name, domain in value.inputs.items() if name not in args}
     inputs = merge_inputs(rest, *(arg.inputs for arg in args.values()))
+    indices = {name: (arg.array, arg.names) for name, arg in args.items()}
+    data, names = gather(value.array, value.inputs, indices)
     return Array._of(data, names, inputs, value.output)
+
+
+def _require_index(axis: int, index: Value, size: int) -> None:
+    """An integer; within the extent, where that can be told at once."""
+    output = index.output
+    if not output.is_discrete or output.shape:
+        raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
+    if isinstance(index, Variable) and (output.size is None or output.size > size):
+        raise DomainError(
+            f"the index {index}, of domain {output!r}", expected=f"Bint[{size}], the extent of axis {axis}"
+        )
+    if isinstance(index, Array) and not is_traced(index.array):
+
+        def error() -> DataError:
+            return DataError(f"the index {index} along axis {axis}", expected=f"0 to {size - 1}: indices do not wrap")
+
+        require((index.array >= 0) & (index.array < size), error)
 
 
 class Getitem(Value):
@@ -401,7 +446,7 @@ class Getitem(Value):
         if len(indices) > len(shape):
             raise DomainError(f"{len(indices)} indices into {value.output!r}", expected=f"at most {len(shape)}")
         for axis, index in enumerate(indices):
-            _require_fit(f"axis {axis}", index, Integer)
+            _require_index(axis, index, shape[axis])
         inputs = merge_inputs(value.inputs, *(index.inputs for index in indices))
         output = value.output.with_shape(shape[len(indices) :])
         self._set(value=value, indices=tuple(indices), inputs=inputs, output=output)
@@ -420,13 +465,12 @@ class Getitem(Value):
         return gathered(named, dict(zip(axes, indices, strict=True)))
 
     def notation(self) -> Notation:
-        inside = ", ".join(notation.text(index.notation()) for index in self.indices)
-        return Symbol(f"{notation.text(self.value.notation())}[{inside}]")
+        return Index(self.value.notation(), tuple(index.notation() for index in self.indices))
 
 
 def getitem(value: Value, *indices: Any) -> Value:
     """value[index, …], computed where everything is an array."""
-    if isinstance(value, Array) and any(isinstance(index, (str, slice)) for index in indices):
+    if any(index is None or isinstance(index, (str, slice)) for index in indices):
         raise UnknownName(
             f"the index {indices!r} into {value}",
             expected="integers or Values",
