@@ -56,7 +56,7 @@ def recorded(build: Callable[[], fb.Value | fb.Factor]) -> fb.Value | fb.Factor:
         (lambda: F + G, f"{f} + {g}"),
         (lambda: F**2.0, f"{f} ** 2"),
         (lambda: F(a=N), "Table(n: Bint[3], b: Bint[2])"),
-        (lambda: F(a=(N + 1) % 3), f"({f})(a=(n + 1) % 3)"),
+        (lambda: F(a=(N + 1) % 3), f"{f}(a=(n + 1) % 3)"),
         (lambda: fb.weight(log=-X), "exp(-x)"),
         (lambda: fb.Delta(x=1.5), "Delta(x=1.5)"),
         (lambda: F.sum("a").log(), f"log(Σ_a {f})"),

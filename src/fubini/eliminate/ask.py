@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from fubini.arrays import Data, is_jax, is_traced, require
+from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.domains import merge_inputs
-from fubini.eliminate.backward import descend, run_marginals
+from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_draw
+from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
-from fubini.eliminate.run import engine_of, find_plan, on_engine, run_forward
+from fubini.eliminate.run import find_plan, run_forward
 from fubini.errors import DomainError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.fallbacks import join
-from fubini.factors.table import Table
-from fubini.interpretations import current, interpret
-from fubini.semirings import Semiring, max_product, sum_product
+from fubini.factors.table import Table, no_mass
+from fubini.interpretations import current
+from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
-from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of, to_factor
-from fubini.terms.heads import NORMALIZE, exact_argmax, exact_sample, exact_sum
-from fubini.terms.term import Name
+from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
+from fubini.terms.heads import exact_argmax, exact_sample, exact_sum
+from fubini.terms.named import align
+from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Variable
 
 Factors = Factor | Iterable[Factor]
@@ -44,7 +47,8 @@ def eliminate(
     """⊕ over `sum` and ⊗ over `plates` of the product of factors, by a plan.
 
     A mapping says which plates each variable lives in; a bare name lives in the plates common to the factors that
-    mention it. `scale` raises a plate to a power. Names that are neither summed nor plates stay inputs.
+    mention it. `scale` raises a plate to a power. Names that are neither summed nor listed as plates stay inputs; one
+    that lives in a plate being multiplied out must be a plate itself, which a mapping says: `sum={"x": ("i", "j")}`.
 
     >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
     >>> eliminate([f, g], sum=("a", "b"))
@@ -57,7 +61,7 @@ def eliminate(
         terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
         left = {name for term in terms for name in term.inputs}
         summed = [(name, home) for name, home in summed if name in left]
-    if not summed and not plates:
+    if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
     return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
@@ -93,11 +97,14 @@ def marginals(
     inputs = merge_inputs(*(term.inputs for term in terms))
     others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
     summed = [*targets, *((name, None) for name in others)]
-    if len(wanted) == 1 and not plates:
+    if len(wanted) == 1 and not plates and not scale:
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
     plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), True)
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
-    return {name: _normalized(_ordered(belief, inputs), name) for name, belief in zip(wanted, beliefs, strict=True)}
+    for belief in beliefs:  # a compiled function cannot raise: it marks what it could not normalise by NaN
+        if isinstance(belief, Table):
+            require(belief.weights == belief.weights, partial(no_mass, belief))
+    return {name: _ordered(belief, inputs) for name, belief in zip(wanted, beliefs, strict=True)}
 
 
 def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
@@ -108,7 +115,7 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     """
     terms, targets, plan = _assignment_plan(factors, names, plates)
     found = on_engine(_run_argmax, plan, terms)
-    return {name: _plain(found[name], terms) for name, _ in targets}
+    return {name: _plain(found[name], plan, terms) for name, _ in targets}
 
 
 def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
@@ -122,7 +129,7 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
     for name, _ in targets:  # a compiled function cannot raise: it marks what it could not draw by −1
         require(found[name].array >= 0, lambda: nothing_to_draw([name for name, _ in targets]))
-    drawn = {name: _plain(found[name], terms) for name, _ in targets}
+    drawn = {name: _plain(found[name], plan, terms, 1 if n is None else n) for name, _ in targets}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
 
@@ -161,7 +168,7 @@ def covering_terms(terms: list[Factor], names: Scopes) -> tuple[list[Factor], li
         if isinstance(name, Variable):
             merge_inputs(inputs, name.inputs)
             if name.name not in inputs:
-                terms = [*terms, Weight(0.0 * name)]
+                terms = [*terms, Unit(name.inputs)]
             name = name.name
         elif name not in inputs:
             raise UnknownName(
@@ -188,7 +195,7 @@ def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
 def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_limit: int | None) -> Factor:
     """One marginal needs no backward pass."""
     belief = join(eliminate(terms, others, semiring=semiring, memory_limit=memory_limit))
-    return _normalized(_ordered(belief, merge_inputs(*(term.inputs for term in terms))), name)
+    return normalized(_ordered(belief, merge_inputs(*(term.inputs for term in terms))), name)
 
 
 def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:
@@ -196,12 +203,6 @@ def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:
     if not isinstance(factor, Table) or len(factor.inputs) < 2:
         return factor
     return factor.transposed([name for name in order if name in factor.inputs])
-
-
-def _normalized(factor: Factor, name: Name) -> Factor:
-    if isinstance(factor, Table):
-        return factor.normalized((name,))
-    return interpret(NORMALIZE, factor, factor.sum(name))
 
 
 def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semiring, scale: Mapping | None) -> Factor:
@@ -238,23 +239,42 @@ def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dic
     return descend(plan, factors, sum_product, Drawer(key, n, batch * len(plan.steps), xp))
 
 
-def _plain(value: Array, terms: Sequence[Factor]) -> Data:
-    """The numbers of an assignment: samples first, then the order of the inputs."""
-    names = [name for name in (SAMPLES, *merge_inputs(*(term.inputs for term in terms))) if name in value.inputs]
-    axes = [value.names.index(name) for name in names]
-    data = value.array
-    data = data.transpose(axes) if axes != list(range(len(axes))) else data
-    return data if is_jax(data) else np.asarray(data)[()]
+def _plain(value: Array, plan: Plan, terms: Sequence[Factor], n: int | None = None) -> Data:
+    """The numbers of an assignment: samples first, then batch inputs and plates in the order of the inputs."""
+    inputs = merge_inputs(*(term.inputs for term in terms))
+    plates = {plate for home in plan.scopes.values() for plate in home} | set(plan.plates)
+    batch = [name for name in inputs if name not in plan.scopes and (name in value.inputs or name not in plates)]
+    names = [*([SAMPLES] if n is not None else []), *batch]
+    shape = [n if name is SAMPLES else inputs[name].extent for name in names]
+    data = namespace(value.array).broadcast_to(align(value.array, value.names, names), shape)
+    return data if is_jax(data) else np.array(data)[()]
 
 
 @exact_sum.rule
 def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
+    if any(isinstance(name, Bound) for name in f.inputs):
+        return _with_canonical_bounds(semiring, f, names)
     if any(isinstance(term, Delta) for term in f.terms):
         return eliminate(f, names, semiring=semiring)
     sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
     scopes = tuple([tuple(term.inputs) for term in f.terms])
     return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
+
+
+@lru_cache(maxsize=4096)
+def _standard_bound(label: str, position: int) -> Bound:
+    return Bound(label)
+
+
+def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]) -> Factor:
+    """Bound names by position, so that plans and compiled functions are found again for alike terms."""
+    bounds = [name for name in f.inputs if isinstance(name, Bound)]
+    standard = [_standard_bound(name.label, position) for position, name in enumerate(bounds)]
+    there: dict[Name, Name] = dict(zip(bounds, standard, strict=True))
+    back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
+    terms = terms_of(rename(f, there))
+    return rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
 
 
 @exact_argmax.rule

@@ -9,48 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
 
+from fubini.eliminate.passes import at_value, over_slices
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.run import at_value, contract, embed, forward, over_slices, results, sliced
+from fubini.eliminate.run import contract, embed, forward, read, results
+from fubini.factors.table import Table
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import DIVIDE
+from fubini.terms.heads import DIVIDE, EXCLUDE, NORMALIZE
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
 
 
-def adjoints(plan: Plan, slots: Sequence[Factor], semiring: Semiring, wanted: Sequence[bool]) -> list[Factor | None]:
+def adjoints(
+    plan: Plan, slots: Sequence[Factor], semiring: Semiring, wanted: Sequence[bool], batch: frozenset[Name]
+) -> list[Factor | None]:
     """The adjoint of every wanted slot; None stands for 1. Slots of different results have their own wholes."""
     adjoint: list[Factor | None] = [None] * len(slots)
     first = len(plan.inputs)
     for position in reversed(range(len(plan.steps))):
         step, above = plan.steps[position], adjoint[first + position]
-        if not wanted[first + position]:
-            continue
         for operand in step.operands:
             if wanted[operand]:
-                adjoint[operand] = _descend(step, operand, slots, above, slots[first + position], semiring)
+                rest = _siblings(step, operand, slots, slots[first + position], semiring)
+                parts = [part for part in (rest, above) if part is not None]
+                keep = frozenset(slots[operand].inputs) | batch
+                adjoint[operand] = contract(semiring, parts, keep) if parts else None
     return adjoint
 
 
-def _descend(
-    step: Step, operand: int, slots: Sequence[Factor], above: Factor | None, made: Factor, semiring: Semiring
-) -> Factor | None:
-    """The adjoint of one operand, given that of the step's result."""
-    if step.kind == "multiply out":
-        # C = Π_i F_i: the adjoint of F_i is that of C times C / F_i, where 0/0 = 0 is as good as any: F_i is 0 there.
-        rest = interpret(DIVIDE, made, slots[operand])
-        return rest if above is None else contract(semiring, [above, rest], frozenset(rest.inputs))
-    parts = [slots[other] for other in step.operands if other != operand]
-    parts += [above] if above is not None else []
-    if not parts:
-        return None
-    keep = frozenset(slots[operand].inputs)
-    return contract(semiring, parts, keep)
+def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
+    """What a step multiplied its operand by: the other operand, or the other cells of the plate."""
+    if step.kind == "contract":
+        return next((slots[other] for other in step.operands if other != operand), None)
+    if step.scale == 1:
+        return interpret(EXCLUDE, semiring, slots[operand], step.eliminated)
+    # C = (Π_i F_i)^s: C / F_i, where 0/0 = 0 is as good as any, F_i being 0 there.
+    return interpret(DIVIDE, made, slots[operand])
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
@@ -85,25 +83,33 @@ def wanted_slots(plan: Plan, targets: Sequence[int]) -> list[bool]:
 def run_marginals(
     plan: Plan, factors: Sequence[Factor], semiring: Semiring, names: tuple[Name, ...], batch: tuple[Name, ...]
 ) -> list[Factor]:
-    """The unnormalised marginal of each name, over its plates and the batch."""
+    """The marginal of each name, for each cell of its plates and of the batch."""
     source = providers(plan, names)
     wanted = wanted_slots(plan, list(source.values()))
 
-    def one_pass(values: dict[Name, Any]) -> list[Factor]:
-        slots = forward(plan, [embed(semiring, factor) for factor in sliced(factors, values)], semiring, keep_all=True)
-        adjoint = adjoints(plan, slots, semiring, wanted)
+    def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
+        slots = forward(plan, [embed(semiring, factor) for factor in at], semiring, keep_all=True)
+        adjoint = adjoints(plan, slots, semiring, wanted, frozenset(batch))
 
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
-                return at_value(total, name, values[name], plan.sizes[name])
+                return at_value(semiring, total, name, values[name], plan.sizes[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return contract(semiring, parts, frozenset((name, *plan.scopes[name], *batch)))
 
         return [belief(name) for name in names]
 
-    return over_slices(plan, one_pass, semiring, factors)
+    beliefs = over_slices(plan, factors, semiring, one_pass)
+    return [normalized(read(semiring, belief), name) for name, belief in zip(names, beliefs, strict=True)]
+
+
+def normalized(factor: Factor, name: Name) -> Factor:
+    """The factor over its sum, for each cell of the other inputs."""
+    if isinstance(factor, Table):
+        return factor.normalized((name,))
+    return interpret(NORMALIZE, factor, factor.sum(name))
 
 
 def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: Choose) -> dict[Name, Array]:

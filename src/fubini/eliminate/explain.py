@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from fubini.eliminate.ask import Factors, Scopes, covering_terms, problem_of, split_terms
+from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.run import engine_of, find_plan
+from fubini.eliminate.run import find_plan
 from fubini.errors import FubiniError, listed
-from fubini.factors.table import is_tabular
+from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, lazy
 from fubini.semirings import Semiring, sum_product
-from fubini.terms.composite import Sum
+from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
+from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, SUM
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Value
 
@@ -100,7 +102,7 @@ def explain(
     terms, summed = covering_terms(split_terms(factors), names)
     plan = find_plan(problem_of(terms, summed, plates, scale), False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
-    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms)), plan.scopes, plan)
+    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan)
 
 
 def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors, Scopes, Semiring]:
@@ -117,37 +119,41 @@ def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors
     return question, names, semiring
 
 
-def _lines(plan: Plan, terms: Sequence[Factor]) -> list[Line]:
-    tables = [is_tabular(term) for term in terms]
+def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line]:
+    kinds = [Table if is_tabular(term) else type(term) for term in terms]
     marks = [term.exactness for term in terms]
     lines = []
     for step in plan.steps:
-        made = current().project is not None and bool(step.eliminated) and step.kind == "contract"
+        mine = [kinds[slot] for slot in step.operands]
         mark = exactly
         for slot in step.operands:
             mark = mark | marks[slot]
-        mark = mark | projected(current().name) if made else mark
+        if current().project is not None and step.kind == "contract" and step.eliminated:
+            mark = mark | projected(current().name)
         marks.append(mark)
-        tables.append(all(tables[slot] for slot in step.operands))
-        lines.append(Line(_equation(step, plan), _rule(step, tables[-1]), step.work, step.size, mark))
+        kinds.append(Table if set(mine) == {Table} else Factor)
+        lines.append(Line(_equation(step, plan, semiring), _rule(step, mine), step.work, step.size, mark))
     return lines
 
 
-def _equation(step: Step, plan: Plan) -> str:
+def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     operands = " ".join(f"#{slot}({','.join(sorted(map(str, plan.names[slot])))})" for slot in step.operands)
     gone = ",".join(map(str, step.eliminated))
     if step.kind == "multiply out":
         power = f"^{step.scale:g}" if step.scale != 1 else ""
         return f"Π_{gone} {operands}{power}"
-    return f"Σ_{gone} {operands}" if gone else operands
+    return f"{symbol_of(semiring)}_{gone} {operands}" if gone else operands
 
 
-def _rule(step: Step, tabular: bool) -> str:
+def _rule(step: Step, kinds: list[type]) -> str:
+    """The name of the rule that will run, as far as the types tell."""
     if step.kind == "multiply out":
-        return "multiply_out_table" if tabular else "multiply out"
-    if len(step.operands) == 1:
-        return "sum_table" if tabular else "sum"
-    return "contract_two_tables" if tabular else "contract_factors"
+        found = current().expected(MULTIPLY_OUT, (kinds[0], tuple))
+    elif len(kinds) == 1:
+        found = current().expected(SUM, (Semiring, kinds[0], tuple))
+    else:
+        found = current().expected(CONTRACT, (Semiring, *kinds, frozenset))
+    return "none" if found is None else found.name
 
 
 def optimize(term: Any) -> Any:

@@ -45,6 +45,7 @@ class Plan:
     results: tuple[int, ...]
     sizes: dict[Name, int]
     scopes: dict[Name, tuple[Name, ...]]
+    plates: tuple[Name, ...] = ()
     slices: tuple[Name, ...] = ()
 
     @cached_property

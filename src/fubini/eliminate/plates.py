@@ -52,7 +52,7 @@ def make_plan(problem: Problem) -> Plan:
     results = _merge_closed(forest, results)
     scopes = {name: tuple(plate for plate in problem.plates if plate in lives[name]) for name in summed}
     inputs = tuple(frozenset(scope) for scope in problem.scopes)
-    return Plan(inputs, tuple(forest.steps), tuple(results), sizes, scopes)
+    return Plan(inputs, tuple(forest.steps), tuple(results), sizes, scopes, problem.plates)
 
 
 def where_variables_live(problem: Problem) -> dict[Name, frozenset[Name]]:
@@ -66,13 +66,15 @@ def where_variables_live(problem: Problem) -> dict[Name, frozenset[Name]]:
                 lives[name] = lives.get(name, mine) & mine
     for name, declared in problem.summed:
         if declared is not None:
-            _require_within(name, declared, lives.get(name, frozenset()), problem)
-            lives[name] = frozenset(declared)
+            _require_within(name, declared, problem)
+            lives[name] = frozenset(declared) & plates
         lives.setdefault(name, frozenset())
     return lives
 
 
-def _require_within(name: Name, declared: tuple[Name, ...], common: frozenset[Name], problem: Problem) -> None:
+def _require_within(name: Name, declared: tuple[Name, ...], problem: Problem) -> None:
+    with_it = [frozenset(scope) for scope in problem.scopes if name in scope]
+    common = frozenset.intersection(*with_it) - {name} if with_it else frozenset()
     outside = [plate for plate in declared if plate not in common]
     if outside:
         raise DomainError(
@@ -98,13 +100,14 @@ def _require_known(problem: Problem, sizes: Mapping[Name, int]) -> None:
 
 def _require_no_kept_in_plates(problem: Problem, plates: frozenset[Name], lives: Mapping) -> None:
     summed = dict(problem.summed)
+    declared = {plate for home in summed.values() if home is not None for plate in home}
     for name, home in lives.items():
-        if name not in summed and home:
+        if name not in summed and name not in declared and home:
             raise Intractable(
                 f"multiplying out the plate {listed(sorted(home, key=str))}, which holds the kept variable {name!r}",
                 expected=f"{name!r} to be summed, or the plate to stay a batch input",
-                advice=f"add {name!r} to sum=, take the plate out of plates=, "
-                f"or use f.product(…) if {name!r} is shared by all cells",
+                advice=f"add {name!r} to sum=, take the plate out of plates=, use f.product(…) if {name!r} is shared "
+                f"by all cells, or name it in the scope of a summed variable if it is a plate",
             )
 
 

@@ -14,7 +14,7 @@ from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular
 from fubini.factors.table_rules import multiply_tables
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, product, substitute
+from fubini.terms.factor import Factor, Unit, product, substitute
 from fubini.terms.heads import exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Call, Notation
 from fubini.terms.term import Name
@@ -52,9 +52,11 @@ class Delta(Factor):
         return self.points[self.names.index(name)]
 
     def without(self, names: tuple[Name, ...]) -> Factor:
-        """The delta over the other names; the unit if there are none."""
+        """The delta over the other names, and 1 over what only the points of these names depended on."""
         rest = {name: point for name, point in zip(self.names, self.points, strict=True) if name not in names}
-        return Delta(rest) if rest else product()
+        left = Delta(rest).inputs if rest else {}
+        lost = {name: domain for name, domain in self.inputs.items() if name not in left and name not in names}
+        return product(*([Delta(rest)] if rest else []), *([Unit(lost)] if lost else []))
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from functools import reduce
 
 from fubini import ops
+from fubini.domains import merge_inputs
 from fubini.factors.delta import Delta
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, divided_by_mass, is_tabular
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Product, Weight, product
+from fubini.terms.factor import Factor, Product, Unit, Weight, product
 from fubini.terms.heads import (
     ADD,
     DIVIDE,
@@ -38,7 +39,7 @@ from fubini.terms.heads import (
 from fubini.terms.indexing import fold
 from fubini.terms.value import Value, to_value
 
-Promotable = Product | Weight | Delta
+Promotable = Product | Weight | Unit | Delta
 
 
 def join(factor: Factor) -> Factor:
@@ -93,7 +94,7 @@ def power_product(f: Product, exponent: Value) -> Factor:
 
 
 @exact_power.rule(when=lambda f, exponent: is_tabular(f))
-def power_promoted(f: Weight | Delta, exponent: Value) -> Factor:
+def power_promoted(f: Weight | Unit | Delta, exponent: Value) -> Factor:
     """f^a after promotion"""
     return interpret(POWER, join(f), exponent)
 
@@ -119,15 +120,22 @@ def multiply_out_weight(f: Weight, names: tuple) -> Factor:
 
 
 @exact_multiply_out.rule(when=lambda f, names: is_tabular(f))
-def multiply_out_delta(f: Delta, names: tuple) -> Factor:
-    """Π_i δ, as a table"""
+def multiply_out_promoted(f: Unit | Delta, names: tuple) -> Factor:
+    """Π_i f after promotion"""
     return interpret(MULTIPLY_OUT, join(f), names)
 
 
 @exact_sum.rule(when=lambda semiring, f, names: is_tabular(f), overlaps=("sum_delta",))
-def sum_promoted(semiring: Semiring, f: Weight | Delta, names: tuple) -> Factor:
+def sum_promoted(semiring: Semiring, f: Weight | Unit | Delta, names: tuple) -> Factor:
     """⊕_x f after promotion"""
     return interpret(SUM, semiring, join(f), names)
+
+
+@exact_substitute.rule
+def substitute_unit(f: Unit, values: Mapping) -> Factor:
+    """1 at x = u  =  1"""
+    rest = {name: domain for name, domain in f.inputs.items() if name not in values}
+    return Unit(merge_inputs(rest, *(value.inputs for value in values.values())))
 
 
 @exact_substitute.rule

@@ -66,9 +66,10 @@ def bounded(pair: Scaled) -> Scaled:
         return Scaled(weights, shift, 0.0, 0.0)
     if low <= 0:
         low = np.min(weights, where=weights > 0, initial=high)
-    if 1e-3 < high < 1e3:
-        return Scaled(weights, shift, math.log(low), math.log(high))
-    return Scaled(weights / high, shift + math.log(high), math.log(low / high), 0.0)
+    below, above = math.log(low), math.log(high)
+    if 1e-3 < high < 1e3 or not above - below < LIMIT:
+        return Scaled(weights, shift, below, above)
+    return Scaled(weights / high, shift + above, below - above, 0.0)
 
 
 def linear(pair: Scaled) -> Scaled | None:
@@ -124,13 +125,9 @@ def reduced(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
         return Scaled(semiring.add(xp, weights, axes), 0.0)
     if xp is np:
         flat = linear(pair)
-        if flat is not None:
-            count = math.prod(weights.shape[axis] for axis in axes)
-            return Scaled(
-                semiring.add(np, flat.weights, axes), flat.shift, flat.low, flat.high + math.log(max(count, 1))
-            )
-    elif pair.is_linear:
-        return Scaled(semiring.add(xp, weights, axes), shift)
+        terms = math.log(max(1, math.prod(weights.shape[axis] for axis in axes)))
+        if flat is not None and fits(flat.low, flat.high + terms):
+            return Scaled(semiring.add(np, flat.weights, axes), flat.shift, flat.low, flat.high + terms)
     return _reduced_in_log_space(semiring, pair, axes)
 
 
@@ -199,8 +196,7 @@ def raised(pair: Scaled, exponent: Data) -> Scaled:
                 return Scaled(flat.weights**exponent, flat.shift * float(exponent), *edges)
     flat = gauged(pair)
     zero = flat.weights == 0
-    weights = xp.where(zero, xp.where(exponent == 0, 1.0, flat.weights), flat.weights**exponent)
-    return Scaled(weights, xp.where(zero, 0.0, flat.shift) * exponent)
+    return Scaled(flat.weights**exponent, xp.where(zero, 0.0, flat.shift) * exponent)
 
 
 def multiplied_out(semiring: Semiring, pair: Scaled, axis: int) -> Scaled:
@@ -225,10 +221,33 @@ def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
     top = jnp.max(logarithm, initial=-jnp.inf)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     least = jnp.min(jnp.where(logarithm > -jnp.inf, logarithm - top, 0.0), initial=0.0)
-    limit = 2 * SAFE_LOG[weights.dtype.name]
-    return weights * jnp.exp(jnp.minimum(shift - top, limit)), top, least
+    # Half the exponent at a time: one exp alone may leave the range. A zero stays zero, with a finite derivative.
+    exponent = jnp.where(weights == 0, jnp.minimum(shift - top, 2 * SAFE_LOG[weights.dtype.name]), shift - top)
+    half = jnp.exp(exponent / 2)
+    return weights * half * half, top, least
 
 
 def is_scaled_jax(*pairs: Scaled) -> bool:
     """Any of the arrays is JAX's."""
     return any(is_jax(array) for pair in pairs for array in pair[:2])
+
+
+def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
+    """⊗ of all cells along the axes but one's own: products of what comes before and of what comes after."""
+    weights, shift, *_ = gauged(pair) if semiring.homogeneous else pair
+    xp = namespace(weights, shift)
+    front = tuple(range(len(axes)))
+    flat = xp.moveaxis(weights, axes, front)
+    rest = flat.shape[len(axes) :]
+    cells = flat.reshape(-1, *rest)
+    ones = xp.full((1, *rest), semiring.one, cells.dtype)
+    before, after = [ones[0]], [ones[0]]
+    for cell in range(cells.shape[0] - 1):
+        before.append(semiring.multiply(xp, before[-1], cells[cell]))
+        after.append(semiring.multiply(xp, cells[-1 - cell], after[-1]))
+    others = semiring.multiply(xp, xp.stack(before), xp.stack(after[::-1]))
+    others = xp.moveaxis(others.reshape(flat.shape), front, axes)
+    if not semiring.homogeneous:
+        return Scaled(others, 0.0)
+    shift = xp.where(weights == 0, 0.0, shift)
+    return Scaled(others, xp.sum(shift, axis=axes, keepdims=True) - shift)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, as_floats, is_traced, namespace, require
+from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
 from fubini.domains import Bint, Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
@@ -42,7 +43,8 @@ class Table(Factor):
         inputs = _axes(weights, names)
         ok = (weights >= 0) & (weights < np.inf)
         (weights,) = require(ok, lambda: _bad_weights(weights, ok, inputs), weights)
-        self._set(weights=weights, shift=0.0, inputs=inputs, mark=exactly)
+        shift = jnp.zeros_like(weights) if is_jax(weights) else 0.0
+        self._set(weights=weights, shift=shift, inputs=inputs, mark=exactly)
 
     @classmethod
     def from_log(cls, log_weights: Data, names: Axes = ()) -> Table:
@@ -112,6 +114,9 @@ class Table(Factor):
         shift = namespace(shift).broadcast_to(shift, self.weights.shape) if np.ndim(shift) else shift
         return Table._of(Scaled(self.weights, shift), {name: Bint[size], **self.inputs}, self.exactness)
 
+    def _marked(self, mark: Exactness) -> Table:
+        return Table._of(self.pair, self.inputs, self.exactness | mark)
+
     def _log(self) -> Value:
         return Array(read_log(self.pair), self.names)
 
@@ -131,7 +136,8 @@ class Table(Factor):
     def _kl(self, other: Factor) -> Value:
         """Σ p (log p − log q), with 0 log 0 = 0; infinite where q is zero and p is not."""
         q = align(read_log(other.pair), other.names, self.names)  # type: ignore[attr-defined]
-        return Array(_sum_of_products(self.pair, read_log(self.pair) - q))
+        p, xp = self.pair, namespace(self.weights, q)
+        return Array(_sum_of_products(p, read_log(p) - xp.where(p.weights > 0, q, 0.0)))
 
     # -- numerics by name -------------------------------------------------------------------------------------------
 
@@ -170,7 +176,7 @@ def _sum_of_products(pair: Scaled, values: Data) -> Data:
     """Σ w·exp(s)·v, where a zero weight takes no part whatever v is."""
     xp = namespace(pair.weights, values)
     positive = pair.weights > 0
-    weights = pair.weights * xp.exp(pair.shift)
+    weights = pair.weights * xp.exp(xp.where(positive, pair.shift, 0.0))
     return xp.sum(xp.where(positive, weights * xp.where(positive, values, 0.0), 0.0))
 
 

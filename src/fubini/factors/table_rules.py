@@ -12,7 +12,7 @@ import numpy as np
 from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.domains import merge_inputs
 from fubini.errors import DataError, DomainError
-from fubini.factors.scaled import Scaled, added, divided, multiplied, raised
+from fubini.factors.scaled import Scaled, added, divided, exclusive, multiplied, raised
 from fubini.factors.table import (
     Table,
     divided_by_mass,
@@ -24,10 +24,11 @@ from fubini.factors.table import (
     read_out,
 )
 from fubini.semirings import Semiring, sum_product
-from fubini.terms.factor import Factor, Weight, to_factor_rules
+from fubini.terms.factor import Factor, Unit, Weight, to_factor_rules
 from fubini.terms.heads import (
     exact_add,
     exact_divide,
+    exact_exclude,
     exact_join,
     exact_multiply,
     exact_multiply_out,
@@ -107,12 +108,13 @@ def power_table(f: Table, exponent: Value) -> Table:
     inputs = merge_inputs(f.inputs, power.inputs)
     names = tuple(inputs)
     weights, a = f.aligned(names), align(power.array, power.names, names)
-    ok = ~((weights.weights == 0) & (a < 0))
-    pair = raised(weights, a)
-    checked = require(
-        ok, lambda: DataError(f"a negative power of {f}, which has zeros", expected="no 1/0"), pair.weights
-    )
-    return Table._of(expanded(pair._replace(weights=checked[0]), inputs), inputs, f.exactness)
+    zero = (weights.weights == 0) & (a < 0)
+    (base,) = require(~zero, lambda: _zero_to_negative(f), weights.weights)
+    return Table._of(expanded(raised(weights._replace(weights=base), a), inputs), inputs, f.exactness)
+
+
+def _zero_to_negative(f: Table) -> DataError:
+    return DataError(f"a negative power of {f}, which has zeros", expected="positive weights: 1/0 is not a number")
 
 
 @exact_sum.rule
@@ -146,6 +148,13 @@ def _bounds_if_linear(pair: Scaled) -> tuple[float, float]:
     return (pair.low, pair.high) if pair.is_linear else (math.nan, math.nan)
 
 
+@exact_exclude.rule
+def exclude_table(semiring: Semiring, f: Table, names: tuple) -> Table:
+    """g(i, x)  =  Π_{j≠i} f(j, x)"""
+    axes = tuple(f.names.index(name) for name in names)
+    return Table._of(exclusive(semiring, f.pair, axes), f.inputs, f.exactness)
+
+
 @exact_join.rule
 def join_table(f: Table) -> Table:
     """f  =  f"""
@@ -153,6 +162,6 @@ def join_table(f: Table) -> Table:
 
 
 @exact_join.rule(when=is_tabular)
-def join_weight(f: Weight) -> Table:
+def join_weight(f: Weight | Unit) -> Table:
     """exp(v(x))  =  the table of v's numbers"""
     return to_table(f)

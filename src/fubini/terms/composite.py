@@ -149,6 +149,12 @@ class _Binding(_Node):
         self._set(body=rename(body, fresh), bounds=bounds, inputs=inputs, **fields)
 
 
+def symbol_of(semiring: Semiring) -> str:
+    """How a sum in a semiring is written."""
+    symbols = {"sum_product": "Σ", "max_product": "max", "min_sum": "min"}
+    return symbols.get(semiring.name, f"⊕[{semiring}]")
+
+
 class Sum(_Binding):
     """⊕_x f, recorded."""
 
@@ -165,9 +171,7 @@ class Sum(_Binding):
         return interpret(SUM, self.semiring, children[0], self.bounds)
 
     def notation(self) -> Notation:
-        symbols = {"sum_product": "Σ", "max_product": "max"}
-        indices = tuple(map(str, self.bounds))
-        return Big(symbols.get(self.semiring.name, f"⊕[{self.semiring}]"), indices, self.body.notation())
+        return Big(symbol_of(self.semiring), tuple(map(str, self.bounds)), self.body.notation())
 
 
 class PlateProduct(_Binding):

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fubini.arrays import Data
-from fubini.domains import merge_inputs
+from fubini.domains import Domain, merge_inputs
 from fubini.errors import DomainError, FubiniError, NoRule, listed
-from fubini.interpretations import interpret
+from fubini.interpretations import current, interpret
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms import notation
-from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.notation import Call, Infix, Notation, Symbol
 from fubini.terms.term import Name, Term
@@ -40,6 +40,10 @@ class Factor(Term):
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         """The same function of other names, one to one; the default goes through to the children."""
         raise _missing(self, "_renamed")
+
+    def _marked(self, mark: Exactness) -> Factor:
+        """The same function, tagged as approximate."""
+        raise _missing(self, "a tag of its exactness")
 
     def _evaluated(self, children: tuple) -> Factor:
         """The same operation under the current interpretation, on children already evaluated."""
@@ -92,8 +96,11 @@ class Factor(Term):
 
     def reduce(self, semiring: Semiring, *names: Name | Variable) -> Factor:
         """⊕_x f in any semiring."""
-        body, plain = self._covering(names, "sum")
-        return interpret(SUM, semiring, body, plain) if plain else body
+        body, plain = self._covering(names, "max" if semiring is max_product else "sum")
+        if not plain:
+            return body
+        result = interpret(SUM, semiring, body, plain)
+        return result if isinstance(body, Product) else after_sum(result, plain)
 
     def product(self, *names: Name | Variable) -> Factor:
         """Multiply out a plate: Π_i f. What lacks i is still multiplied |i| times."""
@@ -114,6 +121,7 @@ class Factor(Term):
 
     def normalize(self, *names: Name) -> Factor:
         """f / Σ f, over the names given, or all."""
+        self._require_names(names, lambda name: f"normalising over {name!r} of {self}")
         total = self.sum(*(names or self.inputs))
         return interpret(NORMALIZE, self, total)
 
@@ -135,6 +143,7 @@ class Factor(Term):
 
     def kl(self, other: Factor, *names: Name) -> Value:
         """Σ p log(p/q) of the normalised marginals of the names."""
+        names = names or tuple(self.inputs)
         return self._marginal(names, "kl")._kl(other._marginal(names, "kl"))
 
     def mutual_information(self, first: Name, second: Name) -> Value:
@@ -183,7 +192,7 @@ class Factor(Term):
         variables = [name for name in names if isinstance(name, Variable)]
         merge_inputs(self.inputs, *(variable.inputs for variable in variables))
         absent = [variable for variable in variables if variable.name not in self.inputs]
-        body = product(self, *(Weight(0.0 * variable) for variable in absent)) if absent else self
+        body = product(self, Unit(merge_inputs(*(variable.inputs for variable in absent)))) if absent else self
         body._require_names(plain, lambda name: f"a {verb} over {name!r} of {self}")
         return body, plain
 
@@ -274,6 +283,15 @@ def product(*factors: Any) -> Factor:
     return flat[0] if len(flat) == 1 else Product(*flat)
 
 
+def after_sum(factor: Factor, names: tuple[Name, ...]) -> Factor:
+    """The projection of the interpretation in force, and its tag; a plan applies it after each of its steps."""
+    interpretation = current()
+    if interpretation.project is None:
+        return factor
+    projection = to_factor(interpretation.project(factor, names))
+    return projection._marked(factor.exactness | projected(interpretation.name))
+
+
 def terms_of(factor: Factor) -> tuple[Factor, ...]:
     """The terms of a product, or the factor alone."""
     return factor.terms if isinstance(factor, Product) else (factor,)
@@ -298,6 +316,24 @@ def substitute(factor: Factor, values: Mapping[Name, Value]) -> Factor:
     if isinstance(factor, Product):
         return product(*(substitute(term, values) for term in factor.terms))
     return interpret(SUBSTITUTE, factor, values)
+
+
+class Unit(Factor):
+    """1 for every value of its inputs: the unit of the product in whatever semiring it is summed."""
+
+    _static_fields = ("domains",)
+
+    def __init__(self, inputs: Mapping[Name, Domain]) -> None:
+        self._set(domains=tuple(inputs.items()), inputs=dict(inputs))
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        return Unit({names.get(name, name): domain for name, domain in self.inputs.items()})
+
+    def _log(self) -> Value:
+        total = to_value(0.0)
+        for name, domain in self.inputs.items():
+            total = total + 0.0 * Variable(name, domain)
+        return total
 
 
 class Weight(Factor):

@@ -27,6 +27,7 @@ POWER = Head("power")  # (factor, value)
 SUBSTITUTE = Head("substitute")  # (factor, {name: value})
 JOIN = Head("join")  # (factor): one factor of one representation
 CONTRACT = Head("contract")  # (semiring, factor, factor, names kept)
+EXCLUDE = Head("exclude")  # (semiring, factor, names): the product over a plate of all cells but one's own
 ARGMAX = Head("argmax")  # (factor, names)
 SAMPLE = Head("sample")  # (key, factor, names, n)
 
@@ -45,5 +46,6 @@ exact_power = _of_exact(POWER)
 exact_substitute = _of_exact(SUBSTITUTE)
 exact_join = _of_exact(JOIN)
 exact_contract = _of_exact(CONTRACT)
+exact_exclude = _of_exact(EXCLUDE)
 exact_argmax = _of_exact(ARGMAX)
 exact_sample = _of_exact(SAMPLE)

@@ -102,7 +102,7 @@ class Stack(_Binder):
 
 
 def _own_names(
-    names: Sequence[Name], values: Mapping[Name, Value], children: Sequence[Value]
+    domains: Mapping[Name, Domain], values: Mapping[Name, Value], children: Sequence[Value]
 ) -> tuple[list[Name], dict[Name, Value]]:
     """New names for the axes a node owns, and what is still to be substituted for them.
 
@@ -111,13 +111,12 @@ def _own_names(
     taken = {name for child in children for name in child.inputs}
     own: list[Name] = []
     outer: dict[Name, Value] = {}
-    for name in names:
+    for name in domains:
         value = values.get(name)
         wanted = name if value is None else value.name if isinstance(value, Variable) else None
         if wanted is None or wanted in taken or wanted in own:
-            wanted, value = Bound(name), value
-            assert value is not None, "an axis whose name is taken is being substituted"
-            outer[wanted] = value
+            wanted = Bound(name)
+            outer[wanted] = value if value is not None else Variable(name, domains[name])
         own.append(wanted)
     return own, outer
 
@@ -176,7 +175,7 @@ class Concatenate(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name != self.name}
         parts = tuple(part(inner) for part in self.parts)
-        own, outer = _own_names((self.name,), values, parts)
+        own, outer = _own_names({self.name: self.inputs[self.name]}, values, parts)
         node = _ready(Concatenate(parts, self.bounds, self.sizes, own[0]))
         return substitute_owner(node, outer) if outer else node
 
@@ -237,7 +236,7 @@ class Scatter(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name not in self.names}
         value, *indices = (child(inner) for child in self.value_children)
-        own, outer = _own_names(self.names, values, (value, *indices))
+        own, outer = _own_names({name: self.inputs[name] for name in self.names}, values, (value, *indices))
         node = _ready(Scatter(value, own, indices, self.consumed))
         return substitute_owner(node, outer) if outer else node
 

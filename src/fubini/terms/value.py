@@ -430,7 +430,7 @@ def _require_index(axis: int, index: Value, size: int) -> None:
     if isinstance(index, Array) and not is_traced(index.array):
 
         def error() -> DataError:
-            return DataError(f"the index {index} along axis {axis}", expected=f"0 to {size - 1}: indices do not wrap")
+            return DataError(f"the index {index} out of range of axis {axis}", expected=f"0 to {size - 1}")
 
         require((index.array >= 0) & (index.array < size), error)
 

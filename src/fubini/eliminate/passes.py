@@ -1,0 +1,111 @@
+"""Passes over slices: a sliced plan is run once for each value of the sliced names, and the results are added up."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, namespace
+from fubini.domains import Bint
+from fubini.eliminate.engine import engine_of
+from fubini.eliminate.plan import Plan
+from fubini.factors.scaled import Scaled
+from fubini.factors.table import Table
+from fubini.semirings import Semiring
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.term import Name
+from fubini.terms.value import to_value
+
+Values = dict[Name, Any]
+OnePass = Callable[[Sequence[Factor], Values], list[Factor]]
+
+
+def over_slices(
+    plan: Plan,
+    factors: Sequence[Factor],
+    semiring: Semiring,
+    one_pass: OnePass,
+    reached: Sequence[frozenset] | None = None,
+) -> list[Factor]:
+    """⊕ of what one pass returns, over all values of the sliced names; in a trace, a scan.
+
+    `reached` says for each item which sliced names it depends on: it is counted once for each value of those only.
+    """
+    if not plan.slices:
+        return one_pass(factors, {})
+    shape = [plan.sizes[name] for name in plan.slices]
+
+    def at(position: Data) -> list[Factor]:
+        values = dict(zip(plan.slices, namespace(position).unravel_index(position, shape), strict=True))
+        items = one_pass(_sliced(factors, values), values)
+        pairs = zip(items, reached or [frozenset(plan.slices)] * len(items), strict=True)
+        return [_once(semiring, factor, names, values) for factor, names in pairs]
+
+    if engine_of(factors) == "numpy":
+        total = at(np.asarray(0))
+        for position in range(1, plan.passes):
+            total = _accumulated(semiring, total, at(np.asarray(position)))
+        return total
+    first = at(jnp.asarray(0))
+    start = _accumulated(semiring, first, [_masked(semiring, factor, False) for factor in first])
+    rest = jnp.arange(1, plan.passes)
+    return jax.lax.scan(lambda total, k: (_accumulated(semiring, total, at(k)), None), start, rest)[0]
+
+
+def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:
+    """For each result, the sliced names that went into it."""
+    sliced = frozenset(plan.slices)
+    reach = [names & sliced for names in plan.inputs]
+    for step in plan.steps:
+        reach.append(frozenset().union(*(reach[slot] for slot in step.operands)))
+    return [reach[slot] for slot in plan.results]
+
+
+def at_value(semiring: Semiring, total: Factor, name: Name, value: Any, size: int) -> Factor:
+    """total · δ(name = value), as a table."""
+    total = _table(total)
+    xp = namespace(total.weights, value)
+    weights = xp.where(np.arange(size) == value, total.weights[..., None], semiring.zero)
+    shift = total.shift if np.ndim(total.shift) == 0 else xp.broadcast_to(total.shift[..., None], weights.shape)
+    return Table._of(Scaled(weights, shift), {**total.inputs, name: Bint[size]}, total.exactness)
+
+
+def _sliced(factors: Sequence[Factor], values: Values) -> list[Factor]:
+    fixed = {name: to_value(value) for name, value in values.items()}
+    return [substitute(factor, fixed) for factor in factors]
+
+
+def _once(semiring: Semiring, factor: Factor, names: frozenset[Name], values: Values) -> Factor:
+    """The factor where all sliced names that it does not depend on are at their first value; zero elsewhere."""
+    others = [value == 0 for name, value in values.items() if name not in names]
+    return _masked(semiring, factor, reduce(operator.and_, others)) if others else factor
+
+
+def _masked(semiring: Semiring, factor: Factor, keep: Data) -> Factor:
+    table = _table(factor)
+    xp = namespace(table.weights, keep)
+    return Table._of(Scaled(xp.where(keep, table.weights, semiring.zero), table.shift), table.inputs, table.exactness)
+
+
+def _accumulated(semiring: Semiring, first: list[Factor], second: list[Factor]) -> list[Factor]:
+    """⊕ item by item, as a sum over an index of two values."""
+    return [_stacked(_table(a), _table(b)).reduced(semiring, ("slice",)) for a, b in zip(first, second, strict=True)]
+
+
+def _stacked(a: Table, b: Table) -> Table:
+    x, y = a.pair, b.aligned(a.names)
+    shape, xp = x.weights.shape, namespace(*x[:2], *y[:2])
+    weights = xp.stack([x.weights, y.weights])
+    shift = xp.stack([xp.broadcast_to(x.shift, shape), xp.broadcast_to(y.shift, shape)])
+    return Table._of(Scaled(weights, shift), {"slice": Bint[2], **a.inputs}, a.exactness | b.exactness)
+
+
+def _table(factor: Factor) -> Table:
+    assert isinstance(factor, Table), "only tables are sliced"
+    return factor
