@@ -66,13 +66,13 @@ class Measured:
 
     @property
     def met(self) -> bool | None:
-        """Whether the aim is; None where none was set."""
-        if self.aim == "-":
-            return None
-        if self.ours is None or self.ratio is None:
-            return False if self.ours is None else None
+        """Whether the aim is; None where none was set, or pyAgrum did not run long enough to tell."""
+        if self.aim == "-" or self.ours is None:
+            return None if self.aim == "-" else False
         small = self.name not in FASTER and self.ours.median < SMALL
-        return small or self.ratio >= FASTER.get(self.name, 1.0)
+        if small or (self.ratio is not None and self.ratio >= FASTER.get(self.name, 1.0)):
+            return True
+        return None if self.peer is None else False
 
     def row(self) -> tuple[object, ...]:
         """The cells under `COLUMNS`."""

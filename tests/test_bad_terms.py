@@ -102,7 +102,6 @@ NON_FACTORS: dict[str, Ask] = {
     "a NumPy array times": lambda w: WEIGHTS * table(w),
     "times a Value": lambda w: table(w) * table(w).log(),
     "plus a Value": lambda w: table(w) + fb.Array(1.0),
-    "a Value times": lambda w: table(w).log() * table(w),
     "eliminate": lambda w: fb.eliminate([table(w), "x"], ("b",)),
     "marginals": lambda w: fb.marginals([table(w), w], ("b",)),
 }
@@ -111,6 +110,11 @@ NON_FACTORS: dict[str, Ask] = {
 @pytest.mark.parametrize("case", NON_FACTORS)
 def test_non_factor(attempt: Callable, case: str) -> None:
     assert "factor" in message(attempt, NON_FACTORS[case], DomainError)
+
+
+def test_factor_is_no_value(attempt: Callable) -> None:
+    for ask in (lambda w: table(w).log() * table(w), lambda w: fb.Variable("x", fb.Real) + table(w)):
+        assert "Table(a: Bint[3], b: Bint[2])" in message(attempt, ask, DomainError)
 
 
 NUMBERS: dict[str, Ask] = {

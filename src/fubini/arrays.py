@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.experimental import checkify
 
-from fubini.errors import DataError
+from fubini.errors import DataError, DomainError
 
 Data = Any  # an array of NumPy or JAX, a tracer, or a Python scalar
 
@@ -56,7 +56,10 @@ def as_array(data: Data) -> Data:
     """
     if isinstance(data, jax.Array):
         return data
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise DomainError(f"{data!r} as an array", expected="numbers, in rows of one length") from error
     if array.dtype.kind == "O" and any(isinstance(item, jax.Array) for item in array.flat):
         return jnp.asarray(data)
     return array.astype(np.float64, copy=False) if array.dtype.kind == "f" else array
@@ -93,7 +96,9 @@ def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[
 
 def _poison(ok: Data, array: Data) -> Data:
     array = jnp.asarray(array)
-    return jnp.where(ok, array, jnp.nan if jnp.issubdtype(array.dtype, jnp.floating) else -1)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return jnp.where(ok, array, -1)
+    return array * jnp.where(ok, 1.0, jnp.nan).astype(array.dtype)  # a factor, so that derivatives are NaN too
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:

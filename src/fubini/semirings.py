@@ -107,17 +107,17 @@ def _power(xp: Any, a: Data, exponent: float) -> Data:
 
 
 def _indicator(xp: Any, weights: Data, shift: Data) -> Pair:
-    return xp.where(weights > 0, 1.0, 0.0), 0.0
+    return xp.where(weights == 0, 0.0, xp.where(weights > 0, 1.0, weights)), 0.0
 
 
 def _cost(xp: Any, weights: Data, shift: Data) -> Pair:
-    positive = weights > 0
-    return xp.where(positive, -xp.log(xp.where(positive, weights, 1.0)) - shift, xp.inf), 0.0
+    zero = weights == 0
+    return xp.where(zero, xp.inf, -xp.log(xp.where(zero, 1.0, weights)) - shift), 0.0
 
 
 def _weight_of_cost(xp: Any, cost: Data, shift: Data) -> Pair:
-    finite = cost < xp.inf
-    return xp.where(finite, 1.0, 0.0), xp.where(finite, -cost, 0.0)
+    infinite = cost == xp.inf
+    return xp.where(infinite, 0.0, 1.0), xp.where(infinite, 0.0, -cost)
 
 
 sum_product = Semiring("sum_product", _sum, _times, 0.0, 1.0, power=_power, ufunc=np.add)

@@ -13,7 +13,7 @@ import numpy as np
 from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.domains import merge_inputs
 from fubini.eliminate.backward import descend, normalized, run_marginals
-from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_draw
+from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_draw, require_key
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
@@ -28,7 +28,7 @@ from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
 from fubini.terms.heads import exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
-from fubini.terms.term import Bound, Name
+from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array, Variable
 
 Factors = Factor | Iterable[Factor]
@@ -91,8 +91,9 @@ def marginals(
     >>> marginals(f, ("a", "b"))["b"].weights
     array([0.5, 0.5])
     """
-    terms, targets = covering_terms(split_terms(factors), names)
+    terms, targets = covering_terms(split_terms(factors), names, "the marginal of")
     terms = [term if isinstance(term, Table) else join(term) for term in terms]
+    covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
     others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
@@ -113,7 +114,7 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     >>> argmax(Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
     {'a': np.int64(0), 'b': np.int64(1)}
     """
-    terms, targets, plan = _assignment_plan(factors, names, plates)
+    terms, targets, plan = _assignment_plan(factors, names, plates, "argmax over")
     found = on_engine(_run_argmax, plan, terms)
     return {name: _plain(found[name], plan, terms) for name, _ in targets}
 
@@ -125,7 +126,8 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     >>> draws["a"].shape
     (5,)
     """
-    terms, targets, plan = _assignment_plan(factors, names, plates)
+    require_key(key)
+    terms, targets, plan = _assignment_plan(factors, names, plates, "a sample of")
     found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
     for name, _ in targets:  # a compiled function cannot raise: it marks what it could not draw by −1
         require(found[name].array >= 0, lambda: nothing_to_draw([name for name, _ in targets]))
@@ -148,7 +150,7 @@ def problem_of(
     if unknown:
         raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
     scopes = tuple(tuple(term.inputs) for term in terms)
-    return Problem(scopes, sizes, tuple(summed), tuple(plates), scales, memory_limit)
+    return Problem(scopes, sizes, tuple(summed), as_names(plates, "the plates"), scales, memory_limit)
 
 
 def split_terms(factors: Factors) -> list[Factor]:
@@ -157,10 +159,9 @@ def split_terms(factors: Factors) -> list[Factor]:
     return [term for factor in given for term in terms_of(to_factor(factor))]
 
 
-def covering_terms(terms: list[Factor], names: Scopes) -> tuple[list[Factor], list]:
+def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over") -> tuple[list[Factor], list]:
     """The terms, with a unit factor for each Variable that none has, and the names with where they live."""
-    if isinstance(names, str):
-        raise DomainError(f"the names {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
+    as_names(names, verb)
     inputs = merge_inputs(*(term.inputs for term in terms))
     summed = []
     for name in names:
@@ -172,7 +173,7 @@ def covering_terms(terms: list[Factor], names: Scopes) -> tuple[list[Factor], li
             name = name.name
         elif name not in inputs:
             raise UnknownName(
-                f"a sum over {name!r}",
+                f"{verb} {name!r}",
                 expected=f"a name that some factor has: {listed(inputs)}",
                 nearest=closest(name, inputs),
                 advice="a Variable, which carries its domain, may be absent: it multiplies by its size",
@@ -215,8 +216,10 @@ def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semir
     return Sum(semiring, product(*terms), tuple(name for name, _ in summed)) if summed else product(*terms)
 
 
-def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list, Plan]:
-    terms, targets = covering_terms(split_terms(factors), names)
+def _assignment_plan(
+    factors: Factors, names: Scopes, plates: Sequence[Name], verb: str
+) -> tuple[list[Factor], list, Plan]:
+    terms, targets = covering_terms(split_terms(factors), names, verb)
     terms = [term if isinstance(term, Table) else join(term) for term in terms]
     plan = find_plan(problem_of(terms, targets, plates), True)
     if plan.slices:
@@ -263,14 +266,14 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
 
 
 @lru_cache(maxsize=4096)
-def _standard_bound(label: str, position: int) -> Bound:
-    return Bound(label)
+def _standard_bound(position: int) -> Bound:
+    return Bound(f"bound {position}")
 
 
 def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]) -> Factor:
     """Bound names by position, so that plans and compiled functions are found again for alike terms."""
     bounds = [name for name in f.inputs if isinstance(name, Bound)]
-    standard = [_standard_bound(name.label, position) for position, name in enumerate(bounds)]
+    standard = [_standard_bound(position) for position, _ in enumerate(bounds)]
     there: dict[Name, Name] = dict(zip(bounds, standard, strict=True))
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -46,7 +46,11 @@ def unravel(index: Data, rest: tuple[Name, ...], names: Sequence[Name], sizes: l
 def choose_greatest(factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
     """The arg max over the names, the first of equals."""
     logs, rest, sizes, table = cells(factor, names)
-    return unravel(namespace(logs).argmax(logs, axis=-1), rest, names, sizes, table)
+    xp = namespace(logs)
+    index = xp.argmax(logs, axis=-1)
+    if xp is not np:  # the arg max of NaN is marked
+        index = xp.where(xp.isnan(xp.max(logs, axis=-1)), -1, index)
+    return unravel(index, rest, names, sizes, table)
 
 
 SAMPLES = Bound("sample")
@@ -95,13 +99,18 @@ def _repeated(table: Table, axis: Name, domain: Domain) -> Table:
     return Table._of(Scaled(xp.broadcast_to(weights, shape), shift, low, high), {axis: domain, **table.inputs})
 
 
-def _uniforms(key: Data, count: int, xp: Callable) -> Data:
-    try:
-        if xp is not np:
-            return jax.random.uniform(key, (count,))
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            return np.asarray(jax.random.uniform(key, (count,), dtype="float64"))
-    except (TypeError, ValueError) as error:
+def require_key(key: Data) -> None:
+    """A JAX random key, of either style."""
+    typed = isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key)
+    raw = isinstance(key, (jax.Array, np.ndarray)) and key.dtype == np.uint32 and key.shape == (2,)
+    if not raw and not (typed and key.shape == ()):
         raise DataError(
             f"a sample with the key {key!r}", expected="a JAX random key", advice="make one: jax.random.key(0)"
-        ) from error
+        )
+
+
+def _uniforms(key: Data, count: int, xp: Any) -> Data:
+    if xp is not np:
+        return jax.random.uniform(key, (count,))
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        return np.asarray(jax.random.uniform(key, (count,), dtype="float64"))

@@ -92,6 +92,7 @@ def _require_known(problem: Problem, sizes: Mapping[Name, int]) -> None:
                     f"the {what} {name!r}",
                     expected=f"a name that some factor has: {listed(sizes)}",
                     nearest=closest(name, sizes),
+                    advice="check the spelling; `.inputs` of a factor lists its names",
                 )
     both = [name for name, _ in problem.summed if name in problem.plates]
     if both:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import namespace
+from fubini.arrays import is_traced, namespace
 from fubini.domains import merge_inputs
 from fubini.errors import DomainError, FubiniError
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular
 from fubini.factors.table_rules import multiply_tables
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Unit, product, substitute
+from fubini.terms.factor import Factor, Unit, Weight, product, substitute
 from fubini.terms.heads import exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Call, Notation
 from fubini.terms.term import Name
-from fubini.terms.value import Value, Variable, to_array, to_value
+from fubini.terms.value import Array, Value, Variable, to_array, to_value
 
 
 class Delta(Factor):
@@ -54,9 +55,11 @@ class Delta(Factor):
     def without(self, names: tuple[Name, ...]) -> Factor:
         """The delta over the other names, and 1 over what only the points of these names depended on."""
         rest = {name: point for name, point in zip(self.names, self.points, strict=True) if name not in names}
+        gone = [self.point(name) for name in names]
+        marks = [Weight(mark_of(point)) for point in gone if isinstance(point, Array) and is_traced(point.array)]
         left = Delta(rest).inputs if rest else {}
         lost = {name: domain for name, domain in self.inputs.items() if name not in left and name not in names}
-        return product(*([Delta(rest)] if rest else []), *([Unit(lost)] if lost else []))
+        return product(*([Delta(rest)] if rest else []), *([Unit(lost)] if lost else []), *marks)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
@@ -69,6 +72,12 @@ class Delta(Factor):
     def notation(self) -> Notation:
         pairs = zip(self.names, self.points, strict=True)
         return Call("Delta", (), tuple((str(name), point.notation()) for name, point in pairs))
+
+
+def mark_of(point: Array) -> Value:
+    """0, and NaN where a traced point was found outside its domain."""
+    marked = jnp.where(point.array < 0, jnp.nan, 0.0) if point.output.is_discrete else point.array * 0.0
+    return Array(marked, point.names)
 
 
 def _require_domain(name: Name, value: Value) -> None:
@@ -86,7 +95,10 @@ def to_indicator(delta: Delta) -> Table:
     for name, point in zip(delta.names, delta.points, strict=True):
         at, domain = to_array(point), delta.inputs[name]
         cells = np.arange(domain.extent)
-        weights = namespace(at.array).where(at.array[..., None] == cells, 1.0, 0.0)
+        xp = namespace(at.array)
+        weights = xp.where(at.array[..., None] == cells, 1.0, 0.0)
+        if is_traced(at.array):  # a point outside the domain is marked by −1
+            weights = xp.where((at.array >= 0)[..., None], weights, xp.nan)
         one = Table._of(Scaled(weights, 0.0), {**at.inputs, name: domain})
         table = one if table is None else multiply_tables(table, one)
     assert table is not None

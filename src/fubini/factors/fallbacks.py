@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from functools import reduce
 
 from fubini import ops
+from fubini.arrays import require
 from fubini.domains import merge_inputs
 from fubini.factors.delta import Delta
 from fubini.factors.scaled import Scaled
-from fubini.factors.table import Table, divided_by_mass, is_tabular
+from fubini.factors.table import Table, is_tabular, no_mass
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, Product, Unit, Weight, product
@@ -78,7 +79,8 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
 @exact_normalize.rule(when=lambda f, total: not total.inputs)
 def normalize_product(f: Product, total: Table) -> Factor:
     """(Π_k f_k) / Z  =  Π_k f_k · (1/Z)"""
-    return product(f, divided_by_mass(Table._of(Scaled(total.weights**0, 0.0), {}), total))
+    (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
+    return product(f, Table._of(Scaled(1.0 / weights, -total.shift), {}, total.exactness))
 
 
 @exact_normalize.rule(when=lambda f, total: _promotable(f, total), overlaps=("normalize_product",))

@@ -41,9 +41,8 @@ class Scaled(NamedTuple):
 def positive_log(weights: Data) -> Data:
     """log w, and −inf at zero, without a warning."""
     xp = namespace(weights)
-    positive = weights > 0
-    logarithm = xp.where(positive, xp.log(xp.where(positive, weights, 1.0)), -xp.inf)
-    return xp.where(xp.isnan(weights), xp.nan, logarithm)
+    zero = weights == 0
+    return xp.where(zero, -xp.inf, xp.log(xp.where(zero, 1.0, weights)))
 
 
 def gauged(pair: Scaled) -> Scaled:
@@ -195,8 +194,8 @@ def raised(pair: Scaled, exponent: Data) -> Scaled:
             if fits(*edges):
                 return Scaled(flat.weights**exponent, flat.shift * float(exponent), *edges)
     flat = gauged(pair)
-    zero = flat.weights == 0
-    return Scaled(flat.weights**exponent, xp.where(zero, 0.0, flat.shift) * exponent)
+    powers = flat.weights**exponent
+    return Scaled(xp.where(xp.isnan(flat.weights), flat.weights, powers), flat.shift * exponent)
 
 
 def multiplied_out(semiring: Semiring, pair: Scaled, axis: int) -> Scaled:
@@ -211,8 +210,7 @@ def multiplied_out(semiring: Semiring, pair: Scaled, axis: int) -> Scaled:
         if flat is not None and fits(size * flat.low, size * flat.high):
             return Scaled(np.prod(flat.weights, axis), flat.shift * size, size * flat.low, size * flat.high)
     flat = gauged(pair)
-    zero = flat.weights == 0
-    return Scaled(xp.prod(flat.weights, axis), xp.sum(xp.where(zero, 0.0, flat.shift), axis))
+    return Scaled(xp.prod(flat.weights, axis), xp.sum(flat.shift, axis))
 
 
 def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
@@ -249,5 +247,4 @@ def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled
     others = xp.moveaxis(others.reshape(flat.shape), front, axes)
     if not semiring.homogeneous:
         return Scaled(others, 0.0)
-    shift = xp.where(weights == 0, 0.0, shift)
     return Scaled(others, xp.sum(shift, axis=axes, keepdims=True) - shift)

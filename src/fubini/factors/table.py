@@ -16,9 +16,10 @@ from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read
 from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor, combined
+from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
-from fubini.terms.term import Name
+from fubini.terms.term import Name, as_names
 from fubini.terms.value import Array, Value
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
@@ -108,6 +109,7 @@ class Table(Factor):
         return Table._of(self.pair, inputs, self.exactness)
 
     def _with_axis(self, name: Name) -> Table:
+        require_added_axis(np.ndim(self.weights) - len(self.inputs), self, name)
         size = self.weights.shape[0]
         extra = np.ndim(self.weights) - np.ndim(self.shift)
         shift = self.shift.reshape(self.shift.shape + (1,) * extra) if np.ndim(self.shift) else self.shift
@@ -137,7 +139,7 @@ class Table(Factor):
         """Σ p (log p − log q), with 0 log 0 = 0; infinite where q is zero and p is not."""
         q = align(read_log(other.pair), other.names, self.names)  # type: ignore[attr-defined]
         p, xp = self.pair, namespace(self.weights, q)
-        return Array(_sum_of_products(p, read_log(p) - xp.where(p.weights > 0, q, 0.0)))
+        return Array(_sum_of_products(p, read_log(p) - xp.where(p.weights == 0, 0.0, q)))
 
     # -- numerics by name -------------------------------------------------------------------------------------------
 
@@ -175,15 +177,13 @@ class Table(Factor):
 def _sum_of_products(pair: Scaled, values: Data) -> Data:
     """Σ w·exp(s)·v, where a zero weight takes no part whatever v is."""
     xp = namespace(pair.weights, values)
-    positive = pair.weights > 0
-    weights = pair.weights * xp.exp(xp.where(positive, pair.shift, 0.0))
-    return xp.sum(xp.where(positive, weights * xp.where(positive, values, 0.0), 0.0))
+    zero = pair.weights == 0
+    weights = pair.weights * xp.exp(xp.where(zero, 0.0, pair.shift))
+    return xp.sum(xp.where(zero, 0.0, weights * xp.where(zero, 0.0, values)))
 
 
 def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
-    given = tuple(names)
-    if isinstance(names, str):
-        raise DomainError(f"axes {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
+    given = as_names(names, "axes")
     if len(set(given)) != len(given):
         raise NameClash(f"a Table with axes {listed(given)}", expected="different names")
     if weights.ndim != len(given):
@@ -199,7 +199,7 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
 
 
 def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight") -> DataError:
-    where = "" if is_traced(ok) else f" (found {np.asarray(weights)[~np.asarray(ok)].flat[0]})"
+    where = "" if is_traced(ok, weights) else f" (found {np.asarray(weights)[~np.asarray(ok)].flat[0]})"
     kind = "non-negative and finite" if what == "weight" else "numbers below infinity, not NaN"
     advice = "log-weights go through fb.Table.from_log" if what == "weight" else "−inf is a weight of zero"
     return DataError(

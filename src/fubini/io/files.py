@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
+from fubini.errors import DataError
+from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
 from fubini.io.bif import format_bif, parse_bif
 from fubini.io.record import NetworkRecord
-from fubini.io.text import read_text
+from fubini.io.text import read_text, write_text
 from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
 from fubini.joint.network import Network
+from fubini.terms.factor import Factor
 
 
 def to_network(record: NetworkRecord) -> Network:
@@ -22,9 +27,18 @@ def to_network(record: NetworkRecord) -> Network:
 
 
 def to_record(network: Network) -> NetworkRecord:
-    """What a file says of a network; the evidence is not part of it."""
-    tables = tuple((table.names, table.weights) for table in network.factors if isinstance(table, Table))
-    return NetworkRecord(network.name, dict(network.variables), tables, network.directed)  # type: ignore[arg-type]
+    """What a file says of a network: every factor as a table of weights. The evidence is not part of it."""
+    return NetworkRecord(network.name, dict(network.variables), tuple(map(_entry, network.factors)), network.directed)
+
+
+def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
+    table = join(factor)
+    weights = np.exp(np.asarray(table.log().data, np.float64))
+    if not np.all(np.isfinite(weights)):
+        raise DataError(f"writing {factor} to a file", expected="weights that a double can hold")
+    exact_already = isinstance(table, Table) and np.ndim(table.shift) == 0 and table.shift == 0
+    weights = np.asarray(table.weights, np.float64) if exact_already else weights  # type: ignore[attr-defined]
+    return tuple(map(str, table.inputs)), np.ascontiguousarray(weights)
 
 
 def read_bif(path: str | Path) -> Network:
@@ -33,8 +47,8 @@ def read_bif(path: str | Path) -> Network:
 
 
 def write_bif(network: Network, path: str | Path) -> None:
-    """Write a directed network as BIF."""
-    Path(path).write_text(format_bif(to_record(network)))
+    """Write a directed network as BIF, compressed if the name ends in .gz or .xz."""
+    write_text(path, format_bif(to_record(network)))
 
 
 def read_uai(path: str | Path, evidence: str | Path | None = None) -> Network:
@@ -49,7 +63,7 @@ def read_uai(path: str | Path, evidence: str | Path | None = None) -> Network:
 def write_uai(network: Network, path: str | Path, evidence: str | Path | None = None) -> None:
     """Write a network as UAI, and its evidence beside it if a path is given."""
     record = to_record(network)
-    Path(path).write_text(format_uai(record))
+    write_text(path, format_uai(record))
     if evidence is not None:
         seen: Mapping[str, int] = network.evidence
-        Path(evidence).write_text(format_uai_evidence(dict(seen), record))
+        write_text(evidence, format_uai_evidence(dict(seen), record))

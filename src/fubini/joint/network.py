@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.domains import Domain
+from fubini.domains import Domain, merge_inputs
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.table import Table
 from fubini.terms.factor import Factor
-from fubini.terms.value import Value
+from fubini.terms.value import Value, Variable
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,32 @@ class Network:
     name: str = ""
     evidence: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for factor in self.factors:
+            self._require(tuple(map(str, factor.inputs)), "a factor")
+            merge_inputs(dict(self.variables), factor.inputs)
+
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
         """The network given values of some variables, as labels or positions."""
-        values = {**(observed or {}), **named}
-        seen = {name: self._position(name, value) for name, value in values.items()}
-        for name in seen:
-            if self.evidence.get(name, seen[name]) != seen[name]:
-                old = self.variables[name].label(self.evidence[name])
-                raise DataError(f"{name}={values[name]!r}", expected=f"{old!r}, as observed before")
-        return replace(self, evidence={**self.evidence, **seen})
+        seen = dict(self.evidence)
+        for name, value in [*(observed or {}).items(), *named.items()]:
+            position = self._position(name, value)
+            if seen.setdefault(name, position) != position:
+                raise DataError(
+                    f"{name}={value!r}", expected=f"{self.variables[name].label(seen[name])!r}, as observed before"
+                )
+        return replace(self, evidence=seen)
 
     def _position(self, name: str, value: Any) -> int:
         self._require((name,), "evidence")
         domain = self.variables[name]
         if isinstance(value, str):
+            if value not in (domain.labels or ()):
+                raise DataError(
+                    f"the evidence {name}={value!r}",
+                    expected=f"one of {listed(domain.labels)}" if domain.labels else "a position: it has no labels",
+                    nearest=closest(value, domain.labels or ()),
+                )
             return domain.index(value)
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
@@ -70,13 +82,18 @@ class Network:
         return tuple(name for name in self.variables if name not in self.evidence)
 
     @property
+    def hidden_variables(self) -> tuple[Variable, ...]:
+        """The same as Variables, which need not occur in any factor."""
+        return tuple(Variable(name, self.variables[name]) for name in self.hidden)
+
+    @property
     def observed_factors(self) -> list[Factor]:
         """The factors at the evidence."""
         return [factor({**self.evidence}) for factor in self.factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
         """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
-        return eliminate(self.observed_factors, self.hidden, memory_limit=memory_limit).log()
+        return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
 
     def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Table]:
         """P(variable | evidence) for the names given, or for every variable not observed."""
@@ -85,19 +102,20 @@ class Network:
         if seen:
             value = self.variables[seen[0]].label(self.evidence[seen[0]])
             raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
-        found = marginals(self.observed_factors, names or self.hidden, memory_limit=memory_limit)
+        wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
+        found = marginals(self.observed_factors, wanted, memory_limit=memory_limit)
         return {name: table for name, table in found.items() if isinstance(table, Table)}  # type: ignore[misc]
 
     def map(self) -> dict[str, str | int]:
         """The most probable values of the variables not observed, together."""
         self._require_possible()
-        best = argmax(self.observed_factors, self.hidden)
+        best = argmax(self.observed_factors, self.hidden_variables)
         return {name: self.variables[name].label(int(best[name])) for name in self.hidden}
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
         """Draws of the variables not observed, given the evidence, as labels."""
         self._require_possible()
-        draws = sample(key, self.observed_factors, self.hidden, n=n)
+        draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
 
     def _require_possible(self) -> None:

@@ -7,12 +7,15 @@ A method types its arguments and hands the operation to the interpretation in fo
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
-from fubini.errors import DomainError, FubiniError, NoRule, listed
+from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
 from fubini.interpretations import current, interpret
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, max_product, sum_product
@@ -25,6 +28,10 @@ from fubini.terms.value import Value, Variable, to_argument, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
 to_factor_rules = RuleSet("to_factor", head="to_factor")
+
+
+# The logarithms of the greatest and the least positive float.
+LOG_GREATEST, LOG_LEAST = math.log(sys.float_info.max), -745.13
 
 
 class Factor(Term):
@@ -143,6 +150,13 @@ class Factor(Term):
 
     def kl(self, other: Factor, *names: Name) -> Value:
         """Σ p log(p/q) of the normalised marginals of the names."""
+        if not names and self.inputs.keys() != other.inputs.keys():
+            raise NameClash(
+                f"kl of a factor over {listed(self.inputs)} from one over {listed(other.inputs)}",
+                expected="the same names",
+                advice='name the variables to compare: p.kl(q, "x")',
+            )
+        merge_inputs(self.inputs, other.inputs)
         names = names or tuple(self.inputs)
         return self._marginal(names, "kl")._kl(other._marginal(names, "kl"))
 
@@ -174,7 +188,7 @@ class Factor(Term):
                 advice="sum these names out, or call the factor with values for them",
             )
         logarithm = float(self.log())
-        if logarithm > 709.0 or -math.inf < logarithm < -745.0:
+        if logarithm > LOG_GREATEST or -math.inf < logarithm < LOG_LEAST:
             raise FubiniError(
                 f"float of a factor equal to exp({logarithm:.6g})",
                 expected="a number that a float can hold",
@@ -226,14 +240,15 @@ def to_factor(given: Any) -> Factor:
     """A factor as it is; a number as a closed factor."""
     if isinstance(given, Factor):
         return given
-    rule = to_factor_rules.find((given,))
-    if rule is None:
+    kind = jax.Array if isinstance(given, jax.Array) else type(given)  # a tracer's type does not say that it is one
+    rules = to_factor_rules.candidates((kind,))
+    if not rules:
         raise DomainError(
             f"{given!r} as a factor",
             expected="a factor or a non-negative number",
             advice="a log-weight becomes a factor by fb.weight(log=value)",
         )
-    return rule.function(given)
+    return rules[0].function(given)
 
 
 class Product(Factor):

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from fubini.errors import DomainError, NameClash
+from fubini.errors import DomainError, NameClash, listed
 from fubini.terms.term import Name, Term
 
 T = TypeVar("T", bound=Term)
+
+
+def require_added_axis(extra: int, term: Term, name: Name) -> None:
+    """One axis more than names: what `vmap` leaves."""
+    if extra != 1:
+        raise DomainError(
+            f"naming an axis {name!r} of a {type(term).__name__} over {listed(term.inputs)}",
+            expected="a term returned from vmap, with one axis that has no name",
+            nearest=f"it has {extra}",
+        )
 
 
 def name_axis(term: T, name: Name) -> T:

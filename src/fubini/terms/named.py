@@ -60,7 +60,7 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
     for name in indexed:
         index, used = indices[name] if name in indices else (np.arange(inputs[name].extent), (name,))
         if name in indices:
-            _require_in_range(name, index, inputs[name])
+            require_in_range(name, index, inputs[name])
         positions.append(align(index, used, fresh))
     taken = _take(front, positions)
     current = [*fresh, *rest]
@@ -78,7 +78,9 @@ def _take(data: Data, positions: list[Data]) -> Data:
     return data.at[tuple(positions)].get(mode="fill", fill_value=fill)
 
 
-def _require_in_range(name: Name, index: Data, domain: Domain) -> None:
+def require_in_range(name: Name, index: Data, domain: Domain) -> Data:
+    """An index of the domain; −1 where it is not, when traced."""
+
     def error() -> DataError:
         shown = "" if is_traced(index) else f" (found {np.asarray(index)[~np.asarray(ok)].flat[0]})"
         return DataError(
@@ -88,7 +90,7 @@ def _require_in_range(name: Name, index: Data, domain: Domain) -> None:
         )
 
     ok = (index >= 0) & (index < domain.size)
-    require(ok, error)
+    return require(ok, error, index)[0]
 
 
 def scatter(
@@ -108,7 +110,7 @@ def scatter(
     extents = {name: size for index, used in indices.values() for name, size in zip(used, index.shape, strict=True)}
     source = xp.broadcast_to(source, [extents[name] for name in consumed] + list(source.shape[len(consumed) :]))
     for name, (index, _) in indices.items():
-        _require_in_range(name, index, sizes[name])
+        require_in_range(name, index, sizes[name])
     positions = tuple(align(index, used, consumed) for index, used in indices.values())
     shape = [sizes[name].size for name in indices] + list(source.shape[len(consumed) :])
     return _scatter_add(xp, shape, positions, source, [sizes[name].size for name in indices]), (*indices, *rest)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fubini.arrays import Data
 from fubini.domains import Domain
-from fubini.errors import FubiniError, UnknownName, closest, listed
+from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
 
 
 class Bound:
@@ -32,6 +32,13 @@ class Bound:
 
 
 Name = str | Bound
+
+
+def as_names(names: object, what: str) -> tuple[Name, ...]:
+    """Names as a tuple; a string is not a tuple of its letters."""
+    if isinstance(names, str):
+        raise DomainError(f"{what} {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
+    return tuple(names)  # type: ignore[arg-type]
 
 
 class Term:

@@ -20,10 +20,11 @@ from fubini.errors import DataError, DomainError, FubiniError, NameClash, Unknow
 from fubini.interpretations import current
 from fubini.ops import Op
 from fubini.terms import notation
-from fubini.terms.named import align, gather
+from fubini.terms.name_axis import require_added_axis
+from fubini.terms.named import align, gather, require_in_range
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
 from fubini.terms.operators import Operators
-from fubini.terms.term import Name, Term
+from fubini.terms.term import Name, Term, as_names
 
 
 class Value(Operators, Term):
@@ -69,6 +70,10 @@ class Value(Operators, Term):
         return to_array(self).array
 
     def __float__(self) -> float:
+        if self.inputs or self.output.shape:
+            raise FubiniError(
+                f"float of {self}", expected="one closed number", nearest=f"{self.output!r} over {listed(self.inputs)}"
+            )
         return float(self.data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -85,7 +90,7 @@ class Value(Operators, Term):
         if values is None:
             self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
         wanted = {name: to_argument(name, given[name], self.inputs[name]) for name in given if name in self.inputs}
-        return self._substituted(wanted) if wanted else self
+        return _marked_where_outside(self._substituted(wanted), wanted, self.inputs) if wanted else self
 
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Value:
         return apply(op, *args)
@@ -158,7 +163,7 @@ class Array(Value):
     array: Data
 
     def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
-        array, names = as_array(data), tuple(names)
+        array, names = as_array(data), as_names(names, "axes")
         if len(set(names)) != len(names):
             raise NameClash(f"an Array with axes {listed(names)}", expected="different names")
         if array.ndim < len(names):
@@ -195,6 +200,7 @@ class Array(Value):
         return substitute_owner(self, values)
 
     def _with_axis(self, name: Name) -> Array:
+        require_added_axis(np.ndim(self.array) - len(self.names) - len(self.output.shape), self, name)
         inputs = {name: Bint[self.array.shape[0]], **self.inputs}
         return Array._of(self.array, (name, *self.names), inputs, self.output)
 
@@ -268,6 +274,8 @@ def to_value(value: Any) -> Value:
     """
     if isinstance(value, Value):
         return value
+    if isinstance(value, Term):
+        raise DomainError(f"the factor {value} as a Value", expected="a Value", advice="its logarithm is one: f.log()")
     if isinstance(value, (bool, int)) and value >= 0:
         return Array(int(value), (), Bint[int(value) + 1])
     try:
@@ -345,9 +353,33 @@ def to_argument(name: Name, given: Any, domain: Domain) -> Value:
         if not domain.is_finite:
             raise DomainError(f"a slice along {name!r}: {domain!r}", expected="a bounded integer")
         return Array(np.arange(domain.extent)[given], (name,), Bint[domain.extent])
+    if given is None or isinstance(given, (dict, set)):
+        raise DomainError(f"{name}={given!r}", expected=f"a number, an array or a Value of domain {domain!r}")
     value = to_value(given)
     _require_fit(name, value, domain)
-    return value
+    return _within(name, value, domain)
+
+
+def _marked_where_outside(result: Value, values: Mapping[Name, Value], domains: Mapping[Name, Domain]) -> Value:
+    """The result of a substitution, NaN (−1 for integers) where a traced index was outside its domain."""
+    for name, value in values.items():
+        if domains[name].size is not None and isinstance(value, Array) and is_traced(value.array):
+            inside = Array._of(value.array >= 0, value.names, value.inputs, Bint[2].with_shape(value.output.shape))
+            result = apply(ops.where, inside, result, -1 if result.output.is_discrete else np.nan)
+    return result
+
+
+def _within(name: Name, value: Value, domain: Domain) -> Value:
+    """The value, with numbers outside the domain refused, or marked when traced."""
+    if isinstance(value, Variable) or (domain.size is not None and (value.output.size or np.inf) <= domain.size):
+        return value
+    if domain.size is not None and is_enumerable(value) and not current().records:
+        value = to_array(value)
+    if not isinstance(value, Array):
+        return value
+    bounded = domain.size is not None
+    array = require_in_range(name, value.array, domain) if bounded else _require_within(value.array, domain)[0]
+    return value if array is value.array else Array._of(array, value.names, value.inputs, value.output)
 
 
 def _require_fit(name: Name, value: Value, domain: Domain) -> None:
@@ -398,6 +430,7 @@ def substitute_owner(owner: Value, values: Mapping[Name, Value]) -> Value:
     """Substitution into a value that holds the axis itself: renamed, gathered, or recorded."""
     renames = {name: value.name for name, value in values.items() if isinstance(value, Variable)}
     if isinstance(owner, Array) and len(renames) == len(values):
+        owner._ground()
         names = tuple(renames.get(name, name) for name in owner.names)
         if len(set(names)) == len(names):
             inputs = {new: owner.inputs[old] for new, old in zip(names, owner.names, strict=True)}
@@ -428,11 +461,7 @@ def _require_index(axis: int, index: Value, size: int) -> None:
             f"the index {index}, of domain {output!r}", expected=f"Bint[{size}], the extent of axis {axis}"
         )
     if isinstance(index, Array) and not is_traced(index.array):
-
-        def error() -> DataError:
-            return DataError(f"the index {index} out of range of axis {axis}", expected=f"0 to {size - 1}")
-
-        require((index.array >= 0) & (index.array < size), error)
+        require_in_range(f"axis {axis}", index.array, Bint[size])
 
 
 class Getitem(Value):
