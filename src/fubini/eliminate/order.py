@@ -112,11 +112,13 @@ def greedy_order(
     eliminated: Iterable[Name],
     score: str = "weighted fill",
     noise: Callable[[], float] | None = None,
-) -> list[Name]:
-    """Names in the order that takes the lowest score each time; `noise` factors make it a randomised one.
+) -> tuple[list[Name], float]:
+    """Names in the order that takes the lowest score each time, and the entries of all the tables it goes through.
 
-    >>> greedy_order([("a", "b"), ("b", "c"), ("b", "d")], dict.fromkeys("abcd", 2), "abc")[:2]
-    ['a', 'c']
+    `noise` makes factors that perturb the scores: a randomised order.
+
+    >>> greedy_order([("a", "b"), ("b", "c"), ("b", "d")], dict.fromkeys("abcd", 2), "abc")
+    (['a', 'c', 'b'], 12.0)
     """
     graph = Graph(scopes, sizes, weighted=score == "weighted fill")
     primary, secondary = (graph.bits, graph.fill) if score == "size" else (graph.fill, graph.bits)
@@ -130,6 +132,7 @@ def greedy_order(
     heap = list(current.values())
     heapq.heapify(heap)
     order: list[Name] = []
+    entries = 0.0
     while waiting:
         top = heapq.heappop(heap)
         node = top[2]
@@ -137,11 +140,12 @@ def greedy_order(
             continue
         waiting.discard(node)
         order.append(graph.names[node])
+        entries += 2.0 ** min(graph.bits[node], 1000.0)
         for other in bits(graph.eliminate(node)):
             if other in waiting:
                 current[other] = fresh = entry(other)
                 heapq.heappush(heap, fresh)
-    return order
+    return order, entries
 
 
 def components(scopes: Sequence[Iterable[Name]], names: Iterable[Name]) -> list[tuple[list[int], set[Name]]]:

@@ -121,7 +121,8 @@ def _groups(forest: Forest, slots: list[int], here: Sequence[Name], inner: froze
 
 
 def _sum_out(forest: Forest, slots: list[int], here: Sequence[Name]) -> list[int]:
-    mine = [name for name in here if any(name in forest.names[slot] for slot in slots)]
+    present = frozenset().union(*(forest.names[slot] for slot in slots))
+    mine = [name for name in here if name in present]
     if not mine:
         return slots
     scopes = [forest.names[slot] for slot in slots]

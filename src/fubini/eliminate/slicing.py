@@ -10,7 +10,7 @@ from fubini.terms.term import Name
 
 BYTES = 8
 MEMORY_LIMIT = 4 * 2**30  # bytes of intermediate results, unless a call says otherwise
-WORK_LIMIT = 10**12  # multiply-adds
+WORK_LIMIT = 2 * 10**11  # multiply-adds: minutes
 
 
 def with_slices(plan: Plan, limit: int | None, whole: bool) -> Plan:

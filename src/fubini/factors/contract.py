@@ -21,10 +21,6 @@ from fubini.semirings import Semiring
 from fubini.terms.named import align
 from fubini.terms.term import Name
 
-# A batch of small matrices is summed term by term with the batch innermost; larger ones go to BLAS one by one.
-BLAS_WORK = 256
-LOOP_TERMS = 64
-
 
 class Layout(NamedTuple):
     """The roles of the names of two arrays in a contraction: batch, rows, inner, columns."""
@@ -58,12 +54,12 @@ def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> L
 
 
 class Kernel(NamedTuple):
-    """A contraction of two linear NumPy arrays, laid out once for all arrays of these names and shapes."""
+    """A contraction of two linear NumPy arrays, laid out once for all arrays of these shapes and matching axes."""
 
     left: tuple  # axes to drop, their order after that, the shape to multiply in
     right: tuple
     combine: Callable[[Semiring, np.ndarray, np.ndarray], np.ndarray]
-    names: tuple[Name, ...]
+    axes: tuple[int, ...]  # where each axis of the result comes from: axis k of a, or axis ~k of b
     shape: tuple[int, ...]
     log_terms: float  # of how many products each entry is the sum
 
@@ -75,46 +71,45 @@ class Kernel(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def numpy_kernel(
-    semiring: Semiring, a_names: tuple, a_shape: tuple, b_names: tuple, b_shape: tuple, keep: frozenset
+    semiring: Semiring, a_shape: tuple, b_shape: tuple, matching: tuple, keep_a: tuple, keep_b: tuple
 ) -> Kernel:
-    """The kernel for arrays of these names and shapes. Plans make thousands: one pass over each list of names."""
-    place = {name: axis for axis, name in enumerate(b_names)}
-    drop_a, batch, batch_b, rows, inner, inner_b = [], [], [], [], [], []
-    for axis, name in enumerate(a_names):
-        other = place.pop(name, None)
-        if other is None:
-            (rows if name in keep else drop_a).append(axis)
-        elif name in keep:
-            batch.append(axis)
-            batch_b.append(other)
-        else:
-            inner.append(axis)
-            inner_b.append(other)
-    columns = [axis for name, axis in place.items() if name in keep]
-    drop_b = [axis for name, axis in place.items() if name not in keep]
-    n_batch, n_rows, n_inner = (math.prod([a_shape[axis] for axis in role]) for role in (batch, rows, inner))
-    n_columns = math.prod([b_shape[axis] for axis in columns])
-    shape = tuple([a_shape[axis] for axis in batch + rows] + [b_shape[axis] for axis in columns])
-    names = tuple([a_names[axis] for axis in batch + rows] + [b_names[axis] for axis in columns])
-    n_terms = n_inner * math.prod([a_shape[axis] for axis in drop_a]) * math.prod([b_shape[axis] for axis in drop_b])
+    """The kernel for arrays of these shapes; `matching` gives for each axis of b the axis of a with its name, or −1."""
+    batch, inner = ([axis for axis in matching if axis >= 0 and bool(keep_a[axis]) == kept] for kept in (True, False))
+    batch_b, inner_b = ([matching.index(axis) for axis in role] for role in (batch, inner))
+    own = [axis for axis in range(len(a_shape)) if axis not in matching]
+    rows, drop_a = ([axis for axis in own if keep_a[axis] == kept] for kept in (True, False))
+    own_b = [axis for axis, other in enumerate(matching) if other < 0]
+    columns, drop_b = ([axis for axis in own_b if keep_b[axis] == kept] for kept in (True, False))
+    n_batch, n_rows, n_inner = (math.prod(a_shape[axis] for axis in role) for role in (batch, rows, inner))
+    n_columns = math.prod(b_shape[axis] for axis in columns)
+    n_terms = n_inner * math.prod(a_shape[axis] for axis in drop_a) * math.prod(b_shape[axis] for axis in drop_b)
+    axes = [*batch, *rows, *(~axis for axis in columns)]
     if not inner:
         left = (batch + rows, (n_batch, n_rows, 1))
         right = (batch_b + columns, (n_batch, 1, n_columns))
         combine: Callable = _multiply
-    elif semiring.ufunc is not np.add or (
-        n_batch > 1 and n_rows * n_inner * n_columns < BLAS_WORK and n_inner <= LOOP_TERMS
-    ):
+    elif semiring.ufunc is not np.add or _terms_are_faster(n_batch, n_rows, n_inner, n_columns):
         left = (inner + rows + batch, (n_inner, n_rows, 1, n_batch))
         right = (inner_b + columns + batch_b, (n_inner, 1, n_columns, n_batch))
-        split = len(batch)
-        names, shape = names[split:] + names[:split], shape[split:] + shape[:split]
+        axes = axes[len(batch) :] + axes[: len(batch)]
         combine = _term_by_term
     else:
         lead = (n_batch,) if n_batch > 1 else ()
         left = (batch + rows + inner, (*lead, n_rows, n_inner))
         right = (batch_b + inner_b + columns, (*lead, n_inner, n_columns))
         combine = _matrix_product
-    return Kernel(_moves(drop_a, *left), _moves(drop_b, *right), combine, names, shape, math.log(n_terms))
+    shape = tuple(a_shape[axis] if axis >= 0 else b_shape[~axis] for axis in axes)
+    return Kernel(_moves(drop_a, *left), _moves(drop_b, *right), combine, tuple(axes), shape, math.log(n_terms))
+
+
+def _terms_are_faster(n_batch: int, n_rows: int, n_inner: int, n_columns: int) -> bool:
+    """Whether to sum a batch of small matrix products term by term, the batch innermost, or to leave it to BLAS.
+
+    Microseconds as measured: BLAS pays for each matrix of the batch, less for vectors; a sum of terms for each term.
+    """
+    work = n_batch * n_rows * n_inner * n_columns
+    one_by_one = 2.0 + n_batch * (0.035 if min(n_rows, n_columns) == 1 else 0.15) + 0.0003 * work
+    return 3.3 * n_inner + 0.0025 * work < one_by_one
 
 
 def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> tuple:
@@ -144,12 +139,15 @@ def _matrix_product(semiring: Semiring, x: np.ndarray, y: np.ndarray) -> np.ndar
 def _term_by_term(semiring: Semiring, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     total = x[0] * y[0]
     for term in range(1, len(x)):
-        more = x[term] * y[term]
-        if semiring.ufunc is not None:
-            semiring.ufunc(total, more, out=total)
-        else:
-            total = semiring.add(np, np.stack([total, more]), (0,))
+        total = _combined(semiring, total, x[term] * y[term])
     return total
+
+
+def _combined(semiring: Semiring, total: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """total ⊕ more, in place where NumPy can."""
+    if semiring.ufunc is None:
+        return semiring.add(np, np.stack([total, more]), (0,))
+    return semiring.ufunc(total, more, out=total)
 
 
 def contract(
@@ -176,9 +174,13 @@ def _in_linear_space(
     x, y = fitting(a, b)
     if x is None or y is None:
         return None
-    kernel = numpy_kernel(semiring, a_names, x.weights.shape, b_names, y.weights.shape, keep)
+    place = {name: axis for axis, name in enumerate(a_names)}
+    matching = tuple([place.get(name, -1) for name in b_names])
+    keep_a, keep_b = tuple([name in keep for name in a_names]), tuple([name in keep for name in b_names])
+    kernel = numpy_kernel(semiring, x.weights.shape, y.weights.shape, matching, keep_a, keep_b)
     weights = kernel.compute(semiring, x.weights, y.weights)
-    return Scaled(weights, x.shift + y.shift, x.low + y.low, x.high + y.high + kernel.log_terms), kernel.names
+    names = tuple([a_names[axis] if axis >= 0 else b_names[~axis] for axis in kernel.axes])
+    return Scaled(weights, x.shift + y.shift, x.low + y.low, x.high + y.high + kernel.log_terms), names
 
 
 def _in_carrier(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
@@ -217,7 +219,7 @@ def _loop_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
     total = np.zeros(shape)
     for w, s, v, t in zip(*flat, strict=True):
         more = np.where((w > 0) & (v > 0), np.exp(np.minimum(s + t - top, 0.0)), 0.0)
-        total = semiring.add(np, np.stack([total, more]), (0,))
+        total = _combined(semiring, total, more)
     return Scaled(total, top)
 
 

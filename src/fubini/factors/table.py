@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import jax.numpy as jnp
@@ -42,8 +43,9 @@ class Table(Factor):
     def __init__(self, weights: Data, names: Axes = ()) -> None:
         weights = as_floats(weights)
         inputs = _axes(weights, names)
-        ok = (weights >= 0) & (weights < np.inf)
-        (weights,) = require(ok, lambda: _bad_weights(weights, ok, inputs), weights)
+        if type(weights) is not np.ndarray or not _all_between(weights, 0.0, sys.float_info.max):
+            ok = (weights >= 0) & (weights < np.inf)
+            (weights,) = require(ok, lambda: _bad_weights(weights, ok, inputs), weights)
         shift = jnp.zeros_like(weights) if is_jax(weights) else 0.0
         self._set(weights=weights, shift=shift, inputs=inputs, mark=exactly)
 
@@ -163,9 +165,21 @@ class Table(Factor):
         if type(pair.weights) is not np.ndarray or not pair.is_linear:
             return divided_by_mass(self, self.reduced(sum_product, names))
         axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
-        total = pair.weights.sum(axes, keepdims=True)
-        require(total > 0, lambda: no_mass(self))
-        return Table._of(bounded(Scaled(pair.weights / total, 0.0)), self.inputs, self.exactness)
+        total = np.add.reduce(pair.weights, axis=axes, keepdims=True)
+        if not (total > 0).all():
+            raise no_mass(self)
+        return Table._of(Scaled(pair.weights / total, 0.0), self.inputs, self.exactness)
+
+    def at(self, indices: Mapping[Name, Data]) -> Table:
+        """The cell or slice at known positions of some names."""
+        where = tuple(indices.get(name, slice(None)) for name in self.inputs)
+        weights, shift, low, high = self.pair
+        shift = shift[where] if np.ndim(shift) else shift
+        weights = weights[where]
+        inputs = {name: domain for name, domain in self.inputs.items() if name not in indices}
+        return Table._of(
+            Scaled(np.asarray(weights) if not is_jax(weights) else weights, shift, low, high), inputs, self.mark
+        )
 
     def transposed(self, names: Sequence[Name]) -> Table:
         """The same function with its axes in another order."""
@@ -196,6 +210,11 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
             asked = f"a Table with an axis {name!r} of extent {weights.shape[axis]} and domain {domain!r}"
             raise DomainError(asked, expected=f"Bint[{weights.shape[axis]}]")
     return dict(names)
+
+
+def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
+    """Without a temporary array; NaN is never between."""
+    return not weights.size or bool(weights.min() >= low and weights.max() <= high)
 
 
 def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight") -> DataError:

@@ -37,7 +37,7 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.named import align, gather, substituted_names
+from fubini.terms.named import align, gather, require_in_range, substituted_names
 from fubini.terms.term import Name
 from fubini.terms.value import Value, to_array
 
@@ -70,12 +70,14 @@ def multiply_tables(f: Table, g: Table) -> Table:
 def divide_tables(f: Table, g: Table) -> Table:
     """(f/g)(x, y)  =  f(x, y) / g(y),  0/0 = 0,  x/0 an error"""
     result = pointwise(f, g, divided)
+    if type(g.weights) is np.ndarray and np.all(g.weights):
+        return result
     names = result.names
     over, under = f.aligned(names).weights, g.aligned(names).weights
     xp = namespace(over, under)
     ok = xp.broadcast_to(~((under == 0) & (over > 0)), result.weights.shape)
     (weights,) = require(ok, lambda: _division_by_zero(f, g, ok, names), result.weights)
-    return result if weights is result.weights else Table._of(Scaled(weights, result.shift), result.inputs)
+    return Table._of(result.pair._replace(weights=weights), result.inputs, result.exactness)
 
 
 def _division_by_zero(f: Table, g: Table, ok: Data, names: tuple[Name, ...]) -> DataError:
@@ -133,6 +135,8 @@ def multiply_out_table(f: Table, names: tuple) -> Table:
 def substitute_table(f: Table, values: Mapping) -> Table:
     """f(x = v(j), y)  =  the entries gathered along j"""
     args = {name: to_array(value) for name, value in values.items()}
+    if all(type(arg.array) is np.ndarray and not arg.names for arg in args.values()):
+        return f.at({name: require_in_range(name, arg.array, f.inputs[name]) for name, arg in args.items()})
     indices = {name: (arg.array, arg.names) for name, arg in args.items()}
     weights, shift, *_ = f.pair
     rest = {name: domain for name, domain in f.inputs.items() if name not in args}

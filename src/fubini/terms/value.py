@@ -7,6 +7,7 @@ operation on other Values. Under `exact`, operations on arrays compute; under `l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -339,8 +340,16 @@ def is_enumerable(value: Value) -> bool:
     return all(domain.is_finite for domain in value.inputs.values())
 
 
+@lru_cache(maxsize=4096)
+def _constant(index: int, domain: Domain) -> Array:
+    """An index as a Value; conditioning a network makes thousands."""
+    return Array._of(np.asarray(index), (), {}, domain)
+
+
 def to_argument(name: Name, given: Any, domain: Domain) -> Value:
     """What a name may be replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
+    if type(given) is int and domain.is_finite and 0 <= given < domain.extent:
+        return _constant(given, domain)
     if isinstance(given, str):
         if domain.labels is not None and given in domain.labels:
             raise NameClash(
