@@ -49,7 +49,7 @@ def is_traced(*arrays: Data) -> bool:
 
 
 def as_array(data: Data) -> Data:
-    """Data as given if JAX's; otherwise NumPy, with floats in double precision.
+    """Data as given if JAX's; otherwise NumPy, with numbers in double width.
 
     >>> as_array([1, 2]).dtype.kind, as_array(np.float32(0.5)).dtype.name
     ('i', 'float64')
@@ -62,17 +62,36 @@ def as_array(data: Data) -> Data:
         raise DomainError(f"{data!r} as an array", expected="numbers, in rows of one length") from error
     if array.dtype.kind == "O" and any(isinstance(item, jax.Array) for item in array.flat):
         return jnp.asarray(data)
-    return array.astype(np.float64, copy=False) if array.dtype.kind == "f" else array
+    wide = {"f": np.float64, "i": np.int64, "u": np.int64}.get(array.dtype.kind)
+    return array if wide is None else array.astype(wide, copy=False)
+
+
+def owned(data: Data) -> Data:
+    """Data that nobody can change: a NumPy array that could still be written to is copied, and closed for writing."""
+    array = as_array(data)
+    if is_jax(array) or not array.flags.writeable:
+        return array
+    array = np.array(array)
+    array.setflags(write=False)
+    return array
 
 
 def as_floats(data: Data) -> Data:
     """An array of floating point numbers in the engine of the data."""
-    array = as_array(data)
+    array = owned(data)
     if array.dtype.kind == "f" or jnp.issubdtype(array.dtype, jnp.floating):
         return array
     if array.dtype.kind not in "iub":
         raise DataError(f"data of dtype {array.dtype}", expected="numbers")
     return array.astype(float) if is_jax(array) else array.astype(np.float64)
+
+
+def as_integers(array: Data) -> Data:
+    """Truth values and narrow integers as integers that add up; anything else as it is."""
+    if is_jax(array):
+        narrow = array.dtype == bool or (jnp.issubdtype(array.dtype, jnp.integer) and array.dtype.itemsize < 4)
+        return array.astype(int) if narrow else array
+    return array.astype(np.int64, copy=False) if array.dtype.kind in "biu" else array
 
 
 def stop_gradient(array: Data) -> Data:

@@ -68,7 +68,8 @@ def run_demo(options: argparse.Namespace) -> str:
 def run_query(options: argparse.Namespace) -> str:
     """Marginals given evidence, as bars."""
     network = read_network(options.file)
-    network = network.condition(dict(_observation(network, text) for text in options.evidence))
+    for text in options.evidence:
+        network = network.condition(dict([_observation(network, text)]))
     answer = distributions(network.marginals(*options.target))
     return f"{explain(network)}\n\n{answer}" if options.plan else answer
 

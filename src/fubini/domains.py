@@ -55,13 +55,13 @@ class Domain:
         """The same scalars in another array shape."""
         return Domain(self.kind, self.size, tuple(shape), self.labels)
 
-    def index(self, label: str) -> int:
+    def index(self, label: str, asked: str = "") -> int:
         """The position of a label."""
         labels = self.labels or ()
         if label in labels:
             return labels.index(label)
         raise DataError(
-            f"the label {label!r} in {self!r}",
+            asked or f"the label {label!r} in {self!r}",
             expected=f"one of {listed(labels)}" if labels else "an integer: this domain has no labels",
             nearest=closest(label, labels),
         )

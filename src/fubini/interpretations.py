@@ -8,7 +8,7 @@ so that `jax.jit` keys its cache on it; the arrays it carries reach a jitted fun
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -72,6 +72,13 @@ class Interpretation:
             self._by_head[head] = found
         return found
 
+    def versions(self) -> Iterator[tuple[RuleSet, int]]:
+        """Its rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
+        for rules in self._own:
+            yield rules, len(rules)
+        if self.base is not None:
+            yield from self.base.versions()
+
     def find(self, head: object, args: tuple) -> Rule | None:
         """The first rule that applies."""
         for rules in self.rule_sets(head):
@@ -111,7 +118,8 @@ class _Entry:
         self.interpretation = interpretation
         leaves, structure = jax.tree.flatten(interpretation.arrays)
         own = interpretation  # it keeps the leaves alive, so that their ids stay theirs
-        self.key = (own.name, tuple(own._own), own.base, own.records, own.project, structure, tuple(map(id, leaves)))
+        rules = tuple(own.versions())
+        self.key = (own.name, rules, own.records, own.project, structure, tuple(map(id, leaves)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Entry) and self.key == other.key
@@ -159,6 +167,13 @@ def no_rule(interpretation: Interpretation, head: Any, args: tuple) -> NoRule:
     )
 
 
+def _shifted(option: str, value: Any) -> Any:
+    """Positions of arguments count one further: the interpretation's arrays come first."""
+    if not option.endswith("_argnums"):
+        return value
+    return value + 1 if isinstance(value, int) else tuple(position + 1 for position in value)
+
+
 def jit(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """`jax.jit`, with the arrays of the interpretation in force as arguments of the compiled function.
 
@@ -169,7 +184,7 @@ def jit(function: Callable[P, R], **options: Any) -> Callable[P, R]:
         with current().with_arrays(arrays):
             return function(*args, **kwargs)
 
-    compiled = jax.jit(run, **options)
+    compiled = jax.jit(run, **{key: _shifted(key, value) for key, value in options.items()})
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -170,6 +170,9 @@ class RuleSet:
             for rule in between
         )
 
+    def __len__(self) -> int:
+        return len(self._rules)
+
     def __iter__(self) -> Iterator[Rule]:
         return iter(tuple(self._rules.values()))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.errors import Intractable
+from fubini.errors import DomainError, Intractable
 
 Pair = tuple[Data, Data]
 
@@ -20,6 +20,11 @@ Pair = tuple[Data, Data]
 def same_pair(xp: Any, weights: Data, shift: Data) -> Pair:
     """Weights as they are: the carrier of a semiring of non-negative numbers."""
     return weights, shift
+
+
+def plain_weights(xp: Any, weights: Data, shift: Data) -> Pair:
+    """Weights with their shift multiplied in."""
+    return weights * xp.exp(shift), 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,6 @@ class Semiring:
     ...     zero=np.inf,
     ...     one=-np.inf,
     ...     embed=lambda xp, weights, shift: (weights * xp.exp(shift), 0.0),
-    ...     homogeneous=False,
     ... )
     """
 
@@ -47,8 +51,18 @@ class Semiring:
     embed: Callable[[Any, Data, Data], Pair] = same_pair
     read: Callable[[Any, Data, Data], Pair] = same_pair
     power: Callable[[Any, Data, float], Data] | None = None
-    homogeneous: bool = True
+    homogeneous: bool = False
     ufunc: np.ufunc | None = None  # ⊕ of two arrays, where NumPy has it: sums are then accumulated in place
+
+    def __post_init__(self) -> None:
+        if not self.homogeneous and self.embed is same_pair:
+            object.__setattr__(self, "embed", plain_weights)
+        if self.homogeneous and self.ufunc not in (np.add, np.maximum):
+            raise DomainError(
+                f"the semiring {self.name} as homogeneous",
+                expected="⊕ to be the sum or the maximum, given as ufunc=np.add or np.maximum",
+                advice="leave homogeneous=False: the semiring then works on plain arrays",
+            )
 
     def __repr__(self) -> str:
         return self.name
@@ -78,8 +92,7 @@ class Semiring:
                 expected="a whole number: the semiring has no `power`",
                 advice="give the Semiring a power= function",
             )
-        copies = np.broadcast_to if xp is np else xp.broadcast_to
-        return self.product(xp, copies(carrier, (int(exponent), *carrier.shape)), 0)
+        return self.product(xp, xp.broadcast_to(carrier, (int(exponent), *carrier.shape)), 0)
 
 
 def _sum(xp: Any, weights: Data, axis: tuple[int, ...]) -> Data:
@@ -120,8 +133,8 @@ def _weight_of_cost(xp: Any, cost: Data, shift: Data) -> Pair:
     return xp.where(infinite, 0.0, 1.0), xp.where(infinite, 0.0, -cost)
 
 
-sum_product = Semiring("sum_product", _sum, _times, 0.0, 1.0, power=_power, ufunc=np.add)
-max_product = Semiring("max_product", _max, _times, 0.0, 1.0, power=_power, ufunc=np.maximum)
+sum_product = Semiring("sum_product", _sum, _times, 0.0, 1.0, power=_power, homogeneous=True, ufunc=np.add)
+max_product = Semiring("max_product", _max, _times, 0.0, 1.0, power=_power, homogeneous=True, ufunc=np.maximum)
 min_sum = Semiring(
     "min_sum",
     _min,
@@ -131,10 +144,11 @@ min_sum = Semiring(
     embed=_cost,
     read=_weight_of_cost,
     power=lambda xp, cost, exponent: cost * exponent,
-    homogeneous=False,
 )
-counting = Semiring("counting", _sum, _times, 0.0, 1.0, embed=_indicator, power=_power, ufunc=np.add)
-boolean = Semiring("boolean", _max, _times, 0.0, 1.0, embed=_indicator, power=_power, ufunc=np.maximum)
+counting = Semiring("counting", _sum, _times, 0.0, 1.0, embed=_indicator, power=_power, homogeneous=True, ufunc=np.add)
+boolean = Semiring(
+    "boolean", _max, _times, 0.0, 1.0, embed=_indicator, power=_power, homogeneous=True, ufunc=np.maximum
+)
 
 _BUILTIN = (sum_product, max_product, min_sum, counting, boolean)
 

@@ -18,6 +18,8 @@ from fubini.terms.value import Apply, Getitem, Substitution
 ops = fb.ops
 RNG = np.random.default_rng(0)
 F, G, AT = RNG.uniform(0.1, 1, (3, 2)), RNG.uniform(0.1, 1, (2, 4)), np.array([1, 0])
+for shared in (F, G, AT):
+    shared.setflags(write=False)  # what could still be written to is copied, and so is never shared
 
 # Each class of term, built from the leaves it holds and what its bound or free names are called.
 BUILDERS: dict[type, Callable] = {
@@ -193,6 +195,8 @@ def test_equality_is_of_structure_and_of_the_very_leaves() -> None:
     f = fb.Table(F, ("a", "b"))
     assert f == fb.Table(F, ("a", "b"))
     assert f != fb.Table(F.copy(), ("a", "b"))
+    writable = F.copy()
+    assert fb.Table(writable, ("a", "b")) != fb.Table(writable, ("a", "b"))
     assert f != fb.Table(F, ("a", "c"))
     assert f != "f" and f != fb.Array(F, ("a", "b"))
     assert {f: 1}[fb.Table(F, ("a", "b"))] == 1

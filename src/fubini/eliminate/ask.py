@@ -8,17 +8,18 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.domains import merge_inputs
 from fubini.eliminate.backward import descend, normalized, run_marginals
-from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_draw, require_key
+from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_choose, require_key
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import find_plan, run_forward
-from fubini.errors import DomainError, MemoryLimit, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.fallbacks import join
 from fubini.factors.table import Table, no_mass
@@ -54,21 +55,42 @@ def eliminate(
     >>> eliminate([f, g], sum=("a", "b"))
     2.25
     """
-    terms, summed = covering_terms(split_terms(factors), sum)
     if current().records:
-        return _recorded(terms, summed, plates, semiring, scale)
-    if any(isinstance(term, Delta) for term in terms):
-        terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
-        left = {name for term in terms for name in term.inputs}
-        summed = [(name, home) for name, home in summed if name in left]
+        return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
+    terms, summed = prepared(factors, sum, plates)
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
     return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
 
+def _is_number(piece: Factor) -> Data:
+    """Neither weights nor shift is NaN."""
+    return jnp.all(jnp.asarray([jnp.all(leaf == leaf) for leaf in piece.leaves()]))
+
+
+def _not_a_number(terms: Sequence[Factor]) -> DataError:
+    return DataError(
+        f"an elimination of {product(*terms)}, whose result is not a number",
+        expected="log-weights below infinity, none NaN, and points within their domains",
+    )
+
+
+def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list]:
+    """The terms as a plan takes them, Deltas put in place, and the names with where they live."""
+    terms, summed = covering_terms(split_terms(factors), names)
+    if any(isinstance(term, Delta) for term in terms):
+        terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
+        left = {name for term in terms for name in term.inputs}
+        summed = [(name, home) for name, home in summed if name in left]
+    return terms, summed
+
+
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
     plan = find_plan(problem, False)
     results = on_engine(run_forward, plan, terms, semiring)
+    if engine_of(terms) == "xla" and not all(isinstance(term, (Table, Unit)) for term in terms):
+        for piece in results:  # what is checked when a table is made is made inside the compiled function
+            require(_is_number(piece), lambda: _not_a_number(terms))
     return product(*(_ordered(piece, plan.sizes) for piece in results))
 
 
@@ -116,6 +138,8 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     """
     terms, targets, plan = _assignment_plan(factors, names, plates, "argmax over")
     found = on_engine(_run_argmax, plan, terms)
+    for name, _ in targets:
+        require(found[name].array >= 0, lambda: nothing_to_choose([name for name, _ in targets]))
     return {name: _plain(found[name], plan, terms) for name, _ in targets}
 
 
@@ -127,10 +151,12 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     (5,)
     """
     require_key(key)
+    if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
     terms, targets, plan = _assignment_plan(factors, names, plates, "a sample of")
     found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
     for name, _ in targets:  # a compiled function cannot raise: it marks what it could not draw by −1
-        require(found[name].array >= 0, lambda: nothing_to_draw([name for name, _ in targets]))
+        require(found[name].array >= 0, lambda: nothing_to_choose([name for name, _ in targets]))
     drawn = {name: _plain(found[name], plan, terms, 1 if n is None else n) for name, _ in targets}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
@@ -145,12 +171,19 @@ def problem_of(
     """The structure of a question, which keys the cache of plans."""
     inputs = merge_inputs(*(term.inputs for term in terms))
     sizes = tuple((name, domain.size or 1) for name, domain in inputs.items())
-    scales = tuple((scale or {}).items())
+    scales = tuple((plate, _power(plate, power)) for plate, power in (scale or {}).items())
     unknown = [plate for plate, _ in scales if plate not in plates]
     if unknown:
         raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
     scopes = tuple(tuple(term.inputs) for term in terms)
     return Problem(scopes, sizes, tuple(summed), as_names(plates, "the plates"), scales, memory_limit)
+
+
+def _power(plate: Name, power: Any) -> float:
+    value = float(power)
+    if not 0 <= value < math.inf:
+        raise DataError(f"the scale {power!r} of the plate {plate!r}", expected="a finite number, not negative")
+    return value
 
 
 def split_terms(factors: Factors) -> list[Factor]:

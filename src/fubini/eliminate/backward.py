@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
+from fubini.arrays import require
+from fubini.domains import merge_inputs
+from fubini.eliminate.choose import nothing_to_choose
 from fubini.eliminate.passes import at_value, over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import contract, embed, forward, read, results
+from fubini.errors import Intractable
 from fubini.factors.table import Table
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
@@ -47,6 +51,12 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
         return next((slots[other] for other in step.operands if other != operand), None)
     if step.scale == 1:
         return interpret(EXCLUDE, semiring, slots[operand], step.eliminated)
+    if not semiring.homogeneous:
+        raise Intractable(
+            f"marginals in the semiring {semiring} with a scaled plate",
+            expected="a semiring of weights, in which the plate can be divided by one cell",
+            advice="ask without scale=, or in sum_product or max_product",
+        )
     # C = (Π_i F_i)^s: C / F_i, where 0/0 = 0 is as good as any, F_i being 0 there.
     return interpret(DIVIDE, made, slots[operand])
 
@@ -86,6 +96,7 @@ def run_marginals(
     """The marginal of each name, for each cell of its plates and of the batch."""
     source = providers(plan, names)
     wanted = wanted_slots(plan, list(source.values()))
+    domains = merge_inputs(*(factor.inputs for factor in factors)) if plan.slices else {}
 
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         slots = forward(plan, [embed(semiring, factor) for factor in at], semiring, keep_all=True)
@@ -94,7 +105,7 @@ def run_marginals(
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
-                return at_value(semiring, total, name, values[name], plan.sizes[name])
+                return at_value(semiring, total, name, values[name], domains[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return contract(semiring, parts, frozenset((name, *plan.scopes[name], *batch)))
@@ -121,4 +132,14 @@ def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: C
             given = [substitute(slots[slot], chosen) for slot in step.operands]
             keep = frozenset(name for factor in given for name in factor.inputs)
             chosen.update(choose(contract(semiring, given, keep), step.eliminated))
-    return chosen  # type: ignore[return-value]
+    return _refused_without_mass(chosen, results(plan, slots))
+
+
+def _refused_without_mass(chosen: dict, found: Sequence[Factor]) -> dict[Name, Array]:
+    """A zero that no variable has any more, in a result that is closed, refuses every choice."""
+    for total in found:
+        if isinstance(total, Table) and not total.inputs:
+            for name, value in chosen.items():
+                (array,) = require(total.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)
+                chosen[name] = Array._of(array, value.names, value.inputs, value.output)
+    return chosen

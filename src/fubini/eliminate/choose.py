@@ -48,8 +48,7 @@ def choose_greatest(factor: Factor, names: Sequence[Name]) -> dict[Name, Array]:
     logs, rest, sizes, table = cells(factor, names)
     xp = namespace(logs)
     index = xp.argmax(logs, axis=-1)
-    if xp is not np:  # the arg max of NaN is marked
-        index = xp.where(xp.isnan(xp.max(logs, axis=-1)), -1, index)
+    (index,) = require(xp.max(logs, axis=-1) > -np.inf, lambda: nothing_to_choose(names), index)
     return unravel(index, rest, names, sizes, table)
 
 
@@ -78,14 +77,14 @@ class Drawer:
         index = xp.sum(below <= (uniform * below[..., -1])[..., None], axis=-1)
         # Rounding may carry the product up to the total: the last positive cell is meant.
         last = weights.shape[-1] - 1 - xp.argmax(weights[..., ::-1] > 0, axis=-1)
-        (index,) = require(below[..., -1] > 0, lambda: nothing_to_draw(names), xp.minimum(index, last))
+        (index,) = require(below[..., -1] > 0, lambda: nothing_to_choose(names), xp.minimum(index, last))
         return unravel(index, rest, names, sizes, table)
 
 
-def nothing_to_draw(names: Sequence[Name]) -> DataError:
-    """The error of a draw from nothing."""
+def nothing_to_choose(names: Sequence[Name]) -> DataError:
+    """The error of a choice from nothing."""
     return DataError(
-        f"a draw of {listed(names)} from a factor that is zero everywhere",
+        f"a value of {listed(names)} from a factor that is zero everywhere",
         expected="a factor with positive mass",
         advice="the evidence is impossible under the model: check the observed values",
     )

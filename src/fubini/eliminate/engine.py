@@ -11,7 +11,11 @@ import numpy as np
 from jax.core import Tracer
 
 from fubini.eliminate.plan import Plan
+from fubini.factors.scaled import SAFE_LOG, gauged
+from fubini.factors.table import Table
 from fubini.terms.factor import Factor
+
+NARROW = SAFE_LOG["float32"]
 
 
 def engine_of(factors: Sequence[Factor]) -> str:
@@ -33,7 +37,16 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
     """run(plan, factors, *arrays, *static) on the engine of the data."""
     if engine_of(factors) != "xla":
         return run(plan, factors, *arrays, *static)
-    return _compiled(run, plan, static)(list(factors), arrays)
+    return _compiled(run, plan, static)([_portable(factor) for factor in factors], arrays)
+
+
+def _portable(factor: Factor) -> Factor:
+    """A NumPy table as single precision can hold it: its range in the shift, where the weights alone would not fit."""
+    if not isinstance(factor, Table) or type(factor.weights) is not np.ndarray:
+        return factor
+    pair = factor.pair
+    fits = pair.is_linear and abs(pair.low) < NARROW and abs(pair.high) < NARROW
+    return Table._of(pair if fits else gauged(pair), factor.inputs, factor.exactness)
 
 
 @lru_cache(maxsize=1024)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from fubini.eliminate.ask import Factors, Scopes, covering_terms, problem_of, split_terms
+from fubini.eliminate.ask import Factors, Scopes, prepared, problem_of
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import find_plan
 from fubini.errors import FubiniError, listed
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, lazy
-from fubini.semirings import Semiring, sum_product
+from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
@@ -88,6 +88,7 @@ def explain(
     *,
     semiring: Semiring = sum_product,
     scale: Mapping[Name, float] | None = None,
+    memory_limit: int | None = None,
 ) -> Explanation:
     """The plan of a recorded sum, of factors with what is to be summed, or of anything that has factors and names.
 
@@ -99,8 +100,8 @@ def explain(
     2. Σ_b #1(b) #2(b)  contract_two_tables  2     1     exact
     """
     factors, names, semiring = _question(question, sum, semiring)
-    terms, summed = covering_terms(split_terms(factors), names)
-    plan = find_plan(problem_of(terms, summed, plates, scale), False)
+    terms, summed = prepared(factors, names, plates)
+    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
     return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan)
 
@@ -181,6 +182,8 @@ def _optimized(term: Any) -> Any:
 
 
 def _nested(semiring: Semiring, body: Factor, names: Sequence[Name]) -> Factor:
+    if not (semiring.embed is semiring.read is same_pair):
+        return Sum(semiring, body, names)  # a partial sum would be read out and embedded again, which changes it
     terms = list(terms_of(body))
     plan = find_plan(problem_of(terms, [(name, None) for name in names]), False)
     slots = terms

@@ -12,16 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, namespace
-from fubini.domains import Bint
+from fubini.domains import Bint, Domain
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.term import Name
+from fubini.terms.term import Bound, Name
 from fubini.terms.value import to_value
 
+SLICE = Bound("slice")
 Values = dict[Name, Any]
 OnePass = Callable[[Sequence[Factor], Values], list[Factor]]
 
@@ -67,13 +68,13 @@ def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:
     return [reach[slot] for slot in plan.results]
 
 
-def at_value(semiring: Semiring, total: Factor, name: Name, value: Any, size: int) -> Factor:
+def at_value(semiring: Semiring, total: Factor, name: Name, value: Any, domain: Domain) -> Factor:
     """total · δ(name = value), as a table."""
     total = _table(total)
     xp = namespace(total.weights, value)
-    weights = xp.where(np.arange(size) == value, total.weights[..., None], semiring.zero)
+    weights = xp.where(np.arange(domain.extent) == value, total.weights[..., None], semiring.zero)
     shift = total.shift if np.ndim(total.shift) == 0 else xp.broadcast_to(total.shift[..., None], weights.shape)
-    return Table._of(Scaled(weights, shift), {**total.inputs, name: Bint[size]}, total.exactness)
+    return Table._of(Scaled(weights, shift), {**total.inputs, name: domain}, total.exactness)
 
 
 def _sliced(factors: Sequence[Factor], values: Values) -> list[Factor]:
@@ -95,7 +96,7 @@ def _masked(semiring: Semiring, factor: Factor, keep: Data) -> Factor:
 
 def _accumulated(semiring: Semiring, first: list[Factor], second: list[Factor]) -> list[Factor]:
     """⊕ item by item, as a sum over an index of two values."""
-    return [_stacked(_table(a), _table(b)).reduced(semiring, ("slice",)) for a, b in zip(first, second, strict=True)]
+    return [_stacked(_table(a), _table(b)).reduced(semiring, (SLICE,)) for a, b in zip(first, second, strict=True)]
 
 
 def _stacked(a: Table, b: Table) -> Table:
@@ -103,7 +104,7 @@ def _stacked(a: Table, b: Table) -> Table:
     shape, xp = x.weights.shape, namespace(*x[:2], *y[:2])
     weights = xp.stack([x.weights, y.weights])
     shift = xp.stack([xp.broadcast_to(x.shift, shape), xp.broadcast_to(y.shift, shape)])
-    return Table._of(Scaled(weights, shift), {"slice": Bint[2], **a.inputs}, a.exactness | b.exactness)
+    return Table._of(Scaled(weights, shift), {SLICE: Bint[2], **a.inputs}, a.exactness | b.exactness)
 
 
 def _table(factor: Factor) -> Table:

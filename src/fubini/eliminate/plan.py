@@ -5,7 +5,7 @@ Factors and intermediate results are numbered *slots*: the inputs first, then on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from fubini.terms.term import Name
@@ -26,14 +26,6 @@ class Step:
     work: int
     size: int
     scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What a plan starts from: the names of each factor and the sizes of all names."""
-
-    factors: tuple[tuple[Name, ...], ...]
-    sizes: dict[Name, int] = field(hash=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,20 +17,10 @@ def with_slices(plan: Plan, limit: int | None, whole: bool) -> Plan:
     """The plan, sliced until its intermediate results fit; `whole` where a backward pass keeps them all."""
     limit = MEMORY_LIMIT if limit is None else limit
     start = plan
-    while _bytes(plan, whole) > limit:
-        names = _sliceable(plan)
-        if not names:
-            raise _refusal(start, plan, limit, whole)
+    while _bytes(plan, whole) > limit and (names := _sliceable(plan)):
         plan = min((_fixed(plan, name) for name in names), key=lambda sliced: (sliced.work, sliced.largest))
-        if plan.work > WORK_LIMIT:
-            raise _refusal(start, _finished(plan, limit, whole), limit, whole)
-    return plan
-
-
-def _finished(plan: Plan, limit: int, whole: bool) -> Plan:
-    """The sliced plan that would fit, to say what it would cost."""
-    while _bytes(plan, whole) > limit and _sliceable(plan):
-        plan = min((_fixed(plan, name) for name in _sliceable(plan)), key=lambda sliced: (sliced.work, sliced.largest))
+    if _bytes(plan, whole) > limit or (plan.slices and plan.work > WORK_LIMIT):
+        raise _refusal(start, plan, limit, whole)
     return plan
 
 

@@ -26,7 +26,6 @@ class Forest:
         self.sizes = sizes
         self.names: list[frozenset[Name]] = [frozenset(scope) for scope in scopes]
         self.steps: list[Step] = []
-        self.inputs = len(self.names)
 
     def size(self, names: Iterable[Name]) -> int:
         """Cells of a table over the names."""

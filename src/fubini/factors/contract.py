@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, namespace
-from fubini.factors.scaled import SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
+from fubini.factors.scaled import LOG_GREATEST, SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
 from fubini.semirings import Semiring
 from fubini.terms.named import align
 from fubini.terms.term import Name
@@ -241,7 +241,7 @@ def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
     dtype = jnp.result_type(*flat)
     top, _ = jax.lax.scan(greatest, jnp.full(outer, -jnp.inf, dtype), tuple(flat))
     top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
-    limit = 2 * SAFE_LOG[np.dtype(dtype).name]
+    limit = LOG_GREATEST[np.dtype(dtype).name]
 
     @jax.checkpoint
     def accumulate(total: Data, term: tuple) -> tuple:

@@ -37,7 +37,11 @@ class Delta(Factor):
     points: tuple[Value, ...]
 
     def __init__(self, points: Mapping[Name, Any] | None = None, /, **named: Any) -> None:
-        values = {name: to_value(point) for name, point in {**(points or {}), **named}.items()}
+        given = {**(points or {}), **named}
+        for name, point in given.items():
+            if isinstance(point, int):
+                raise _without_domain(name, point)
+        values = {name: to_value(point) for name, point in given.items()}
         if not values:
             raise FubiniError("a Delta without a point", expected="at least one name: fb.Delta(x=1.5)")
         for name, value in values.items():
@@ -64,7 +68,7 @@ class Delta(Factor):
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
         pairs = zip(self.names, self.points, strict=True)
-        return Delta({names.get(name, name): point(fresh) for name, point in pairs})
+        return Delta({names.get(name, name): point.replaced(fresh) for name, point in pairs})
 
     def _log(self) -> Value:
         return to_indicator(self).log()
@@ -82,11 +86,15 @@ def mark_of(point: Array) -> Value:
 
 def _require_domain(name: Name, value: Value) -> None:
     if value.output.kind in ("nat", "integer"):
-        raise DomainError(
-            f"a Delta at {name}={value}, of domain {value.output!r}",
-            expected="a point whose domain says how many values the name has",
-            advice=f"give it one: fb.Delta({name}=fb.Array(data, names, fb.Bint[n]))",
-        )
+        raise _without_domain(name, value)
+
+
+def _without_domain(name: Name, point: object) -> DomainError:
+    return DomainError(
+        f"a Delta at {name}={point}",
+        expected="a point whose domain says how many values the name has",
+        advice=f"give it one: fb.Delta({name}=fb.Array({point}, (), fb.Bint[n]))",
+    )
 
 
 def to_indicator(delta: Delta) -> Table:
@@ -126,7 +134,7 @@ def _keeps_its_names(f: Delta, values: Mapping) -> bool:
 @exact_substitute.rule(when=_keeps_its_names)
 def substitute_delta_point(f: Delta, values: Mapping) -> Factor:
     """δ(x = v(y)) at y = u  =  δ(x = v(u))"""
-    return Delta({name: point(values) for name, point in zip(f.names, f.points, strict=True)})
+    return Delta({name: point.replaced(values) for name, point in zip(f.names, f.points, strict=True)})
 
 
 @exact_substitute.rule(when=lambda f, values: is_tabular(f), overlaps=("substitute_delta_point",))

@@ -143,4 +143,4 @@ def substitute_unit(f: Unit, values: Mapping) -> Factor:
 @exact_substitute.rule
 def substitute_weight(f: Weight, values: Mapping) -> Factor:
     """exp(v) at x = u  =  exp(v(x = u))"""
-    return Weight(f.value(values))
+    return Weight(f.value.replaced(values))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace, stop_gradient
+from fubini.arrays import Data, namespace, stop_gradient
 from fubini.semirings import Semiring, sum_product
 
 # Logarithms of weights that may be multiplied once more without leaving the normal range of the dtype.
@@ -22,6 +22,9 @@ SAFE_LOG = {"float64": 345.0, "float32": 40.0, "float16": 4.0, "bfloat16": 40.0}
 
 
 LIMIT = 2 * SAFE_LOG["float64"]
+
+# The logarithm of the greatest number of the dtype: the exponent of the derivative at a zero weight stops there.
+LOG_GREATEST = {"float64": 709.0, "float32": 88.0, "float16": 11.0, "bfloat16": 88.0}
 
 
 class Scaled(NamedTuple):
@@ -137,7 +140,7 @@ def _reduced_in_log_space(semiring: Semiring, pair: Scaled, axes: tuple[int, ...
     top = xp.max(xp.where(stop_gradient(weights) > 0, stop_gradient(shift), -xp.inf), axis=axes, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     # A zero weight adds nothing, but its derivative is exp(s − c): keep that finite.
-    exponent = xp.minimum(shift - top, 2 * SAFE_LOG[np.dtype(weights.dtype).name])
+    exponent = xp.minimum(shift - top, LOG_GREATEST[np.dtype(weights.dtype).name])
     total = semiring.add(xp, weights * xp.exp(exponent), axes)
     return Scaled(total, xp.squeeze(top, axes))
 
@@ -220,14 +223,9 @@ def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     least = jnp.min(jnp.where(logarithm > -jnp.inf, logarithm - top, 0.0), initial=0.0)
     # Half the exponent at a time: one exp alone may leave the range. A zero stays zero, with a finite derivative.
-    exponent = jnp.where(weights == 0, jnp.minimum(shift - top, 2 * SAFE_LOG[weights.dtype.name]), shift - top)
+    exponent = jnp.where(weights == 0, jnp.minimum(shift - top, LOG_GREATEST[weights.dtype.name]), shift - top)
     half = jnp.exp(exponent / 2)
     return weights * half * half, top, least
-
-
-def is_scaled_jax(*pairs: Scaled) -> bool:
-    """Any of the arrays is JAX's."""
-    return any(is_jax(array) for pair in pairs for array in pair[:2])
 
 
 def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:

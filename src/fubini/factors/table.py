@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
-from fubini.domains import Bint, Domain, merge_inputs
+from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
 from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read_log, reduced
 from fubini.semirings import Semiring, same_pair, sum_product
-from fubini.terms.exactness import Exactness, exactly
-from fubini.terms.factor import Factor, combined
+from fubini.terms.exactness import Exactness, combined, exactly
+from fubini.terms.factor import Factor
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
@@ -122,7 +122,7 @@ class Table(Factor):
         return Table._of(self.pair, self.inputs, self.exactness | mark)
 
     def _log(self) -> Value:
-        return Array(read_log(self.pair), self.names)
+        return Array._of(read_log(self.pair), self.names, self.inputs, Real, self.exactness)
 
     def _linear(self, logarithm: float) -> float:
         return float(self.weights) if np.ndim(self.shift) == 0 and self.shift == 0 else math.exp(logarithm)
@@ -135,13 +135,14 @@ class Table(Factor):
 
     def _entropy(self) -> Value:
         """−Σ p log p, with 0 log 0 = 0."""
-        return Array(-_sum_of_products(self.pair, read_log(self.pair)))
+        return Array._of(-_sum_of_products(self.pair, read_log(self.pair)), (), {}, Real, self.exactness)
 
     def _kl(self, other: Factor) -> Value:
         """Σ p (log p − log q), with 0 log 0 = 0; infinite where q is zero and p is not."""
         q = align(read_log(other.pair), other.names, self.names)  # type: ignore[attr-defined]
         p, xp = self.pair, namespace(self.weights, q)
-        return Array(_sum_of_products(p, read_log(p) - xp.where(p.weights == 0, 0.0, q)))
+        total = _sum_of_products(p, read_log(p) - xp.where(p.weights == 0, 0.0, q))
+        return Array._of(total, (), {}, Real, self.exactness | other.exactness)
 
     # -- numerics by name -------------------------------------------------------------------------------------------
 
@@ -234,13 +235,13 @@ def is_tabular(factor: Factor) -> bool:
 def contract_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset[Name]) -> Table:
     """⊕ f·g over every name not kept."""
     pair, names = contract(semiring, f.pair, f.names, g.pair, g.names, keep)
-    inputs = {name: f.inputs[name] if name in f.inputs else g.inputs[name] for name in names}
-    return Table._of(pair, inputs, f.exactness | g.exactness)
+    both = merge_inputs(f.inputs, g.inputs)
+    return Table._of(pair, {name: both[name] for name in names}, f.exactness | g.exactness)
 
 
 def pointwise(f: Table, g: Table, numerics: Callable[[Scaled, Scaled], Scaled]) -> Table:
     """A binary operation on scaled weights, applied cell by cell to tables matched by name."""
-    inputs = f.inputs if f.inputs.keys() >= g.inputs.keys() else merge_inputs(f.inputs, g.inputs)
+    inputs = merge_inputs(f.inputs, g.inputs)
     names = tuple(inputs)
     pair = numerics(f.aligned(names), g.aligned(names))
     return Table._of(expanded(pair, inputs), inputs, combined((f, g)))

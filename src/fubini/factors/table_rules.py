@@ -110,6 +110,7 @@ def power_table(f: Table, exponent: Value) -> Table:
     inputs = merge_inputs(f.inputs, power.inputs)
     names = tuple(inputs)
     weights, a = f.aligned(names), align(power.array, power.names, names)
+    require(namespace(a).isfinite(a), lambda: DataError(f"a power of {f}", expected="a finite exponent"))
     zero = (weights.weights == 0) & (a < 0)
     (base,) = require(~zero, lambda: _zero_to_negative(f), weights.weights)
     return Table._of(expanded(raised(weights._replace(weights=base), a), inputs), inputs, f.exactness)

@@ -96,6 +96,5 @@ def _unopened(path: Path, refusal: OSError) -> FileFormatError:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a file, compressed as its suffix says."""
-    openers = {".gz": gzip.open, ".xz": lzma.open}
-    with openers.get(Path(path).suffix, open)(path, "wt", encoding="utf-8") as file:
+    with _OPENERS.get(Path(path).suffix, open)(path, "wt", encoding="utf-8") as file:
         file.write(text)

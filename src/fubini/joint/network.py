@@ -13,8 +13,9 @@ from fubini.domains import Domain, merge_inputs
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.table import Table
-from fubini.terms.factor import Factor
-from fubini.terms.value import Value, Variable
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.term import Name
+from fubini.terms.value import Value, Variable, to_value
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,14 @@ class Network:
     factors: tuple[Factor, ...]
     directed: bool = True
     name: str = ""
-    evidence: Mapping[str, int] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # labels or positions in, positions kept
 
     def __post_init__(self) -> None:
         for factor in self.factors:
             self._require(tuple(map(str, factor.inputs)), "a factor")
             merge_inputs(dict(self.variables), factor.inputs)
+        seen = {name: self._position(name, value) for name, value in self.evidence.items()}
+        object.__setattr__(self, "evidence", seen)
 
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
         """The network given values of some variables, as labels or positions."""
@@ -54,17 +57,16 @@ class Network:
         self._require((name,), "evidence")
         domain = self.variables[name]
         if isinstance(value, str):
-            if value not in (domain.labels or ()):
-                raise DataError(
-                    f"the evidence {name}={value!r}",
-                    expected=f"one of {listed(domain.labels)}" if domain.labels else "a position: it has no labels",
-                    nearest=closest(value, domain.labels or ()),
-                )
-            return domain.index(value)
+            return domain.index(value, f"the evidence {name}={value!r}")
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
         if not 0 <= value < domain.extent:
             raise DataError(f"the evidence {name}={value}", expected=f"0 to {domain.extent - 1}")
+        if str(value) in (domain.labels or ()) and domain.label(int(value)) != str(value):
+            raise DataError(
+                f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
+                expected=f"{str(value)!r} for the label, or {str(domain.label(int(value)))!r} for position {value}",
+            )
         return int(value)
 
     def _require(self, names: Sequence[str], what: str) -> None:
@@ -89,7 +91,8 @@ class Network:
     @property
     def observed_factors(self) -> list[Factor]:
         """The factors at the evidence."""
-        return [factor({**self.evidence}) for factor in self.factors]
+        values: dict[Name, Value] = {name: to_value(position) for name, position in self.evidence.items()}
+        return [substitute(factor, values) for factor in self.factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
         """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
@@ -108,24 +111,13 @@ class Network:
 
     def map(self) -> dict[str, str | int]:
         """The most probable values of the variables not observed, together."""
-        self._require_possible()
         best = argmax(self.observed_factors, self.hidden_variables)
         return {name: self.variables[name].label(int(best[name])) for name in self.hidden}
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
         """Draws of the variables not observed, given the evidence, as labels."""
-        self._require_possible()
         draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
-
-    def _require_possible(self) -> None:
-        if float(self.log_evidence()) == -np.inf:
-            shown = {name: self.variables[name].label(value) for name, value in self.evidence.items()}
-            raise DataError(
-                f"a question to a network given {shown}",
-                expected="evidence of positive probability",
-                advice="the evidence is impossible under the model: check the observed values",
-            )
 
     def __repr__(self) -> str:
         observed = f", observed {listed(self.evidence)}" if self.evidence else ""

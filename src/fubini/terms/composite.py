@@ -43,7 +43,7 @@ class Substituted(_Node):
         replaced = {name: Bound(name) for name in self.names}  # out of the way of the new names
         inner = rename(self.factor, {**names, **replaced})
         pairs = zip(self.names, self.args, strict=True)
-        return Substituted(inner, {replaced[name]: arg(variables) for name, arg in pairs})
+        return Substituted(inner, {replaced[name]: arg.replaced(variables) for name, arg in pairs})
 
     def _evaluated(self, children: tuple) -> Factor:
         return substitute(children[0], dict(zip(self.names, children[1:], strict=True)))
@@ -125,7 +125,7 @@ class Power(_Node):
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         variables = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
-        return Power(rename(self.base, names), self.exponent(variables))
+        return Power(rename(self.base, names), self.exponent.replaced(variables))
 
     def _evaluated(self, children: tuple) -> Factor:
         return children[0] ** children[1]
@@ -168,7 +168,7 @@ class Sum(_Binding):
         return Sum(self.semiring, rename(self.body, names), self.bounds)
 
     def _evaluated(self, children: tuple) -> Factor:
-        return interpret(SUM, self.semiring, children[0], self.bounds)
+        return children[0].reduce(self.semiring, *self.bounds)
 
     def notation(self) -> Notation:
         return Big(symbol_of(self.semiring), tuple(map(str, self.bounds)), self.body.notation())
@@ -203,7 +203,7 @@ class LogOf(Value):
         self._set(factor=factor, inputs=factor.inputs, output=Real)
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
-        return self.factor(values).log()
+        return substitute(self.factor, values).log()
 
     def _remade(self, children: tuple) -> Value:
         return children[0].log()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,14 @@ class Exactness:
 
 
 exactly = Exactness()
+
+
+def combined(parts: Iterable[Any]) -> Exactness:
+    """The exactness of anything computed from these terms."""
+    result = exactly
+    for part in parts:
+        result = result | part.exactness
+    return result
 
 
 def projected(onto: str) -> Exactness:

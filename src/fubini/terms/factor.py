@@ -19,11 +19,10 @@ from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
 from fubini.interpretations import current, interpret
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, max_product, sum_product
-from fubini.terms import notation
-from fubini.terms.exactness import Exactness, exactly, projected
+from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.notation import Call, Infix, Notation, Symbol
-from fubini.terms.term import Name, Term
+from fubini.terms.term import Bound, Name, Term
 from fubini.terms.value import Value, Variable, to_argument, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
@@ -40,12 +39,12 @@ class Factor(Term):
     @property
     def exactness(self) -> Exactness:
         """How the factor relates to the mathematics; that of its parts together."""
-        return combined([child for child in self.children if isinstance(child, Factor)])
+        return combined(self.children)
 
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
-        """The same function of other names, one to one; the default goes through to the children."""
+        """The same function of other names, one to one."""
         raise _missing(self, "_renamed")
 
     def _marked(self, mark: Exactness) -> Factor:
@@ -117,10 +116,8 @@ class Factor(Term):
     def __call__(self, values: Mapping[Name, Any] | None = None, /, **named: Any) -> Factor:
         """Condition or substitute, simultaneously and without capture: `f(x=2, y="z")`; a string renames."""
         given = {**(values or {}), **named}
-        if values is None:
-            self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
-        wanted = {name: to_argument(name, given[name], self.inputs[name]) for name in given if name in self.inputs}
-        return substitute(self, wanted)
+        self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
+        return substitute(self, {name: to_argument(name, value, self.inputs[name]) for name, value in given.items()})
 
     def log(self) -> Value:
         """log f, a Value."""
@@ -202,6 +199,9 @@ class Factor(Term):
 
     def _covering(self, names: Sequence[Name | Variable], verb: str) -> tuple[Factor, tuple[Name, ...]]:
         """The factor times one for each Variable it lacks, and the plain names."""
+        strange = [name for name in names if not isinstance(name, (str, Bound, Variable))]
+        if strange:
+            raise DomainError(f"a {verb} over {strange[0]!r}", expected="names: strings, or Variables, one by one")
         plain = tuple(dict.fromkeys(name.name if isinstance(name, Variable) else name for name in names))
         variables = [name for name in names if isinstance(name, Variable)]
         merge_inputs(self.inputs, *(variable.inputs for variable in variables))
@@ -209,15 +209,6 @@ class Factor(Term):
         body = product(self, Unit(merge_inputs(*(variable.inputs for variable in absent)))) if absent else self
         body._require_names(plain, lambda name: f"a {verb} over {name!r} of {self}")
         return body, plain
-
-    def __repr__(self) -> str:
-        return notation.text(self.notation())
-
-    def _repr_latex_(self) -> str:
-        return f"${notation.latex(self.notation())}$"
-
-    def _repr_html_(self) -> str:
-        return notation.to_html(self.notation())
 
 
 def _missing(factor: Factor, what: str) -> NoRule:
@@ -275,14 +266,6 @@ class Product(Factor):
 
     def notation(self) -> Notation:
         return Infix("*", tuple(term.notation() for term in self.terms)) if self.terms else Symbol("1")
-
-
-def combined(factors: Sequence[Factor]) -> Exactness:
-    """The exactness of anything computed from these factors."""
-    result = exactly
-    for factor in factors:
-        result = result | factor.exactness
-    return result
 
 
 def product(*factors: Any) -> Factor:
@@ -363,7 +346,7 @@ class Weight(Factor):
         self._set(value=value, inputs=value.inputs)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
-        return Weight(self.value({old: Variable(new, self.inputs[old]) for old, new in names.items()}))
+        return Weight(self.value.replaced({old: Variable(new, self.inputs[old]) for old, new in names.items()}))
 
     def _log(self) -> Value:
         return self.value

@@ -33,7 +33,7 @@ def bind(body: Value, index: Name | Variable) -> tuple[Value, Bound, Domain]:
     if not domain.is_finite:
         raise DomainError(f"an index {name!r} of domain {domain!r}", expected="a bounded integer")
     bound = Bound(name)
-    return body({name: Variable(bound, domain)}), bound, domain
+    return body.replaced({name: Variable(bound, domain)}), bound, domain
 
 
 class _Binder(Value):
@@ -174,7 +174,7 @@ class Concatenate(Value):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name != self.name}
-        parts = tuple(part(inner) for part in self.parts)
+        parts = tuple(part.replaced(inner) for part in self.parts)
         own, outer = _own_names({self.name: self.inputs[self.name]}, values, parts)
         node = _ready(Concatenate(parts, self.bounds, self.sizes, own[0]))
         return substitute_owner(node, outer) if outer else node
@@ -231,11 +231,12 @@ class Scatter(Value):
             raise NameClash(f"scatter onto {clash[0]!r}", expected="a name the value does not have")
         inputs = {**{name: index.output for name, index in zip(names, indices, strict=True)}, **rest}
         fields = {"value": value, "names": tuple(names), "indices": tuple(indices), "consumed": tuple(consumed)}
-        self._set(**fields, inputs=inputs, output=value.output)
+        output = ops.Integer.with_shape(value.output.shape) if value.output.is_discrete else value.output
+        self._set(**fields, inputs=inputs, output=output)
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name not in self.names}
-        value, *indices = (child(inner) for child in self.value_children)
+        value, *indices = (child.replaced(inner) for child in self.value_children)
         own, outer = _own_names({name: self.inputs[name] for name in self.names}, values, (value, *indices))
         node = _ready(Scatter(value, own, indices, self.consumed))
         return substitute_owner(node, outer) if outer else node
@@ -274,8 +275,8 @@ def scatter(value: Any, /, **indices: Value) -> Value:
     bounds = {name: Bound(name) for name in consumed}
     domains = merge_inputs(*(index.inputs for index in targets.values()))
     fresh = {name: Variable(bounds[name], domains[name]) for name in consumed}
-    inside = [index(fresh) for index in targets.values()]
-    return _grounded_scatter(Scatter(value(fresh), tuple(targets), inside, tuple(bounds.values())))
+    inside = [index.replaced(fresh) for index in targets.values()]
+    return _grounded_scatter(Scatter(value.replaced(fresh), tuple(targets), inside, tuple(bounds.values())))
 
 
 def _grounded_scatter(node: Scatter) -> Value:

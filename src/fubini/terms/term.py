@@ -15,6 +15,7 @@ import numpy as np
 from fubini.arrays import Data
 from fubini.domains import Domain
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
+from fubini.terms.notation import Notation, latex, text, to_html
 
 
 class Bound:
@@ -131,6 +132,19 @@ class Term:
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
+
+    def notation(self) -> Notation:
+        """How it is written."""
+        raise FubiniError(f"a text for a {type(self).__name__}", expected="a term that supplies notation()")
+
+    def __repr__(self) -> str:
+        return text(self.notation())
+
+    def _repr_latex_(self) -> str:
+        return f"${latex(self.notation())}$"
+
+    def _repr_html_(self) -> str:
+        return to_html(self.notation())
 
     def _require_names(self, names: Mapping | tuple, asked: Callable[[object], str]) -> None:
         for name in names:

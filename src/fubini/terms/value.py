@@ -15,17 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import Data, as_array, is_traced, namespace, require
+from fubini.arrays import Data, as_integers, is_traced, namespace, owned, require
 from fubini.domains import Bint, Domain, Integer, Real, merge_inputs
 from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
 from fubini.interpretations import current
 from fubini.ops import Op
-from fubini.terms import notation
+from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align, gather, require_in_range
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
 from fubini.terms.operators import Operators
-from fubini.terms.term import Name, Term, as_names
+from fubini.terms.term import Bound, Name, Term, as_names
 
 
 class Value(Operators, Term):
@@ -41,7 +41,7 @@ class Value(Operators, Term):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         """The value with names replaced; the default goes through to the children."""
-        return self._remade(tuple(child(values) for child in self.value_children))
+        return self._remade(tuple(child.replaced(values) for child in self.value_children))
 
     def _remade(self, children: tuple) -> Value:
         """A value of the same kind over other children, simplified where the interpretation computes."""
@@ -57,6 +57,11 @@ class Value(Operators, Term):
         return tuple(child for child in self.children if isinstance(child, Value))
 
     # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def exactness(self) -> Exactness:
+        """How the value relates to the mathematics; that of its parts together."""
+        return combined(self.children)
 
     @property
     def data(self) -> Data:
@@ -88,10 +93,13 @@ class Value(Operators, Term):
     def __call__(self, values: Mapping[Name, Any] | None = None, /, **named: Any) -> Value:
         """Substitute simultaneously, without capture: `v(x=2 * y, y="z")`; a string renames."""
         given = {**(values or {}), **named}
-        if values is None:
-            self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
-        wanted = {name: to_argument(name, given[name], self.inputs[name]) for name in given if name in self.inputs}
-        return _marked_where_outside(self._substituted(wanted), wanted, self.inputs) if wanted else self
+        self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
+        return self.replaced({name: to_argument(name, value, self.inputs[name]) for name, value in given.items()})
+
+    def replaced(self, values: Mapping[Name, Value]) -> Value:
+        """The value with Values of the right domains for some of the names given; others are passed over."""
+        mine = {name: value for name, value in values.items() if name in self.inputs}
+        return _marked_where_outside(self._substituted(mine), mine, self.inputs) if mine else self
 
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Value:
         return apply(op, *args)
@@ -107,15 +115,6 @@ class Value(Operators, Term):
     def __getitem__(self, index: Any) -> Value:
         indices = index if isinstance(index, tuple) else (index,)
         return getitem(self, *indices)
-
-    def __repr__(self) -> str:
-        return notation.text(self.notation())
-
-    def _repr_latex_(self) -> str:
-        return f"${notation.latex(self.notation())}$"
-
-    def _repr_html_(self) -> str:
-        return notation.to_html(self.notation())
 
 
 class Variable(Value):
@@ -159,28 +158,37 @@ class Array(Value):
     """
 
     _leaf_fields = ("array",)
-    _static_fields = ("names", "output")
+    _static_fields = ("names", "output", "mark")
     names: tuple[Name, ...]
     array: Data
+    mark: Exactness
 
     def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
-        array, names = as_array(data), as_names(names, "axes")
+        array, names = owned(data), as_names(names, "axes")
         if len(set(names)) != len(names):
             raise NameClash(f"an Array with axes {listed(names)}", expected="different names")
         if array.ndim < len(names):
             asked = f"an Array of shape {array.shape} with axes {listed(names)}"
             raise DomainError(asked, expected=f"at least {len(names)} axes, one for each name")
         output = _output_domain(array, array.shape[len(names) :], domain)
-        (array,) = _require_within(array, output)
+        (array,) = _require_within(as_integers(array), output)
         inputs = {name: Bint[size] for name, size in zip(names, array.shape, strict=False)}
-        self._set(array=array, names=names, inputs=inputs, output=output)
+        self._set(array=array, names=names, inputs=inputs, output=output, mark=exactly)
 
     @classmethod
-    def _of(cls, array: Data, names: tuple[Name, ...], inputs: Mapping, output: Domain) -> Array:
+    def _of(
+        cls, array: Data, names: tuple[Name, ...], inputs: Mapping, output: Domain, mark: Exactness = exactly
+    ) -> Array:
         """The array as it is, unchecked; `inputs` may be a larger mapping."""
         new = object.__new__(cls)
-        new._set(array=array, names=names, inputs={name: inputs[name] for name in names}, output=output)
+        mine = {name: inputs[name] for name in names}
+        new._set(array=array, names=names, inputs=mine, output=output, mark=mark)
         return new
+
+    @property
+    def exactness(self) -> Exactness:
+        """How its numbers came about."""
+        return self.mark
 
     @property
     def data(self) -> Data:
@@ -200,10 +208,15 @@ class Array(Value):
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return substitute_owner(self, values)
 
+    def _marked(self, mark: Exactness) -> Array:
+        if not mark.marks or mark == self.mark:
+            return self
+        return Array._of(self.array, self.names, self.inputs, self.output, self.mark | mark)
+
     def _with_axis(self, name: Name) -> Array:
         require_added_axis(np.ndim(self.array) - len(self.names) - len(self.output.shape), self, name)
         inputs = {name: Bint[self.array.shape[0]], **self.inputs}
-        return Array._of(self.array, (name, *self.names), inputs, self.output)
+        return Array._of(self.array, (name, *self.names), inputs, self.output, self.mark)
 
     def notation(self) -> Notation:
         if not self.names and not self.output.shape and not is_traced(self.array):
@@ -304,7 +317,7 @@ def compute(op: Op, args: Sequence[Array], output: Domain) -> Array:
         result = _mapped(op, args, names)
     xp = namespace(result)
     shape = tuple(inputs[name].size for name in names) + output.shape
-    return Array._of(xp.broadcast_to(xp.asarray(result), shape), names, inputs, output)
+    return Array._of(xp.broadcast_to(as_integers(xp.asarray(result)), shape), names, inputs, output)
 
 
 def _broadcastable(arg: Array, names: tuple[Name, ...], event: int) -> Data:
@@ -329,7 +342,8 @@ def to_array(value: Value) -> Array:
 
     def ground(term: Value) -> Array:
         if id(term) not in memo:
-            memo[id(term)] = term._ground(*(ground(child) for child in term.value_children))
+            found = term._ground(*(ground(child) for child in term.value_children))
+            memo[id(term)] = found._marked(term.exactness)
         return memo[id(term)]
 
     return ground(value)
@@ -388,14 +402,15 @@ def _within(name: Name, value: Value, domain: Domain) -> Value:
         return value
     bounded = domain.size is not None
     array = require_in_range(name, value.array, domain) if bounded else _require_within(value.array, domain)[0]
-    return value if array is value.array else Array._of(array, value.names, value.inputs, value.output)
+    return value if array is value.array else Array._of(array, value.names, value.inputs, value.output, value.mark)
 
 
 def _require_fit(name: Name, value: Value, domain: Domain) -> None:
     output = value.output
     fits = output.shape == domain.shape and (output.is_discrete or not domain.is_discrete)
     if isinstance(value, Variable) and domain.is_discrete:
-        fits = fits and (output.kind, output.size) == (domain.kind, domain.size)
+        labels_agree = None in (output.labels, domain.labels) or output.labels == domain.labels
+        fits = fits and (output.kind, output.size) == (domain.kind, domain.size) and labels_agree
     if not fits:
         hint = f"an index of {domain!r} must be an integer" if domain.is_discrete else ""
         raise DomainError(
@@ -420,7 +435,7 @@ class Substitution(Value):
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: values[name] for name in self.value.inputs if name in values and name not in self.names}
-        args = {name: arg(values) for name, arg in zip(self.names, self.args, strict=True)}
+        args = {name: arg.replaced(values) for name, arg in zip(self.names, self.args, strict=True)}
         return self.value._substituted({**inner, **args})
 
     def _remade(self, children: tuple) -> Value:
@@ -443,7 +458,7 @@ def substitute_owner(owner: Value, values: Mapping[Name, Value]) -> Value:
         names = tuple(renames.get(name, name) for name in owner.names)
         if len(set(names)) == len(names):
             inputs = {new: owner.inputs[old] for new, old in zip(names, owner.names, strict=True)}
-            return Array._of(owner.array, names, inputs, owner.output)
+            return Array._of(owner.array, names, inputs, owner.output, owner.mark)
     closed = all(isinstance(value, Array) and not value.names for value in values.values())
     ready = is_enumerable(owner) and all(is_enumerable(value) for value in values.values())
     if ready and (closed or not current().records):
@@ -457,7 +472,7 @@ def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
     inputs = merge_inputs(rest, *(arg.inputs for arg in args.values()))
     indices = {name: (arg.array, arg.names) for name, arg in args.items()}
     data, names = gather(value.array, value.inputs, indices)
-    return Array._of(data, names, inputs, value.output)
+    return Array._of(data, names, inputs, value.output, combined([value, *args.values()]))
 
 
 def _require_index(axis: int, index: Value, size: int) -> None:
@@ -470,7 +485,7 @@ def _require_index(axis: int, index: Value, size: int) -> None:
             f"the index {index}, of domain {output!r}", expected=f"Bint[{size}], the extent of axis {axis}"
         )
     if isinstance(index, Array) and not is_traced(index.array):
-        require_in_range(f"axis {axis}", index.array, Bint[size])
+        require_in_range(Bound(f"axis {axis}"), index.array, Bint[size])
 
 
 class Getitem(Value):
@@ -497,9 +512,9 @@ class Getitem(Value):
 
     def _ground(self, *children: Array) -> Array:
         value, *indices = children
-        axes = tuple(f"axis {position}" for position in range(len(indices)))
+        axes = tuple(Bound(f"axis {position}") for position in range(len(indices)))
         domains = {axis: Bint[size] for axis, size in zip(axes, value.output.shape, strict=False)}
-        named = Array._of(value.array, value.names + axes, {**value.inputs, **domains}, self.output)
+        named = Array._of(value.array, value.names + axes, {**value.inputs, **domains}, self.output, value.mark)
         return gathered(named, dict(zip(axes, indices, strict=True)))
 
     def notation(self) -> Notation:
