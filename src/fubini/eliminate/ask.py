@@ -88,7 +88,7 @@ def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[l
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
     plan = find_plan(problem, False)
     results = on_engine(run_forward, plan, terms, semiring)
-    if engine_of(terms) == "xla" and not all(isinstance(term, (Table, Unit)) for term in terms):
+    if not all(isinstance(term, (Table, Unit)) for term in terms) and engine_of(terms) == "xla":
         for piece in results:  # what is checked when a table is made is made inside the compiled function
             require(_is_number(piece), lambda: _not_a_number(terms))
     return product(*(_ordered(piece, plan.sizes) for piece in results))
@@ -284,6 +284,12 @@ def _plain(value: Array, plan: Plan, terms: Sequence[Factor], n: int | None = No
     shape = [n if name is SAMPLES else inputs[name].extent for name in names]
     data = namespace(value.array).broadcast_to(align(value.array, value.names, names), shape)
     return data if is_jax(data) else np.array(data)[()]
+
+
+@exact_sum.rule(when=lambda semiring, f, names: is_jax(f.weights) and not is_traced(f.weights, f.shift))
+def sum_table_compiled(semiring: Semiring, f: Table, names: tuple) -> Factor:
+    """⊕_x f(x, y)  =  g(y), as one compiled function"""
+    return eliminate(f, names, semiring=semiring)
 
 
 @exact_sum.rule

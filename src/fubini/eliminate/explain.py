@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from fubini.eliminate.ask import Factors, Scopes, prepared, problem_of
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
@@ -133,7 +135,9 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
             mark = mark | projected(current().name)
         marks.append(mark)
         kinds.append(Table if set(mine) == {Table} else Factor)
-        lines.append(Line(_equation(step, plan, semiring), _rule(step, mine), step.work, step.size, mark))
+        lines.append(
+            Line(_equation(step, plan, semiring), _rule(step, plan, mine, semiring), step.work, step.size, mark)
+        )
     return lines
 
 
@@ -146,15 +150,27 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     return f"{symbol_of(semiring)}_{gone} {operands}" if gone else operands
 
 
-def _rule(step: Step, kinds: list[type]) -> str:
-    """The name of the rule that will run, as far as the types tell."""
+def _rule(step: Step, plan: Plan, kinds: list[type], semiring: Semiring) -> str:
+    """The name of the rule that will run, found with tables of the same names standing in for what is not there yet."""
+    operands = [_stand_in(plan.names[slot]) for slot in step.operands]
     if step.kind == "multiply out":
-        found = current().expected(MULTIPLY_OUT, (kinds[0], tuple))
+        head, args = MULTIPLY_OUT, (*operands, step.eliminated)
     elif len(kinds) == 1:
-        found = current().expected(SUM, (Semiring, kinds[0], tuple))
+        head, args = SUM, (semiring, *operands, step.eliminated)
     else:
-        found = current().expected(CONTRACT, (Semiring, *kinds, frozenset))
+        head, args = CONTRACT, (semiring, *operands, step.keep)
+    tabular = set(kinds) == {Table}
+    found = current().find(head, args) if tabular else current().expected(head, _kinds(args, kinds))
     return "none" if found is None else found.name
+
+
+def _stand_in(names: frozenset[Name]) -> Table:
+    return Table(np.ones((1,) * len(names)), tuple(names))
+
+
+def _kinds(args: tuple, kinds: list[type]) -> tuple[type, ...]:
+    given = iter(kinds)
+    return tuple(next(given) if isinstance(arg, Table) else type(arg) for arg in args)
 
 
 def optimize(term: Any) -> Any:

@@ -7,7 +7,8 @@ is multiplied out over the plates that none of its remaining variables live in. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fubini.eliminate.order import components
@@ -31,28 +32,77 @@ class Problem:
 
 def make_plan(problem: Problem) -> Plan:
     """The plan for a problem, unsliced."""
-    sizes = dict(problem.sizes)
-    plates = frozenset(problem.plates)
-    _require_known(problem, sizes)
-    lives = where_variables_live(problem)
-    summed = dict(problem.summed)
-    _require_no_kept_in_plates(problem, plates, lives)
-    forest = Forest(problem.scopes, sizes)
-    by_plates: dict[frozenset[Name], list[int]] = {}
-    for slot, scope in enumerate(problem.scopes):
-        by_plates.setdefault(plates.intersection(scope), []).append(slot)
-    results: list[int] = []
-    while by_plates:
-        inner = max(by_plates, key=lambda group: (len(group), sorted(map(str, group))))
-        slots = by_plates.pop(inner)
-        here = [name for name in summed if lives[name] == inner]
-        for group in _groups(forest, slots, here, inner):
-            for slot in _sum_out(forest, group, here):
-                _multiply_out(forest, slot, inner, lives, summed, problem, by_plates, results)
-    results = _merge_closed(forest, results)
-    scopes = {name: tuple(plate for plate in problem.plates if plate in lives[name]) for name in summed}
-    inputs = tuple(frozenset(scope) for scope in problem.scopes)
-    return Plan(inputs, tuple(forest.steps), tuple(results), sizes, scopes, problem.plates)
+    return _Planner(problem).plan()
+
+
+class _Planner:
+    """The state of planning: partial results by the plates they are in, and those that are done."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.sizes = dict(problem.sizes)
+        self.summed = dict(problem.summed)
+        _require_known(problem, self.sizes)
+        self.lives = where_variables_live(problem)
+        _require_no_kept_in_plates(problem, self.lives)
+        self.forest = Forest(problem.scopes, self.sizes)
+        self.results: list[int] = []
+        self.by_plates: dict[frozenset[Name], list[int]] = {}
+        for slot, scope in enumerate(problem.scopes):
+            self.by_plates.setdefault(frozenset(problem.plates).intersection(scope), []).append(slot)
+
+    def plan(self) -> Plan:
+        """Innermost plates first."""
+        while self.by_plates:
+            inner = max(self.by_plates, key=lambda group: (len(group), sorted(map(str, group))))
+            slots = self.by_plates.pop(inner)
+            here = [name for name in self.summed if self.lives[name] == inner]
+            for group in self._groups(slots, here, inner):
+                for slot in self._sum_out(group, here):
+                    self._multiply_out(slot, inner)
+        self._merge_closed()
+        plates = self.problem.plates
+        scopes = {name: tuple(plate for plate in plates if plate in self.lives[name]) for name in self.summed}
+        inputs = tuple(frozenset(scope) for scope in self.problem.scopes)
+        return Plan(inputs, tuple(self.forest.steps), tuple(self.results), self.sizes, scopes, plates)
+
+    def _groups(self, slots: list[int], here: Sequence[Name], inner: frozenset[Name]) -> list[list[int]]:
+        """Outside plates everything is one group: the order search sees the components by itself."""
+        if not inner:
+            return [slots]
+        found = components([self.forest.names[slot] for slot in slots], here)
+        return [[slots[member] for member in members] for members, _ in found]
+
+    def _sum_out(self, slots: list[int], here: Sequence[Name]) -> list[int]:
+        scopes = [self.forest.names[slot] for slot in slots]
+        present = frozenset().union(*scopes)
+        mine = [name for name in here if name in present]
+        if not mine:
+            return slots
+        return self.forest.contract(slots, mine, search_order(scopes, self.sizes, mine))
+
+    def _multiply_out(self, slot: int, inner: frozenset[Name]) -> None:
+        """Take a partial result out of the plates that no remaining variable of it lives in."""
+        remaining = [name for name in self.forest.names[slot] if name in self.summed]
+        outer = frozenset().union(*(self.lives[name] for name in remaining)) & inner
+        leaving = inner - outer
+        if inner and not leaving and remaining:
+            raise _no_exact_order(remaining, inner, self.lives)
+        if leaving:
+            scale = math.prod(power for plate, power in self.problem.scales if plate in leaving)
+            slot = self.forest.add("multiply out", (slot,), leaving, float(scale))
+        if remaining and inner:
+            self.by_plates.setdefault(outer, []).append(slot)
+        else:
+            self.results.append(slot)
+
+    def _merge_closed(self) -> None:
+        """All closed results as one, so that a fully eliminated problem is one number."""
+        names = self.forest.names
+        closed = [slot for slot in self.results if not names[slot]]
+        while len(closed) > 1:
+            closed = [*closed[2:], self.forest.add("contract", (closed[0], closed[1]), frozenset())]
+        self.results = [slot for slot in self.results if names[slot]] + closed
 
 
 def where_variables_live(problem: Problem) -> dict[Name, frozenset[Name]]:
@@ -99,7 +149,7 @@ def _require_known(problem: Problem, sizes: Mapping[Name, int]) -> None:
         raise DomainError(f"{both[0]!r} as a summed variable and as a plate", expected="one of the two")
 
 
-def _require_no_kept_in_plates(problem: Problem, plates: frozenset[Name], lives: Mapping) -> None:
+def _require_no_kept_in_plates(problem: Problem, lives: Mapping) -> None:
     summed = dict(problem.summed)
     declared = {plate for home in summed.values() if home is not None for plate in home}
     for name, home in lives.items():
@@ -112,50 +162,6 @@ def _require_no_kept_in_plates(problem: Problem, plates: frozenset[Name], lives:
             )
 
 
-def _groups(forest: Forest, slots: list[int], here: Sequence[Name], inner: frozenset[Name]) -> Iterable[list[int]]:
-    """Outside plates everything is one group: the order search sees the components by itself."""
-    if not inner:
-        return [slots]
-    found = components([forest.names[slot] for slot in slots], here)
-    return [[slots[member] for member in members] for members, _ in found]
-
-
-def _sum_out(forest: Forest, slots: list[int], here: Sequence[Name]) -> list[int]:
-    present = frozenset().union(*(forest.names[slot] for slot in slots))
-    mine = [name for name in here if name in present]
-    if not mine:
-        return slots
-    scopes = [forest.names[slot] for slot in slots]
-    return forest.contract(slots, mine, search_order(scopes, forest.sizes, mine))
-
-
-def _multiply_out(
-    forest: Forest,
-    slot: int,
-    inner: frozenset[Name],
-    lives: Mapping[Name, frozenset[Name]],
-    summed: Mapping,
-    problem: Problem,
-    by_plates: dict[frozenset[Name], list[int]],
-    results: list[int],
-) -> None:
-    """Take a partial result out of the plates that no remaining variable of it lives in."""
-    remaining = [name for name in forest.names[slot] if name in summed]
-    outer = frozenset().union(*(lives[name] for name in remaining)) & inner
-    leaving = inner - outer
-    if inner and not leaving and remaining:
-        raise _no_exact_order(remaining, inner, lives)
-    if leaving:
-        scale = 1.0
-        for plate, power in problem.scales:
-            scale *= power if plate in leaving else 1.0
-        slot = forest.add("multiply out", (slot,), leaving, scale)
-    if remaining and inner:
-        by_plates.setdefault(outer, []).append(slot)
-    else:
-        results.append(slot)
-
-
 def _no_exact_order(remaining: Sequence[Name], inner: frozenset, lives: Mapping) -> Intractable:
     homes = "; ".join(f"{name!r} lives in {listed(sorted(lives[name], key=str))}" for name in remaining)
     return Intractable(
@@ -164,11 +170,3 @@ def _no_exact_order(remaining: Sequence[Name], inner: frozenset, lives: Mapping)
         nearest=homes,
         advice="turn one plate into an array of variables, or sum it after unrolling that plate",
     )
-
-
-def _merge_closed(forest: Forest, results: list[int]) -> list[int]:
-    """All closed results as one, so that a fully eliminated problem is one number."""
-    closed = [slot for slot in results if not forest.names[slot]]
-    while len(closed) > 1:
-        closed = [*closed[2:], forest.add("contract", (closed[0], closed[1]), frozenset())]
-    return [slot for slot in results if forest.names[slot]] + closed

@@ -102,7 +102,8 @@ def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> li
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         return results(plan, forward(plan, [embed(semiring, factor) for factor in at], semiring))
 
-    found = over_slices(plan, factors, semiring, one_pass, reached_by_slices(plan))
+    reached = reached_by_slices(plan) if plan.slices else None
+    found = over_slices(plan, factors, semiring, one_pass, reached)
     if not semiring.homogeneous:  # its ⊗ is not the product of weights: what is left must be joined in the carrier
         found = [reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), found)]
     return [read(semiring, factor) for factor in found]
