@@ -140,8 +140,10 @@ def test_evidence_given_to_a_network_is_checked() -> None:
     with pytest.raises(UnknownName, match="rian"):
         fb.Network({"rain": rain}, factors, evidence={"rian": 1})
     counts = fb.Bint.labelled("1", "2", "3")
+    network = fb.Network({"n": counts}, (fb.Table([1.0, 2.0, 4.0], {"n": counts}),), directed=False)
     with pytest.raises(DataError, match="label of position 0"):
-        fb.Network({"n": counts}, (fb.Table(np.ones(3), {"n": counts}),)).condition(n=1)
+        network.condition(n=1)
+    assert float(network.condition(n="2").log_evidence()) == pytest.approx(np.log(2.0))
 
 
 def test_contradictory_evidence_on_the_command_line(tmp_path, capsys) -> None:

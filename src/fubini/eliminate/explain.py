@@ -151,7 +151,7 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
 
 
 def _rule(step: Step, plan: Plan, kinds: list[type], semiring: Semiring) -> str:
-    """The name of the rule that will run, found with tables of the same names standing in for what is not there yet."""
+    """The name of the rule that will run, found with tables of the same names in place of what is not there yet."""
     operands = [_stand_in(plan.names[slot]) for slot in step.operands]
     if step.kind == "multiply out":
         head, args = MULTIPLY_OUT, (*operands, step.eliminated)

@@ -47,6 +47,7 @@ class Network:
         seen = dict(self.evidence)
         for name, value in [*(observed or {}).items(), *named.items()]:
             position = self._position(name, value)
+            self._require_unambiguous(name, value)
             if seen.setdefault(name, position) != position:
                 raise DataError(
                     f"{name}={value!r}", expected=f"{self.variables[name].label(seen[name])!r}, as observed before"
@@ -62,12 +63,17 @@ class Network:
             raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
         if not 0 <= value < domain.extent:
             raise DataError(f"the evidence {name}={value}", expected=f"0 to {domain.extent - 1}")
-        if str(value) in (domain.labels or ()) and domain.label(int(value)) != str(value):
-            raise DataError(
-                f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
-                expected=f"{str(value)!r} for the label, or {str(domain.label(int(value)))!r} for position {value}",
-            )
         return int(value)
+
+    def _require_unambiguous(self, name: str, value: Any) -> None:
+        """A position that is also written as the label of another one may have been meant as the label."""
+        domain = self.variables[name]
+        if isinstance(value, str) or str(value) not in (domain.labels or ()) or domain.label(value) == str(value):
+            return
+        raise DataError(
+            f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
+            expected=f"{str(value)!r} for the label, or {str(domain.label(value))!r} for position {value}",
+        )
 
     def _require(self, names: Sequence[str], what: str) -> None:
         for name in names:
