@@ -42,7 +42,7 @@ def by_opt_einsum(scopes: Sequence[frozenset], sizes: dict) -> int:
 
 
 def by_cotengra(scopes: Sequence[frozenset], sizes: dict) -> int:
-    search = cotengra.RandomGreedyOptimizer(max_repeats=64, max_time=SECONDS, seed=0)
+    search = cotengra.RandomGreedyOptimizer(max_repeats=64, seed=0)
     return path_cost(scopes, sizes, search([tuple(scope) for scope in scopes], (), sizes))
 
 
