@@ -63,6 +63,16 @@ def test_the_multiplication_of_a_semiring_is_used() -> None:
     assert float((f * g).reduce(bottleneck, "a")) == pytest.approx(4.0)
 
 
+def test_an_absent_variable_is_the_unit_of_the_semiring_in_marginals() -> None:
+    """Its weight is `one` in the carrier, −∞ here, and not the number 1."""
+    greatest = fb.Semiring(
+        "greatest", lambda xp, a, axis: xp.min(a, axis=axis), lambda xp, a, b: xp.maximum(a, b), np.inf, -np.inf
+    )
+    f, z = fb.Table([0.2, 0.5], ("a",)), fb.Variable("z", fb.Bint[3])
+    found = fb.marginals([f], [fb.Variable("a", fb.Bint[2]), z], semiring=greatest)
+    np.testing.assert_allclose(found["a"].weights, np.array([0.2, 0.5]) / 0.7)
+
+
 @pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
 def test_another_homogeneous_sum_is_not_taken_for_a_maximum(asarray) -> None:
     table = fb.Table.from_log(asarray([0.0, -30.0]), ("a",))

@@ -114,7 +114,7 @@ def marginals(
     array([0.5, 0.5])
     """
     terms, targets = covering_terms(split_terms(factors), names, "the marginal of")
-    terms = [term if isinstance(term, Table) else join(term) for term in terms]
+    terms = [term if isinstance(term, (Table, Unit)) else join(term) for term in terms]
     covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
