@@ -1,5 +1,6 @@
 """Fubini: automatic integration for probabilistic programs."""
 
+from fubini import dist as dist
 from fubini import io as io
 from fubini import ops as ops
 from fubini.arrays import checked as checked
@@ -15,10 +16,14 @@ from fubini.eliminate.ask import argmax as argmax
 from fubini.eliminate.ask import eliminate as eliminate
 from fubini.eliminate.ask import marginals as marginals
 from fubini.eliminate.ask import sample as sample
+from fubini.eliminate.expect import expectation as expectation
+from fubini.eliminate.expect import integrate as integrate
 from fubini.eliminate.explain import explain as explain
 from fubini.eliminate.explain import optimize as optimize
 from fubini.errors import FubiniError as FubiniError
 from fubini.factors.delta import Delta as Delta
+from fubini.factors.gaussian import Gaussian as Gaussian
+from fubini.factors.mixture import Mixture as Mixture
 from fubini.factors.table import Table as Table
 from fubini.interpretations import Interpretation as Interpretation
 from fubini.interpretations import exact as exact

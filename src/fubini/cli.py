@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fubini.eliminate.explain import explain
 from fubini.errors import FubiniError
-from fubini.io.files import read_bif, read_uai
+from fubini.io.files import read_bif, read_json, read_uai
 from fubini.joint.network import Network
 from fubini.show.bars import distributions
 
@@ -32,8 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     demo = commands.add_parser("demo", help="a query on a built-in network: its plan and its answer")
     demo.set_defaults(run=run_demo)
-    query = commands.add_parser("query", help="marginals of a BIF or UAI network")
-    query.add_argument("file", type=Path, help="network.bif or network.uai, plain or compressed")
+    query = commands.add_parser("query", help="marginals of a BIF, UAI or JSON network")
+    query.add_argument("file", type=Path, help="network.bif, .uai or .json, plain or compressed")
     query.add_argument("--evidence", "-e", action="append", default=[], metavar="NAME=VALUE", help="an observed value")
     query.add_argument("--target", "-t", action="append", default=[], metavar="NAME", help="a variable asked for")
     query.add_argument("--plan", action="store_true", help="show the plan too")
@@ -75,19 +75,31 @@ def run_query(options: argparse.Namespace) -> str:
 
 
 def read_network(path: Path) -> Network:
-    """A network file of either format, told by its name."""
+    """A network file of any format, told by its name."""
     stem = path.name.removesuffix(".gz").removesuffix(".xz")
-    readers = {".bif": read_bif, ".uai": read_uai}
+    readers = {".bif": read_bif, ".uai": read_uai, ".json": read_json}
     reader = readers.get(Path(stem).suffix)
     if reader is None:
-        raise FubiniError(f"the network {path}", expected="a file called *.bif or *.uai, perhaps with .gz or .xz")
+        raise FubiniError(
+            f"the network {path}", expected="a file called *.bif, *.uai or *.json, perhaps with .gz or .xz"
+        )
     return reader(path)
 
 
-def _observation(network: Network, text: str) -> tuple[str, str | int]:
-    """NAME=VALUE, where the value is a label, or a position where there are no labels."""
+def _observation(network: Network, text: str) -> tuple[str, str | int | float]:
+    """NAME=VALUE, where the value is a label, a position where there are no labels, or a number."""
     name, found, value = text.partition("=")
     if not found:
         raise FubiniError(f"the evidence {text!r}", expected="NAME=VALUE", advice="for example --evidence HR=HIGH")
-    labelled = name not in network.variables or network.variables[name].labels is not None
+    domain = network.variables.get(name)
+    if domain is not None and not domain.is_finite:
+        return name, _number(name, value)
+    labelled = domain is None or domain.labels is not None
     return name, value if labelled or not value.isdigit() else int(value)
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise FubiniError(f"the evidence {name}={value!r}", expected="a number: the variable is real") from None

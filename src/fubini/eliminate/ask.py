@@ -5,29 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.domains import merge_inputs
+from fubini.eliminate.array_variables import find_plan_with_arrays, plated_marginal, plated_value
 from fubini.eliminate.backward import descend, normalized, run_marginals
-from fubini.eliminate.choose import SAMPLES, Drawer, choose_greatest, nothing_to_choose, require_key
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
-from fubini.eliminate.run import find_plan, run_forward
+from fubini.eliminate.run import run_forward
 from fubini.errors import DataError, DomainError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
-from fubini.factors.fallbacks import join
+from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.randomness import SAMPLES, require_key, source_of
 from fubini.factors.table import Table, no_mass
-from fubini.interpretations import current
+from fubini.factors.table_choice import nothing_to_choose
+from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
-from fubini.terms.heads import exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import CHOOSE, DRAW, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array, Variable
@@ -86,7 +87,7 @@ def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[l
 
 
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
-    plan = find_plan(problem, False)
+    plan, terms, _ = find_plan_with_arrays(problem, terms, False)
     results = on_engine(run_forward, plan, terms, semiring)
     if not all(isinstance(term, (Table, Unit)) for term in terms) and engine_of(terms) == "xla":
         for piece in results:  # what is checked when a table is made is made inside the compiled function
@@ -114,7 +115,7 @@ def marginals(
     array([0.5, 0.5])
     """
     terms, targets = covering_terms(split_terms(factors), names, "the marginal of")
-    terms = [term if isinstance(term, (Table, Unit)) else join(term) for term in terms]
+    terms = [term if isinstance(term, Unit) else promoted(term) for term in terms]
     covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
@@ -122,12 +123,16 @@ def marginals(
     summed = [*targets, *((name, None) for name in others)]
     if len(wanted) == 1 and not plates and not scale:
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
-    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), True)
+    plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, True)
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
     for belief in beliefs:  # a compiled function cannot raise: it marks what it could not normalise by NaN
         if isinstance(belief, Table):
             require(belief.weights == belief.weights, partial(no_mass, belief))
-    return {name: _ordered(belief, inputs) for name, belief in zip(wanted, beliefs, strict=True)}
+        elif engine_of(terms) == "xla":
+            require(_is_number(belief), lambda: _not_a_number(terms))
+    found = dict(zip(wanted, beliefs, strict=True))
+    found.update((name, plated_marginal(found[name], name, arrays[name])) for name in wanted if name in arrays)
+    return {name: _ordered(belief, inputs) for name, belief in found.items()}
 
 
 def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
@@ -136,11 +141,10 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     >>> argmax(Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
     {'a': np.int64(0), 'b': np.int64(1)}
     """
-    terms, targets, plan = _assignment_plan(factors, names, plates, "argmax over")
-    found = on_engine(_run_argmax, plan, terms)
-    for name, _ in targets:
-        require(found[name].array >= 0, lambda: nothing_to_choose([name for name, _ in targets]))
-    return {name: _plain(found[name], plan, terms) for name, _ in targets}
+    asked = _assignment_plan(factors, names, plates, "argmax over")
+    found = on_engine(_run_argmax, asked.plan, asked.terms)
+    _require_chosen(found, asked.names)
+    return {name: _plain(found[name], name, asked) for name in asked.names}
 
 
 def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
@@ -153,12 +157,19 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     require_key(key)
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
         raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
-    terms, targets, plan = _assignment_plan(factors, names, plates, "a sample of")
-    found = on_engine(_run_sample, plan, terms, 1 if n is None else n, arrays=(key,))
-    for name, _ in targets:  # a compiled function cannot raise: it marks what it could not draw by −1
-        require(found[name].array >= 0, lambda: nothing_to_choose([name for name, _ in targets]))
-    drawn = {name: _plain(found[name], plan, terms, 1 if n is None else n) for name, _ in targets}
+    asked = _assignment_plan(factors, names, plates, "a sample of")
+    found = on_engine(_run_sample, asked.plan, asked.terms, 1 if n is None else n, arrays=(key,))
+    _require_chosen(found, asked.names)
+    drawn = {name: _plain(found[name], name, asked, 1 if n is None else n) for name in asked.names}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
+
+
+def _require_chosen(found: Mapping[Name, Array], names: list[Name]) -> None:
+    """A compiled function cannot raise: it marks what it could not choose by −1 or NaN."""
+    for name in names:
+        value = found[name]
+        ok = value.array >= 0 if value.output.is_discrete else value.array == value.array
+        require(ok, lambda: nothing_to_choose(names))
 
 
 def problem_of(
@@ -176,7 +187,25 @@ def problem_of(
     if unknown:
         raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
     scopes = tuple(tuple(term.inputs) for term in terms)
-    return Problem(scopes, sizes, tuple(summed), as_names(plates, "the plates"), scales, memory_limit)
+    infinite = {name: math.prod(domain.shape) for name, domain in inputs.items() if not domain.is_finite}
+    before = frozenset(pair for term in terms for pair in _own_first(term)) if infinite else frozenset()
+    return Problem(
+        scopes,
+        sizes,
+        tuple(summed),
+        as_names(plates, "the plates"),
+        scales,
+        memory_limit,
+        tuple(infinite.items()),
+        before,
+    )
+
+
+def _own_first(term: Factor) -> list[tuple[Name, Name]]:
+    """A density that no rule joins is summed over its own variable first, while it is alone with it."""
+    if term.own is None or is_joinable(term):
+        return []
+    return [(term.own, name) for name, domain in term.inputs.items() if name != term.own and not domain.is_finite]
 
 
 def _power(plate: Name, power: Any) -> float:
@@ -228,7 +257,7 @@ def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
 
 def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_limit: int | None) -> Factor:
     """One marginal needs no backward pass."""
-    belief = join(eliminate(terms, others, semiring=semiring, memory_limit=memory_limit))
+    belief = promoted(eliminate(terms, others, semiring=semiring, memory_limit=memory_limit))
     return normalized(_ordered(belief, merge_inputs(*(term.inputs for term in terms))), name)
 
 
@@ -249,40 +278,50 @@ def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semir
     return Sum(semiring, product(*terms), tuple(name for name, _ in summed)) if summed else product(*terms)
 
 
-def _assignment_plan(
-    factors: Factors, names: Scopes, plates: Sequence[Name], verb: str
-) -> tuple[list[Factor], list, Plan]:
+class _Assignment(NamedTuple):
+    """A question for one value of each name: the plan, its terms, and the inputs as they were asked."""
+
+    terms: list[Factor]
+    names: list[Name]
+    plan: Plan
+    arrays: Mapping[Name, tuple[Name, ...]]
+    inputs: Mapping[Name, Any]
+
+
+def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name], verb: str) -> _Assignment:
     terms, targets = covering_terms(split_terms(factors), names, verb)
-    terms = [term if isinstance(term, Table) else join(term) for term in terms]
-    plan = find_plan(problem_of(terms, targets, plates), True)
+    terms = [promoted(term) for term in terms]
+    inputs = merge_inputs(*(term.inputs for term in terms))
+    plan, terms, arrays = find_plan_with_arrays(problem_of(terms, targets, plates), terms, True)
     if plan.slices:
         raise MemoryLimit(
             "an assignment from a plan that had to be sliced",
             expected="a plan within the memory limit",
             advice="observe more variables, or ask for marginals, which can be sliced",
         )
-    return terms, targets, plan
+    return _Assignment(terms, [name for name, _ in targets], plan, arrays, inputs)
 
 
 def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
-    return descend(plan, factors, max_product, choose_greatest)
+    return descend(plan, factors, max_product, partial(interpret, CHOOSE))
 
 
 def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dict[Name, Array]:
-    inputs = merge_inputs(*(factor.inputs for factor in factors))
-    batch = math.prod(domain.size or 1 for name, domain in inputs.items() if name not in plan.scopes)
-    xp = np if engine_of(factors) == "numpy" and not is_traced(key) else jax.numpy
-    return descend(plan, factors, sum_product, Drawer(key, n, batch * len(plan.steps), xp))
+    randomness = source_of(key, n, engine_of(factors))
+    return descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
 
 
-def _plain(value: Array, plan: Plan, terms: Sequence[Factor], n: int | None = None) -> Data:
+def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -> Data:
     """The numbers of an assignment: samples first, then batch inputs and plates in the order of the inputs."""
-    inputs = merge_inputs(*(term.inputs for term in terms))
+    value = plated_value(value, asked.arrays.get(name, ()))
+    plan, inputs = asked.plan, asked.inputs
     plates = {plate for home in plan.scopes.values() for plate in home} | set(plan.plates)
-    batch = [name for name in inputs if name not in plan.scopes and (name in value.inputs or name not in plates)]
+    plates |= {plate for opened in asked.arrays.values() for plate in opened}
+    batch = [other for other in inputs if other not in plan.scopes and (other in value.inputs or other not in plates)]
     names = [*([SAMPLES] if n is not None else []), *batch]
-    shape = [n if name is SAMPLES else inputs[name].extent for name in names]
-    data = namespace(value.array).broadcast_to(align(value.array, value.names, names), shape)
+    event = value.output.shape
+    shape = [*(n if other is SAMPLES else inputs[other].extent for other in names), *event]
+    data = namespace(value.array).broadcast_to(align(value.array, value.names, names, len(event)), shape)
     return data if is_jax(data) else np.array(data)[()]
 
 
@@ -299,9 +338,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         return _with_canonical_bounds(semiring, f, names)
     if any(isinstance(term, Delta) for term in f.terms):
         return eliminate(f, names, semiring=semiring)
-    sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
-    scopes = tuple([tuple(term.inputs) for term in f.terms])
-    return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
+    return _run(problem_of(f.terms, [(name, None) for name in names]), f.terms, semiring)
 
 
 @lru_cache(maxsize=4096)

@@ -12,12 +12,12 @@ from functools import reduce
 
 from fubini.arrays import require
 from fubini.domains import merge_inputs
-from fubini.eliminate.choose import nothing_to_choose
 from fubini.eliminate.passes import at_value, over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import contract, embed, forward, read, results
 from fubini.errors import Intractable
 from fubini.factors.table import Table
+from fubini.factors.table_choice import nothing_to_choose
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, substitute

@@ -10,8 +10,24 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from fubini.terms.term import Name
+
+
+@dataclass(frozen=True)
+class Precedence:
+    """What must go first for every step to be exact.
+
+    A bounded integer waits for the real variables it shares a factor with: summed before them it makes a mixture.
+    `before` holds pairs (first, second): a density that is no Gaussian is summed over its own variable before others.
+    """
+
+    reals: frozenset[Name] = frozenset()
+    before: frozenset[tuple[Name, Name]] = frozenset()
+
+
+FREE = Precedence()
 
 
 class Graph:
@@ -112,10 +128,11 @@ def greedy_order(
     eliminated: Iterable[Name],
     score: str = "weighted fill",
     noise: Callable[[], float] | None = None,
+    precedence: Precedence = FREE,
 ) -> tuple[list[Name], float]:
     """Names in the order that takes the lowest score each time, and the entries of all the tables it goes through.
 
-    `noise` makes factors that perturb the scores: a randomised order.
+    `noise` makes factors that perturb the scores: a randomised order. What has to wait for others comes after them.
 
     >>> greedy_order([("a", "b"), ("b", "c"), ("b", "d")], dict.fromkeys("abcd", 2), "abc")
     (['a', 'c', 'b'], 12.0)
@@ -124,9 +141,11 @@ def greedy_order(
     primary, secondary = (graph.bits, graph.fill) if score == "size" else (graph.fill, graph.bits)
     waiting = {graph.number[name] for name in eliminated if name in graph.number}
 
-    def entry(node: int) -> tuple[float, float, int]:
+    stage = _stages(graph, precedence)
+
+    def entry(node: int) -> tuple[int, float, float, int]:
         first = primary[node] if noise is None else primary[node] * noise()
-        return first, secondary[node], node
+        return stage(node, waiting), first, secondary[node], node
 
     current = {node: entry(node) for node in waiting}
     heap = list(current.values())
@@ -135,7 +154,7 @@ def greedy_order(
     entries = 0.0
     while waiting:
         top = heapq.heappop(heap)
-        node = top[2]
+        node = top[3]
         if node not in waiting or top is not current[node]:
             continue
         waiting.discard(node)
@@ -146,6 +165,29 @@ def greedy_order(
                 current[other] = fresh = entry(other)
                 heapq.heappush(heap, fresh)
     return order, entries
+
+
+def _stages(graph: Graph, precedence: Precedence) -> Callable[[int, set[int]], int]:
+    """How long a node must wait: 0 not at all, 1 beside real variables that stay, 2 for others that come first."""
+    if precedence is FREE or not (precedence.reals or precedence.before):
+        return lambda node, waiting: 0
+    reals = sum(1 << graph.number[name] for name in precedence.reals if name in graph.number)
+    first = [0] * len(graph.names)  # what each node waits for in any case
+    later = [0] * len(graph.names)  # what waits for it
+    for one, two in precedence.before:
+        if one in graph.number and two in graph.number:
+            first[graph.number[two]] |= 1 << graph.number[one]
+            later[graph.number[one]] |= 1 << graph.number[two]
+
+    def stage(node: int, waiting: set[int]) -> int:
+        blockers = first[node]
+        if not reals >> node & 1:
+            blockers |= graph.near[node] & reals & ~later[node]
+        if any(other in waiting for other in bits(blockers)):
+            return 2
+        return 1 if not reals >> node & 1 and graph.near[node] & reals else 0
+
+    return stage
 
 
 def components(scopes: Sequence[Iterable[Name]], names: Iterable[Name]) -> list[tuple[list[int], set[Name]]]:

@@ -39,6 +39,7 @@ class Plan:
     scopes: dict[Name, tuple[Name, ...]]
     plates: tuple[Name, ...] = ()
     slices: tuple[Name, ...] = ()
+    reals: frozenset[Name] = frozenset()
 
     @cached_property
     def names(self) -> tuple[frozenset[Name], ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fubini.eliminate.order import components
+from fubini.eliminate.order import Precedence, components
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.tree import Forest, search_order
 from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
@@ -28,6 +28,8 @@ class Problem:
     plates: tuple[Name, ...] = ()
     scales: tuple[tuple[Name, float], ...] = ()
     limit: int | None = field(default=None)
+    dimensions: tuple[tuple[Name, int], ...] = ()  # of the variables that are not bounded integers
+    before: frozenset[tuple[Name, Name]] = frozenset()  # pairs (first, second) that must go in this order
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -45,7 +47,8 @@ class _Planner:
         _require_known(problem, self.sizes)
         self.lives = where_variables_live(problem)
         _require_no_kept_in_plates(problem, self.lives)
-        self.forest = Forest(problem.scopes, self.sizes)
+        self.forest = Forest(problem.scopes, self.sizes, dict(problem.dimensions))
+        self.precedence = Precedence(frozenset(name for name, _ in problem.dimensions), problem.before)
         self.results: list[int] = []
         self.by_plates: dict[frozenset[Name], list[int]] = {}
         for slot, scope in enumerate(problem.scopes):
@@ -64,7 +67,9 @@ class _Planner:
         plates = self.problem.plates
         scopes = {name: tuple(plate for plate in plates if plate in self.lives[name]) for name in self.summed}
         inputs = tuple(frozenset(scope) for scope in self.problem.scopes)
-        return Plan(inputs, tuple(self.forest.steps), tuple(self.results), self.sizes, scopes, plates)
+        return Plan(
+            inputs, tuple(self.forest.steps), tuple(self.results), self.sizes, scopes, plates, (), self.precedence.reals
+        )
 
     def _groups(self, slots: list[int], here: Sequence[Name], inner: frozenset[Name]) -> list[list[int]]:
         """Outside plates everything is one group: the order search sees the components by itself."""
@@ -79,7 +84,7 @@ class _Planner:
         mine = [name for name in here if name in present]
         if not mine:
             return slots
-        return self.forest.contract(slots, mine, search_order(scopes, self.sizes, mine))
+        return self.forest.contract(slots, mine, search_order(scopes, self.sizes, mine, self.precedence))
 
     def _multiply_out(self, slot: int, inner: frozenset[Name]) -> None:
         """Take a partial result out of the plates that no remaining variable of it lives in."""
@@ -162,11 +167,19 @@ def _require_no_kept_in_plates(problem: Problem, lives: Mapping) -> None:
             )
 
 
-def _no_exact_order(remaining: Sequence[Name], inner: frozenset, lives: Mapping) -> Intractable:
+class PlatesDoNotNest(Intractable):
+    """A factor couples variables of different plates, neither inside the other."""
+
+    plates: frozenset[Name] = frozenset()
+
+
+def _no_exact_order(remaining: Sequence[Name], inner: frozenset, lives: Mapping) -> PlatesDoNotNest:
     homes = "; ".join(f"{name!r} lives in {listed(sorted(lives[name], key=str))}" for name in remaining)
-    return Intractable(
+    error = PlatesDoNotNest(
         f"a factor in the plates {listed(sorted(inner, key=str))} couples variables of different plates",
-        expected="plates that nest",
+        expected="plates that nest, or real variables that are Gaussian in one of the plates",
         nearest=homes,
         advice="turn one plate into an array of variables, or sum it after unrolling that plate",
     )
+    error.plates = inner
+    return error

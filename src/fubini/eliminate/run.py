@@ -13,13 +13,14 @@ from fubini.eliminate.passes import over_slices, reached_by_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.plates import Problem, make_plan
 from fubini.eliminate.slicing import with_slices
-from fubini.factors.fallbacks import join
+from fubini.factors.fallbacks import blocked, combined, sum_of_product
+from fubini.factors.promotion import promoted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, contract_tables, embedded, is_tabular, multiply_out, read_out
-from fubini.interpretations import interpret
+from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, same_pair
-from fubini.terms.factor import Factor, Unit, after_sum
-from fubini.terms.heads import CONTRACT, MULTIPLY, MULTIPLY_OUT, POWER, SUM, exact_contract
+from fubini.terms.factor import Factor, Product, Unit, after_sum
+from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, POWER, SUM, exact_contract
 from fubini.terms.term import Name
 from fubini.terms.value import to_value
 
@@ -32,10 +33,21 @@ def contract_two_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset)
 
 @exact_contract.rule
 def contract_factors(semiring: Semiring, f: Factor, g: Factor, keep: frozenset) -> Factor:
-    """⊕_x f·g, multiplied and then summed"""
-    both = interpret(MULTIPLY, f, g)
-    gone = tuple(name for name in both.inputs if name not in keep)
-    return interpret(SUM, semiring, both, gone) if gone else both
+    """⊕_x f·g, multiplied as far as there are rules and then summed"""
+    both = combined((f, g))
+    return _summed(semiring, both, tuple(name for name in both.inputs if name not in keep))
+
+
+def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Factor:
+    """⊕ over the names, or the error that says what blocks it."""
+    if not names:
+        return factor
+    if isinstance(factor, Product):
+        return sum_of_product(semiring, factor, names)
+    rule = current().find(SUM, (semiring, factor, names))
+    if rule is None and factor.promotes:
+        raise blocked(semiring, factor, names)
+    return interpret(SUM, semiring, factor, names)
 
 
 @lru_cache(maxsize=1024)
@@ -73,7 +85,7 @@ def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name
     gone = tuple(name for name in factor.inputs if name not in keep)
     if isinstance(factor, Table) and not (semiring.embed is same_pair and semiring.homogeneous):
         return factor.reduced(semiring, gone)  # already in the carrier, where the rules for weights do not apply
-    return interpret(SUM, semiring, factor, gone) if gone else factor
+    return _summed(semiring, factor, gone)
 
 
 def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
@@ -92,7 +104,7 @@ def embed(semiring: Semiring, factor: Factor) -> Factor:
     if isinstance(factor, Unit) and is_tabular(factor):
         shape = [domain.extent for domain in factor.inputs.values()]
         return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
-    factor = factor if isinstance(factor, Table) else join(factor)
+    factor = promoted(factor)
     return embedded(semiring, factor) if isinstance(factor, Table) else factor
 
 

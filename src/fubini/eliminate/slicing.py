@@ -29,8 +29,8 @@ def _bytes(plan: Plan, whole: bool) -> int:
 
 
 def _sliceable(plan: Plan) -> list[Name]:
-    """Summed variables of the largest step, outside plates, of more than one value."""
-    if not plan.steps:
+    """Summed variables of the largest step, outside plates, of more than one value; tables alone are sliced."""
+    if not plan.steps or plan.reals:
         return []
     largest = max(plan.steps, key=lambda step: step.size)
     return [

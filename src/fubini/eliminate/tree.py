@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from fubini.eliminate.order import SCORES, greedy_order
+from fubini.eliminate.order import FREE, SCORES, Precedence, greedy_order
 from fubini.eliminate.plan import Step
 from fubini.terms.term import Name
 
@@ -22,22 +22,33 @@ PATIENCE = 5.0
 class Forest:
     """Live slots and the steps that made them: the state of a plan under construction."""
 
-    def __init__(self, scopes: Sequence[Iterable[Name]], sizes: dict[Name, int]) -> None:
+    def __init__(
+        self, scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], dimensions: Mapping[Name, int] | None = None
+    ) -> None:
         self.sizes = sizes
+        self.dimensions = dimensions or {}
         self.names: list[frozenset[Name]] = [frozenset(scope) for scope in scopes]
         self.steps: list[Step] = []
 
     def size(self, names: Iterable[Name]) -> int:
-        """Cells of a table over the names."""
+        """Numbers that a factor over the names holds: cells of a table, in each a matrix over the real elements."""
         sizes = self.sizes
-        return math.prod([sizes[name] for name in names])
+        cells = math.prod([sizes[name] for name in names])
+        return cells if not self.dimensions else cells * (1 + self._elements(names) ** 2)
+
+    def _elements(self, names: Iterable[Name]) -> int:
+        return sum([self.dimensions.get(name, 0) for name in names])
+
+    def work(self, names: Iterable[Name]) -> int:
+        """Multiply-adds of an elimination that goes through these names: a matrix is factorised in each cell."""
+        return self.size(names) * (max(1, self._elements(names)) if self.dimensions else 1)
 
     def add(self, kind: str, operands: tuple[int, ...], gone: frozenset[Name], scale: float = 1.0) -> int:
         """Append a step; the slot it makes."""
         union = self.names[operands[0]].union(*(self.names[slot] for slot in operands[1:]))
         keep = union - gone
         eliminated = tuple(sorted(gone & union, key=str))
-        step = Step(kind, operands, eliminated, keep, self.size(union), self.size(keep), scale)
+        step = Step(kind, operands, eliminated, keep, self.work(union), self.size(keep), scale)
         self.steps.append(step)
         self.names.append(keep)
         return len(self.names) - 1
@@ -96,12 +107,17 @@ def tree_cost(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], order: S
     return sum(step.work for step in forest.steps)
 
 
-def search_order(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], eliminated: Sequence[Name]) -> list[Name]:
+def search_order(
+    scopes: Sequence[Iterable[Name]],
+    sizes: dict[Name, int],
+    eliminated: Sequence[Name],
+    precedence: Precedence = FREE,
+) -> list[Name]:
     """The cheapest of several greedy orders; the search takes no longer than a share of the run it may shorten.
 
     Both times are estimated from counts, not measured, so that a problem always gets the same plan.
     """
-    best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0])
+    best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], None, precedence)
     attempt_time = SCOPE_TIME * len(scopes)
     if SHARE * estimate / SPEED < attempt_time:
         return best
@@ -111,7 +127,7 @@ def search_order(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], elimi
     while attempt_time * (attempt if attempt >= len(SCORES) else 1) < min(SHARE * cost / SPEED, PATIENCE):
         attempt += 1
         noise = None if attempt < len(SCORES) else partial(generator.uniform, 0.8, 1.25)
-        order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], noise)
+        order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], noise, precedence)
         other = tree_cost(scopes, sizes, order)
         if other < cost:
             best, cost = order, other

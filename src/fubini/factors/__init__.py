@@ -1,1 +1,11 @@
-"""Representations of factors, one file each, and their numerics."""
+"""Representations of factors, one file each, their numerics, and the rules that say what each operation does."""
+
+from fubini.factors import delta_rules as delta_rules
+from fubini.factors import fallbacks as fallbacks
+from fubini.factors import gaussian_choice as gaussian_choice
+from fubini.factors import gaussian_rules as gaussian_rules
+from fubini.factors import mixture_choice as mixture_choice
+from fubini.factors import mixture_rules as mixture_rules
+from fubini.factors import table_choice as table_choice
+from fubini.factors import table_rules as table_rules
+from fubini.factors import weight_rules as weight_rules

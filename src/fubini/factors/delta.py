@@ -1,4 +1,4 @@
-"""Delta: all mass at a point, δ(x = v). The point may depend on other names."""
+"""Delta: all mass at a point, δ(x = v)·w. The point and the weight may depend on other names."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import is_traced, namespace
-from fubini.domains import merge_inputs
+from fubini import ops
+from fubini.arrays import Data, is_traced, namespace
+from fubini.domains import Domain, Real, merge_inputs
 from fubini.errors import DomainError, FubiniError
 from fubini.factors.scaled import Scaled
-from fubini.factors.table import Table, is_tabular
+from fubini.factors.table import Table
 from fubini.factors.table_rules import multiply_tables
-from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Unit, Weight, product, substitute
-from fubini.terms.heads import exact_join, exact_substitute, exact_sum
-from fubini.terms.notation import Call, Notation
+from fubini.terms.exactness import Exactness
+from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
+from fubini.terms.notation import Call, Infix, Notation
 from fubini.terms.term import Name
-from fubini.terms.value import Array, Value, Variable, to_array, to_value
+from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
 
 
 class Delta(Factor):
-    """Π_k δ(x_k = v_k).
+    """Π_k δ(x_k = v_k) · w, where w does not depend on the names x_k.
 
     >>> from fubini.domains import Bint
     >>> from fubini.terms.value import Array
@@ -31,12 +31,13 @@ class Delta(Factor):
     {'a': Bint[3]}
     """
 
-    _term_fields = ("points",)
+    _term_fields = ("points", "weight")
     _static_fields = ("names",)
     names: tuple[Name, ...]
     points: tuple[Value, ...]
+    weight: Factor
 
-    def __init__(self, points: Mapping[Name, Any] | None = None, /, **named: Any) -> None:
+    def __init__(self, points: Mapping[Name, Any] | None = None, weight: Any = None, /, **named: Any) -> None:
         given = {**(points or {}), **named}
         for name, point in given.items():
             if isinstance(point, int):
@@ -48,40 +49,117 @@ class Delta(Factor):
             _require_domain(name, value)
             if name in value.inputs:
                 raise DomainError(f"a Delta at {name}={value}", expected=f"a point that does not depend on {name!r}")
-        own = {name: value.output for name, value in values.items()}
-        inputs = merge_inputs(own, *(value.inputs for value in values.values()))
-        self._set(names=tuple(values), points=tuple(values.values()), inputs=inputs)
+        values = _resolved(values)
+        self._build(values, Unit({}) if weight is None else substitute(to_factor(weight), values))
+
+    def _build(self, points: Mapping[Name, Value], weight: Factor) -> None:
+        own = {name: value.output for name, value in points.items()}
+        inputs = merge_inputs(own, *(value.inputs for value in points.values()), weight.inputs)
+        self._set(names=tuple(points), points=tuple(points.values()), weight=weight, inputs=inputs)
+
+    @classmethod
+    def _of(cls, points: Mapping[Name, Value], weight: Factor) -> Delta:
+        """From parts that are in order."""
+        new = object.__new__(cls)
+        new._build(points, weight)
+        return new
+
+    @property
+    def promotes(self) -> bool:  # type: ignore[override]
+        """Over bounded integers it is a table."""
+        return any(self.inputs[name].is_finite for name in self.names)
+
+    @property
+    def located(self) -> dict[Name, Value]:
+        """The points by name."""
+        return dict(zip(self.names, self.points, strict=True))
 
     def point(self, name: Name) -> Value:
         """Where the mass of a name is."""
         return self.points[self.names.index(name)]
 
     def without(self, names: tuple[Name, ...]) -> Factor:
-        """The delta over the other names, and 1 over what only the points of these names depended on."""
-        rest = {name: point for name, point in zip(self.names, self.points, strict=True) if name not in names}
+        """The delta over the other names, or its weight, and 1 over what only the points of these names depended on."""
+        rest = {name: point for name, point in self.located.items() if name not in names}
         gone = [self.point(name) for name in names]
         marks = [Weight(mark_of(point)) for point in gone if isinstance(point, Array) and is_traced(point.array)]
-        left = Delta(rest).inputs if rest else {}
-        lost = {name: domain for name, domain in self.inputs.items() if name not in left and name not in names}
-        return product(*([Delta(rest)] if rest else []), *([Unit(lost)] if lost else []), *marks)
+        left = Delta._of(rest, self.weight) if rest else self.weight
+        lost = {name: domain for name, domain in self.inputs.items() if name not in left.inputs and name not in names}
+        return product(left, *([Unit(lost)] if lost else []), *marks) if lost or marks else left
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
-        pairs = zip(self.names, self.points, strict=True)
-        return Delta({names.get(name, name): point.replaced(fresh) for name, point in pairs})
+        points = {names.get(name, name): point.replaced(fresh) for name, point in self.located.items()}
+        return Delta._of(points, rename(self.weight, names))
+
+    def _marked(self, mark: Exactness) -> Factor:
+        return Delta._of(self.located, self.weight._marked(mark))
+
+    def _evaluated(self, children: tuple) -> Factor:
+        *points, weight = children
+        return Delta(dict(zip(self.names, points, strict=True)), weight)
 
     def _log(self) -> Value:
-        return to_indicator(self).log()
+        if all(domain.is_finite for domain in self.inputs.values()) and all(map(is_enumerable, self.points)):
+            return product(to_indicator(self.located, self.inputs), self.weight).log()
+        logs = [log_indicator(Variable(name, self.inputs[name]), point) for name, point in self.located.items()]
+        total = self.weight.log()
+        for value in logs:
+            total = total + value
+        return total
 
     def notation(self) -> Notation:
-        pairs = zip(self.names, self.points, strict=True)
-        return Call("Delta", (), tuple((str(name), point.notation()) for name, point in pairs))
+        call = Call("Delta", (), tuple((str(name), point.notation()) for name, point in self.located.items()))
+        return (
+            call
+            if isinstance(self.weight, Unit) and not self.weight.inputs
+            else Infix("*", (call, self.weight.notation()))
+        )
+
+    # -- moments ----------------------------------------------------------------------------------------------------
+
+    def _mean(self, name: Name) -> Value:
+        return self.point(name) if name in self.names else self.weight.mean(name)
+
+    def _covariance(self, name: Name) -> Value:
+        if name not in self.names:
+            return self.weight.covariance(name)
+        shape = self.inputs[name].shape
+        return Array(np.zeros((*shape, *shape)))
+
+
+def _resolved(points: dict[Name, Value]) -> dict[Name, Value]:
+    """Points that do not depend on each other's names: each is put into the others."""
+    for _ in points:
+        pending = {name: point for name, point in points.items() if any(other in point.inputs for other in points)}
+        if not pending:
+            return points
+        points = {name: point.replaced(points) if name in pending else point for name, point in points.items()}
+        for name, point in points.items():
+            if name in point.inputs:
+                raise DomainError(f"a Delta at {name}={point}", expected="points that do not go round in a circle")
+    return points
+
+
+def log_indicator(value: Value, point: Value) -> Value:
+    """0 where they are equal, −inf elsewhere."""
+    same = ops.equal(value, point)
+    return ops.where(_all(same) if same.output.shape else same, 0.0, -np.inf)
+
+
+@ops.lift
+def _all(truth: Data) -> Data:
+    return jnp.all(truth)
 
 
 def mark_of(point: Array) -> Value:
     """0, and NaN where a traced point was found outside its domain."""
-    marked = jnp.where(point.array < 0, jnp.nan, 0.0) if point.output.is_discrete else point.array * 0.0
-    return Array(marked, point.names)
+    if point.output.is_discrete:
+        return Array(jnp.where(point.array < 0, jnp.nan, 0.0), point.names)
+    bad = namespace(point.array).isnan(point.array)
+    axes = tuple(range(len(point.names), point.array.ndim))
+    data = jnp.where(jnp.any(bad, axis=axes), jnp.nan, 0.0)
+    return Array._of(data, point.names, point.inputs, Real)
 
 
 def _require_domain(name: Name, value: Value) -> None:
@@ -93,51 +171,20 @@ def _without_domain(name: Name, point: object) -> DomainError:
     return DomainError(
         f"a Delta at {name}={point}",
         expected="a point whose domain says how many values the name has",
-        advice=f"give it one: fb.Delta({name}=fb.Array({point}, (), fb.Bint[n]))",
+        advice=f"give it one: fb.Delta({name}=fb.Array({point}, (), fb.Bint[n])); a real point is written {point}.0",
     )
 
 
-def to_indicator(delta: Delta) -> Table:
+def to_indicator(points: Mapping[Name, Value], domains: Mapping[Name, Domain]) -> Table:
     """δ(x = v(i)) over bounded integers as a table of zeros and ones."""
-    table = None
-    for name, point in zip(delta.names, delta.points, strict=True):
-        at, domain = to_array(point), delta.inputs[name]
+    table = Table(1.0)
+    for name, point in points.items():
+        at, domain = to_array(point), domains[name]
         cells = np.arange(domain.extent)
         xp = namespace(at.array)
         weights = xp.where(at.array[..., None] == cells, 1.0, 0.0)
         if is_traced(at.array):  # a point outside the domain is marked by −1
             weights = xp.where((at.array >= 0)[..., None], weights, xp.nan)
         one = Table._of(Scaled(weights, 0.0), {**at.inputs, name: domain})
-        table = one if table is None else multiply_tables(table, one)
-    assert table is not None
+        table = multiply_tables(table, one) if table.inputs else one
     return table
-
-
-@exact_join.rule(when=is_tabular)
-def join_delta(f: Delta) -> Table:
-    """δ(x = v)  =  1[x = v]"""
-    return to_indicator(f)
-
-
-@exact_sum.rule(when=lambda semiring, f, names: set(names) <= set(f.names))
-def sum_delta(semiring: Semiring, f: Delta, names: tuple) -> Factor:
-    """⊕_x δ(x = v)  =  1"""
-    return f.without(names)
-
-
-def _keeps_its_names(f: Delta, values: Mapping) -> bool:
-    """Neither is a name of the delta replaced, nor does one come in through a point."""
-    incoming = {name for value in values.values() for name in value.inputs}
-    return not (set(values) | incoming) & set(f.names)
-
-
-@exact_substitute.rule(when=_keeps_its_names)
-def substitute_delta_point(f: Delta, values: Mapping) -> Factor:
-    """δ(x = v(y)) at y = u  =  δ(x = v(u))"""
-    return Delta({name: point.replaced(values) for name, point in zip(f.names, f.points, strict=True)})
-
-
-@exact_substitute.rule(when=lambda f, values: is_tabular(f), overlaps=("substitute_delta_point",))
-def substitute_delta(f: Delta, values: Mapping) -> Factor:
-    """δ(x = v) at x = u  =  1[u = v]"""
-    return substitute(to_indicator(f), values)

@@ -1,23 +1,26 @@
-"""Generic fallbacks: what every product, weight and promotable factor does by way of other rules.
+"""Generic fallbacks: what every product and unfinished form does by way of other rules.
 
-The promotion lattice is Weight, Delta < Table: over bounded integers everything becomes a table when nothing better
-applies.
+An unfinished form (a Product, a Weight, a Unit, a density) is joined into a representation; a pair of representations
+without a rule of its own is promoted to the least one above both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from fubini import ops
 from fubini.arrays import require
 from fubini.domains import merge_inputs
+from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
+from fubini.factors.mixture import mixture
+from fubini.factors.promotion import common_kind, is_joinable, promoted, to_kind
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular, no_mass
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Product, Unit, Weight, product
+from fubini.interpretations import current, interpret
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
 from fubini.terms.heads import (
     ADD,
     DIVIDE,
@@ -38,9 +41,8 @@ from fubini.terms.heads import (
     exact_sum,
 )
 from fubini.terms.indexing import fold
+from fubini.terms.term import Name
 from fubini.terms.value import Value, to_value
-
-Promotable = Product | Weight | Unit | Delta
 
 
 def join(factor: Factor) -> Factor:
@@ -48,32 +50,104 @@ def join(factor: Factor) -> Factor:
     return interpret(JOIN, factor)
 
 
-def _promotable(*factors: Factor) -> bool:
-    return any(isinstance(factor, Promotable) for factor in factors)
+def combined(terms: Sequence[Factor]) -> Factor:
+    """The product of terms, each pair multiplied that has a rule for it."""
+    done: list[Factor] = []
+    for term in terms:
+        term = promoted(term)
+        for position, other in enumerate(done):
+            rule = current().find(MULTIPLY, (other, term))
+            if rule is not None:
+                done[position] = rule.function(other, term)
+                break
+        else:
+            done.append(term)
+    return product(*done)
+
+
+def is_promotable(*factors: Factor) -> bool:
+    """One of them is an unfinished form that can be joined, or there is a representation above them all."""
+    if any(map(is_joinable, factors)):
+        return True
+    return len(factors) == 2 and common_kind(*factors) is not None
+
+
+def lifted(*factors: Factor) -> tuple[Factor, ...]:
+    """Unfinished forms joined; or, where there are none, both as the least representation above them."""
+    joined = tuple(map(promoted, factors))
+    if any(new is not old for new, old in zip(joined, factors, strict=True)):
+        return joined
+    kind = common_kind(*factors)
+    assert kind is not None, "the guard has found one"
+    return tuple(to_kind(factor, kind) for factor in factors)
+
+
+# -- join -----------------------------------------------------------------------------------------------------------
 
 
 @exact_join.rule
 def join_product(f: Product) -> Factor:
-    """Π_k f_k, multiplied pair by pair"""
-    return reduce(lambda a, b: interpret(MULTIPLY, a, b), map(join, f.terms))
+    """Π_k f_k, multiplied pair by pair as far as there are rules"""
+    return combined(f.terms)
 
 
-@exact_multiply.rule(when=lambda f, g: _promotable(f, g))
+def _covers(f: Factor, unit: Unit) -> bool:
+    """f has every input of a unit and is not one itself."""
+    return unit.inputs.items() <= f.inputs.items() and not isinstance(f, Unit)
+
+
+# -- the operations on pairs ----------------------------------------------------------------------------------------
+
+
+@exact_multiply.rule(overlaps=("multiply_by_mixture", "multiply_by_delta"))
+def multiply_product(f: Product, g: Factor) -> Factor:
+    """(Π_k f_k)·g, pair by pair"""
+    return combined([*f.terms, *terms_of(g)])
+
+
+@exact_multiply.rule(overlaps=("multiply_mixture", "multiply_delta"))
+def multiply_by_product(f: Factor, g: Product) -> Factor:
+    """f·(Π_k g_k), pair by pair"""
+    return combined([f, *g.terms])
+
+
+@exact_multiply.rule
+def multiply_products(f: Product, g: Product) -> Factor:
+    """(Π_k f_k)(Π_k g_k), pair by pair"""
+    return combined([*f.terms, *g.terms])
+
+
+_ONE = ("multiply_mixture", "multiply_by_mixture", "multiply_delta", "multiply_by_delta", "multiply_product")
+
+
+@exact_multiply.rule(when=lambda f, g: _covers(g, f), overlaps=(*_ONE, "multiply_by_product"))
+def multiply_unit(f: Unit, g: Factor) -> Factor:
+    """1·g  =  g"""
+    return g
+
+
+@exact_multiply.rule(when=lambda f, g: _covers(f, g), overlaps=(*_ONE, "multiply_by_product", "multiply_unit"))
+def multiply_by_unit(f: Factor, g: Unit) -> Factor:
+    """f·1  =  f"""
+    return f
+
+
+@exact_multiply.rule(when=lambda f, g: is_promotable(f, g))
 def multiply_promoted(f: Factor, g: Factor) -> Factor:
     """f·g after promotion of both"""
-    return interpret(MULTIPLY, join(f), join(g))
+    return interpret(MULTIPLY, *lifted(f, g))
 
 
-@exact_divide.rule(when=lambda f, g: _promotable(f, g))
+@exact_divide.rule(when=lambda f, g: is_promotable(f, g))
 def divide_promoted(f: Factor, g: Factor) -> Factor:
     """f/g after promotion of both"""
-    return interpret(DIVIDE, join(f), join(g))
+    return interpret(DIVIDE, *lifted(f, g))
 
 
-@exact_add.rule(when=lambda f, g: _promotable(f, g))
+@exact_add.rule(when=lambda f, g: any(map(is_joinable, (f, g))))
 def add_promoted(f: Factor, g: Factor) -> Factor:
     """f + g after promotion of both"""
-    return interpret(ADD, join(f), join(g))
+    return interpret(ADD, promoted(f), promoted(g))
 
 
 @exact_normalize.rule(when=lambda f, total: not total.inputs)
@@ -83,10 +157,13 @@ def normalize_product(f: Product, total: Table) -> Factor:
     return product(f, Table._of(Scaled(1.0 / weights, -total.shift), {}, total.exactness))
 
 
-@exact_normalize.rule(when=lambda f, total: _promotable(f, total), overlaps=("normalize_product",))
+@exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_product",))
 def normalize_promoted(f: Factor, total: Factor) -> Factor:
     """f/Z after promotion of both"""
-    return interpret(NORMALIZE, join(f), join(total))
+    return interpret(NORMALIZE, *lifted(f, total))
+
+
+# -- the operations on one ------------------------------------------------------------------------------------------
 
 
 @exact_power.rule
@@ -95,8 +172,20 @@ def power_product(f: Product, exponent: Value) -> Factor:
     return product(*(interpret(POWER, term, exponent) for term in f.terms))
 
 
-@exact_power.rule(when=lambda f, exponent: is_tabular(f))
-def power_promoted(f: Weight | Unit | Delta, exponent: Value) -> Factor:
+@exact_power.rule
+def power_weight(f: Weight, exponent: Value) -> Factor:
+    """exp(v)^a  =  exp(a v)"""
+    return interpret(POWER, join(f), exponent) if is_tabular(f) else Weight(f.value * exponent)
+
+
+@exact_power.rule
+def power_unit(f: Unit, exponent: Value) -> Factor:
+    """1^a  =  1"""
+    return Unit(merge_inputs(f.inputs, exponent.inputs))
+
+
+@exact_power.rule(when=lambda f, exponent: is_joinable(f))
+def power_promoted(f: Factor, exponent: Value) -> Factor:
     """f^a after promotion"""
     return interpret(POWER, join(f), exponent)
 
@@ -121,16 +210,48 @@ def multiply_out_weight(f: Weight, names: tuple) -> Factor:
     return Weight(fold(ops.add, f.value, *names))
 
 
-@exact_multiply_out.rule(when=lambda f, names: is_tabular(f))
-def multiply_out_promoted(f: Unit | Delta, names: tuple) -> Factor:
+@exact_multiply_out.rule(when=lambda f, names: is_joinable(f))
+def multiply_out_promoted(f: Factor, names: tuple) -> Factor:
     """Π_i f after promotion"""
     return interpret(MULTIPLY_OUT, join(f), names)
 
 
-@exact_sum.rule(when=lambda semiring, f, names: is_tabular(f), overlaps=("sum_delta",))
+@exact_sum.rule(when=lambda semiring, f, names: is_joinable(f), overlaps=("sum_delta",))
 def sum_promoted(semiring: Semiring, f: Weight | Unit | Delta, names: tuple) -> Factor:
     """⊕_x f after promotion"""
     return interpret(SUM, semiring, join(f), names)
+
+
+def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> Factor:
+    """⊕_x of terms that no rule multiplies: through those without x, a Mixture over bounded integers, or blocked."""
+    rest = [term for term in f.terms if not any(name in term.inputs for name in names)]
+    mine = [term for term in f.terms if any(name in term.inputs for name in names)]
+    if len(mine) == 1:
+        return product(*rest, interpret(SUM, semiring, mine[0], names))
+    if semiring is sum_product and all(f.inputs[name].is_finite for name in names):
+        return product(*rest, mixture((product(*mine),), names))
+    raise blocked(semiring, product(*mine), names)
+
+
+def blocked(semiring: Semiring, f: Factor, names: Sequence[Name]) -> Intractable:
+    """The error of a sum that has no closed form: which variable, and which factors stand in its way."""
+    terms = terms_of(f)
+    real = [name for name in names if not f.inputs[name].is_finite] or list(names)
+    mine = [term for term in terms if any(name in term.inputs for name in real)]
+    what = "the integral" if semiring is sum_product else f"{semiring}"
+    return Intractable(
+        f"{what} over {listed(real)} of {' * '.join(map(repr, mine or terms))}",
+        expected="factors that are Tables, Gaussians or Deltas in these variables, or one density summed over its own",
+        nearest="; ".join(f"{term!r} is none of them in {_mentioned(term, real)}" for term in mine if term.promotes),
+        advice="observe or keep these variables, record the sum with `with fb.lazy:`, or approximate it",
+    )
+
+
+def _mentioned(term: Factor, names: Sequence[Name]) -> str:
+    return listed(name for name in names if name in term.inputs)
+
+
+# -- substitution ---------------------------------------------------------------------------------------------------
 
 
 @exact_substitute.rule

@@ -21,7 +21,7 @@ from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.term import Name, as_names
-from fubini.terms.value import Array, Value
+from fubini.terms.value import Array, Value, to_array
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
 
@@ -132,6 +132,29 @@ class Table(Factor):
             return super().notation()
         value = float(read_log(self.pair))
         return Symbol(f"{math.exp(value):.7g}" if not 700 < abs(value) < math.inf else f"exp({value:.7g})")
+
+    def _mean(self, name: Name) -> Value:
+        """Σ_x x p(x)"""
+        return self._moment(name, np.arange(self.inputs[name].extent, dtype=float))
+
+    def _covariance(self, name: Name) -> Value:
+        """Σ_x (x − mean)² p(x)"""
+        axis = self.names.index(name)
+        xp = namespace(self.weights)
+        mean = to_array(self._mean(name)).array
+        cells = np.arange(self.inputs[name].extent, dtype=float).reshape([-1] + [1] * (len(self.names) - axis - 1))
+        return self._moment(name, (cells - xp.expand_dims(mean, axis)) ** 2, spread=False)
+
+    def _moment(self, name: Name, values: Data, spread: bool = True) -> Value:
+        """Σ_x values · p(x), p normalised over x."""
+        table, axis = self.normalized((name,)), self.names.index(name)
+        xp = namespace(table.weights)
+        if spread:
+            values = values.reshape([-1] + [1] * (len(self.names) - axis - 1))
+        zero = table.weights == 0
+        weights = xp.where(zero, 0.0, table.weights * xp.exp(xp.where(zero, 0.0, table.shift)))
+        rest = tuple(other for other in self.names if other != name)
+        return Array._of(xp.sum(weights * values, axis=axis), rest, self.inputs, Real, self.exactness)
 
     def _entropy(self) -> Value:
         """−Σ p log p, with 0 log 0 = 0."""

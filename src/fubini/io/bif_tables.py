@@ -41,7 +41,7 @@ class ConditionalReader:
             )
         rows, offsets = self._from_table(tables[0]) if tables else self._from_rows()
         self._check(rows, offsets)
-        return np.ascontiguousarray(normalise_rows(rows).reshape(*shape_of(self.parents), self._width))
+        return np.ascontiguousarray(normalise_rows(rows).reshape((*shape_of(self.parents), self._width)))
 
     @property
     def _row_count(self) -> int:

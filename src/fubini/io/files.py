@@ -1,4 +1,4 @@
-"""Network files in and out: BIF and UAI."""
+"""Network files in and out: BIF, UAI and JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fubini.errors import DataError
 from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
 from fubini.io.bif import format_bif, parse_bif
+from fubini.io.json_network import parse_json
 from fubini.io.record import NetworkRecord
 from fubini.io.text import read_text, write_text
 from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
@@ -33,11 +34,16 @@ def to_record(network: Network) -> NetworkRecord:
 
 def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
     table = join(factor)
+    if not isinstance(table, Table):
+        raise DataError(
+            f"writing {factor} to a file",
+            expected="factors over bounded integers: BIF and UAI hold tables alone",
+        )
     weights = np.exp(np.asarray(table.log().data, np.float64))
     if not np.all(np.isfinite(weights)):
         raise DataError(f"writing {factor} to a file", expected="weights that a double can hold")
-    exact_already = isinstance(table, Table) and np.ndim(table.shift) == 0 and table.shift == 0
-    weights = np.asarray(table.weights, np.float64) if exact_already else weights  # type: ignore[attr-defined]
+    exact_already = np.ndim(table.shift) == 0 and table.shift == 0
+    weights = np.asarray(table.weights, np.float64) if exact_already else weights
     return tuple(map(str, table.inputs)), np.ascontiguousarray(weights)
 
 
@@ -49,6 +55,11 @@ def read_bif(path: str | Path) -> Network:
 def write_bif(network: Network, path: str | Path) -> None:
     """Write a directed network as BIF, compressed if the name ends in .gz or .xz."""
     write_text(path, format_bif(to_record(network)))
+
+
+def read_json(path: str | Path) -> Network:
+    """A network of discrete, Gaussian and conditional Gaussian nodes from a JSON file, plain or compressed."""
+    return parse_json(read_text(path), str(path))
 
 
 def read_uai(path: str | Path, evidence: str | Path | None = None) -> Network:

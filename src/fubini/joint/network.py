@@ -1,4 +1,4 @@
-"""A network of discrete variables: factors with labels and evidence, and the questions to it."""
+"""A network of variables: factors with typed names and evidence, and the questions to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
-from fubini.factors.table import Table
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable, to_value
@@ -20,9 +19,10 @@ from fubini.terms.value import Value, Variable, to_value
 
 @dataclass(frozen=True)
 class Network:
-    """Variables with labelled domains, the factors over them, and what has been observed.
+    """Variables with their domains, the factors over them, and what has been observed.
 
     >>> from fubini.domains import Bint
+    >>> from fubini.factors.table import Table
     >>> rain = Bint.labelled("dry", "wet")
     >>> net = Network({"rain": rain}, (Table([0.8, 0.2], {"rain": rain}),))
     >>> net.marginals()["rain"].weights
@@ -33,29 +33,48 @@ class Network:
     factors: tuple[Factor, ...]
     directed: bool = True
     name: str = ""
-    evidence: Mapping[str, Any] = field(default_factory=dict)  # labels or positions in, positions kept
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # labels, positions or numbers in; labels as positions
 
     def __post_init__(self) -> None:
         for factor in self.factors:
             self._require(tuple(map(str, factor.inputs)), "a factor")
             merge_inputs(dict(self.variables), factor.inputs)
-        seen = {name: self._position(name, value) for name, value in self.evidence.items()}
+        seen = {name: self._observed(name, value) for name, value in self.evidence.items()}
         object.__setattr__(self, "evidence", seen)
 
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
-        """The network given values of some variables, as labels or positions."""
+        """The network given values of some variables: labels or positions, numbers for real variables."""
         seen = dict(self.evidence)
         for name, value in [*(observed or {}).items(), *named.items()]:
-            position = self._position(name, value)
+            known = self._observed(name, value)
             self._require_unambiguous(name, value)
-            if seen.setdefault(name, position) != position:
-                raise DataError(
-                    f"{name}={value!r}", expected=f"{self.variables[name].label(seen[name])!r}, as observed before"
-                )
+            if name in seen and not np.array_equal(seen[name], known):
+                raise DataError(f"{name}={value!r}", expected=f"{self._shown(name, seen[name])!r}, as observed before")
+            seen[name] = known
         return replace(self, evidence=seen)
 
-    def _position(self, name: str, value: Any) -> int:
+    def _shown(self, name: str, value: Any) -> Any:
+        """An observed value as a label or a number."""
+        domain = self.variables[name]
+        return domain.label(value) if domain.is_finite else value
+
+    def _observed(self, name: str, value: Any) -> Any:
+        """A position, or the numbers of a real variable."""
         self._require((name,), "evidence")
+        domain = self.variables[name]
+        if domain.is_finite:
+            return self._position(name, value)
+        try:
+            found = np.asarray(value, np.float64)
+        except (TypeError, ValueError):
+            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}") from None
+        if found.shape != domain.shape:
+            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}")
+        if not np.all(np.isfinite(found)):
+            raise DataError(f"the evidence {name}={value!r}", expected="finite numbers")
+        return found if domain.shape else float(found)
+
+    def _position(self, name: str, value: Any) -> int:
         domain = self.variables[name]
         if isinstance(value, str):
             return domain.index(value, f"the evidence {name}={value!r}")
@@ -68,7 +87,12 @@ class Network:
     def _require_unambiguous(self, name: str, value: Any) -> None:
         """A position that is also written as the label of another one may have been meant as the label."""
         domain = self.variables[name]
-        if isinstance(value, str) or str(value) not in (domain.labels or ()) or domain.label(value) == str(value):
+        if (
+            not domain.is_finite
+            or isinstance(value, str)
+            or str(value) not in (domain.labels or ())
+            or domain.label(value) == str(value)
+        ):
             return
         raise DataError(
             f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
@@ -97,31 +121,30 @@ class Network:
     @property
     def observed_factors(self) -> list[Factor]:
         """The factors at the evidence."""
-        values: dict[Name, Value] = {name: to_value(position) for name, position in self.evidence.items()}
+        values: dict[Name, Value] = {name: to_value(value) for name, value in self.evidence.items()}
         return [substitute(factor, values) for factor in self.factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
         """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
         return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
 
-    def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Table]:
+    def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Factor]:
         """P(variable | evidence) for the names given, or for every variable not observed."""
         self._require(names, "a marginal")
         seen = [name for name in names if name in self.evidence]
         if seen:
-            value = self.variables[seen[0]].label(self.evidence[seen[0]])
+            value = self._shown(seen[0], self.evidence[seen[0]])
             raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
         wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
-        found = marginals(self.observed_factors, wanted, memory_limit=memory_limit)
-        return {name: table for name, table in found.items() if isinstance(table, Table)}  # type: ignore[misc]
+        return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
 
-    def map(self) -> dict[str, str | int]:
-        """The most probable values of the variables not observed, together."""
+    def map(self) -> dict[str, Any]:
+        """The most probable values of the variables not observed, together: labels, and numbers of real variables."""
         best = argmax(self.observed_factors, self.hidden_variables)
-        return {name: self.variables[name].label(int(best[name])) for name in self.hidden}
+        return {name: _as_label(self.variables[name], best[name]) for name in self.hidden}
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
-        """Draws of the variables not observed, given the evidence, as labels."""
+        """Draws of the variables not observed, given the evidence: labels, and numbers of real variables."""
         draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
 
@@ -133,3 +156,9 @@ class Network:
 def _labelled(domain: Domain, positions: Data) -> np.ndarray:
     found = np.asarray(positions)
     return found if domain.labels is None else np.asarray(domain.labels)[found]
+
+
+def _as_label(domain: Domain, value: Data) -> Any:
+    if domain.is_finite:
+        return domain.label(int(value))
+    return np.asarray(value) if domain.shape else float(value)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 
 from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
 from fubini.interpretations import current, interpret
+from fubini.ops import lift
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.exactness import Exactness, combined, projected
@@ -36,10 +38,17 @@ LOG_GREATEST, LOG_LEAST = math.log(sys.float_info.max), -745.13
 class Factor(Term):
     """A non-negative function of its `inputs`. A representation is a subclass with rules for the heads below."""
 
+    promotes: ClassVar[bool] = False  # an unfinished form: operations join it into a representation first
+
     @property
     def exactness(self) -> Exactness:
         """How the factor relates to the mathematics; that of its parts together."""
         return combined(self.children)
+
+    @property
+    def own(self) -> Name | None:
+        """The variable of which the factor is a normalised density, whatever the others are, if there is one."""
+        return None
 
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
@@ -141,6 +150,27 @@ class Factor(Term):
         self._require_names(names, lambda name: f"a sample of {name!r} from {self}")
         return interpret(SAMPLE, key, self, names or tuple(self.inputs), n)
 
+    def mean(self, name: Name) -> Value:
+        """E[x] of the factor normalised over x, for each value of the other inputs."""
+        return self._with_moments(name, "the mean")._mean(name)
+
+    def covariance(self, name: Name) -> Value:
+        """The covariance of the elements of x, normalised over x, for each value of the other inputs."""
+        return self._with_moments(name, "the covariance")._covariance(name)
+
+    def variance(self, name: Name) -> Value:
+        """The variance of each element of x, normalised over x, for each value of the other inputs."""
+        return self._with_moments(name, "the variance")._variance(name)
+
+    def _with_moments(self, name: Name, asked: str) -> Factor:
+        self._require_names((name,), lambda unknown: f"{asked} of {unknown!r} under {self}")
+        return self._joined()
+
+    def _joined(self) -> Factor:
+        """In one representation, where there is a rule for it."""
+        rule = current().find(JOIN, (self,))
+        return self if rule is None else rule.function(self)
+
     def entropy(self, *names: Name) -> Value:
         """−Σ p log p of the normalised marginal of the names."""
         return self._marginal(names, "entropy")._entropy()
@@ -165,8 +195,20 @@ class Factor(Term):
     def _marginal(self, names: tuple[Name, ...], asked: str) -> Any:
         self._require_names(names, lambda name: f"{asked} of {name!r} under {self}")
         kept = names or tuple(self.inputs)
-        marginal = self.sum(*(name for name in self.inputs if name not in kept))
-        return interpret(JOIN, interpret(NORMALIZE, marginal, marginal.sum(*kept)))
+        others = [name for name in self.inputs if name not in kept]
+        marginal = self.sum(*others) if others else self
+        if marginal.own is not None and tuple(marginal.inputs) == (marginal.own,):
+            return marginal._joined()
+        return interpret(NORMALIZE, marginal, marginal.sum(*kept))._joined()
+
+    def _mean(self, name: Name) -> Value:
+        raise _missing(self, "mean")
+
+    def _covariance(self, name: Name) -> Value:
+        raise _missing(self, "covariance")
+
+    def _variance(self, name: Name) -> Value:
+        return _diagonal(self._covariance(name), len(self.inputs[name].shape))
 
     def _entropy(self) -> Value:
         raise _missing(self, "entropy")
@@ -220,6 +262,17 @@ def _missing(factor: Factor, what: str) -> NoRule:
     )
 
 
+def _diagonal(covariance: Value, rank: int) -> Value:
+    """The variances in a covariance of shape s + s, s of this rank."""
+    return covariance if rank == 0 else _take_diagonal(covariance)
+
+
+@lift
+def _take_diagonal(covariance: Data) -> Data:
+    shape = covariance.shape[: covariance.ndim // 2]
+    return jnp.diagonal(covariance.reshape(math.prod(shape), -1)).reshape(shape)
+
+
 def _number(exponent: Any) -> Value:
     value = to_value(exponent)
     if value.output.shape:
@@ -245,6 +298,7 @@ def to_factor(given: Any) -> Factor:
 class Product(Factor):
     """Π_k f_k: a flat list of factors, none of them a product."""
 
+    promotes = True
     _term_fields = ("terms",)
     terms: tuple[Factor, ...]
 
@@ -276,6 +330,8 @@ def product(*factors: Any) -> Factor:
     flat: list[Factor] = []
     for factor in map(to_factor, factors):
         flat.extend(factor.terms if isinstance(factor, Product) else (factor,))
+    if any(type(factor) is Unit and not factor.inputs for factor in flat):
+        flat = [factor for factor in flat if type(factor) is not Unit or factor.inputs]
     if not flat:
         return to_factor(1.0)
     return flat[0] if len(flat) == 1 else Product(*flat)
@@ -319,6 +375,7 @@ def substitute(factor: Factor, values: Mapping[Name, Value]) -> Factor:
 class Unit(Factor):
     """1 for every value of its inputs: the unit of the product in whatever semiring it is summed."""
 
+    promotes = True
     _static_fields = ("domains",)
 
     def __init__(self, inputs: Mapping[Name, Domain]) -> None:
@@ -337,6 +394,7 @@ class Unit(Factor):
 class Weight(Factor):
     """exp(value): a log-weight as a factor. It becomes a table only when a sum needs it."""
 
+    promotes = True
     _term_fields = ("value",)
     value: Value
 

@@ -30,6 +30,9 @@ CONTRACT = Head("contract")  # (semiring, factor, factor, names kept)
 EXCLUDE = Head("exclude")  # (semiring, factor, names): the product over a plate of all cells but one's own
 ARGMAX = Head("argmax")  # (factor, names)
 SAMPLE = Head("sample")  # (key, factor, names, n)
+CHOOSE = Head("choose")  # (factor, names): the arg max of one factor for each value of its other inputs
+DRAW = Head("draw")  # (randomness, factor, names): a draw for each value of its other inputs
+EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -49,3 +52,6 @@ exact_contract = _of_exact(CONTRACT)
 exact_exclude = _of_exact(EXCLUDE)
 exact_argmax = _of_exact(ARGMAX)
 exact_sample = _of_exact(SAMPLE)
+exact_choose = _of_exact(CHOOSE)
+exact_draw = _of_exact(DRAW)
+exact_expect = _of_exact(EXPECT)

@@ -71,6 +71,10 @@ class Fold(_Binder):
             output = ops.Integer.with_shape(output.shape)  # the bound of two is not the bound of many
         self._bind(body, bound, domain, output, op=op)
 
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return (0,) if self.op is ops.add else ()
+
     def _remade(self, children: tuple) -> Value:
         return _ready(Fold(self.op, children[0], self.bound, self.domain))
 
@@ -88,6 +92,10 @@ class Stack(_Binder):
 
     def __init__(self, body: Value, bound: Bound, domain: Domain) -> None:
         self._bind(body, bound, domain, body.output.with_shape((domain.size or 0, *body.output.shape)))
+
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return (0,)
 
     def _remade(self, children: tuple) -> Value:
         return _ready(Stack(children[0], self.bound, self.domain))
@@ -172,6 +180,10 @@ class Concatenate(Value):
         fields = {"parts": tuple(parts), "bounds": tuple(bounds), "sizes": tuple(sizes), "name": name}
         self._set(**fields, output=output, inputs={name: Bint[sum(sizes)], **free})
 
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return tuple(range(len(self.parts)))
+
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name != self.name}
         parts = tuple(part.replaced(inner) for part in self.parts)
@@ -233,6 +245,10 @@ class Scatter(Value):
         fields = {"value": value, "names": tuple(names), "indices": tuple(indices), "consumed": tuple(consumed)}
         output = ops.Integer.with_shape(value.output.shape) if value.output.is_discrete else value.output
         self._set(**fields, inputs=inputs, output=output)
+
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return (0,)
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: value for name, value in values.items() if name not in self.names}

@@ -56,6 +56,11 @@ class Value(Operators, Term):
         """The sub-terms that are Values."""
         return tuple(child for child in self.children if isinstance(child, Value))
 
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        """The positions of the children that the value is linear in, the others being held."""
+        return ()
+
     # -- reading ----------------------------------------------------------------------------------------------------
 
     @property
@@ -438,6 +443,10 @@ class Substitution(Value):
         args = {name: arg.replaced(values) for name, arg in zip(self.names, self.args, strict=True)}
         return self.value._substituted({**inner, **args})
 
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return (0,)
+
     def _remade(self, children: tuple) -> Value:
         return substitute_owner(children[0], dict(zip(self.names, children[1:], strict=True)))
 
@@ -506,6 +515,10 @@ class Getitem(Value):
 
     value: Value
     indices: tuple[Value, ...]
+
+    @property
+    def linear_children(self) -> tuple[int, ...]:
+        return (0,)
 
     def _remade(self, children: tuple) -> Value:
         return getitem(*children)

@@ -1,0 +1,200 @@
+"""Expectations and integrals of Values under factors, where they have a closed form."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from fubini import ops
+from fubini.arrays import is_traced
+from fubini.dist.density import Density
+from fubini.domains import Real, merge_inputs
+from fubini.errors import DomainError, Intractable, listed
+from fubini.factors import quadratic as numerics
+from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.mixture import Mixture, mixture
+from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.table import Table
+from fubini.factors.weight_rules import derivatives
+from fubini.interpretations import interpret
+from fubini.terms.degree import degree
+from fubini.terms.factor import Factor, Product
+from fubini.terms.heads import EXPECT, exact_expect
+from fubini.terms.indexing import fold
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, is_enumerable, to_array, to_value
+
+
+def expectation(factor: Factor, value: Any, *names: Name) -> Value:
+    """E[value] under the factor normalised over the names, or over all of its inputs.
+
+    >>> x = fb.Variable("x", fb.Real)
+    >>> expectation(fb.dist.Normal(1.0, 2.0)("x"), x * x, "x")
+    5
+    """
+    value, names = _asked(factor, value, names, "an expectation")
+    return _settled(_expected(factor, value, names))
+
+
+def integrate(factor: Factor, value: Any, *names: Name) -> Value:
+    """Σ value · factor over the names, or over all inputs of the factor: not divided by its mass.
+
+    >>> integrate(fb.Table([1.0, 3.0], ("k",)), fb.Variable("k", fb.Bint[2]) * 10.0, "k")
+    30
+    """
+    value, names = _asked(factor, value, names, "an integral")
+    log = factor.sum(*names).log()
+    if not log.inputs and not is_traced(log.data) and float(log) == -np.inf:
+        return to_value(0.0)
+    return _settled(ops.exp(log) * _expected(factor, value, names))
+
+
+def _settled(value: Value) -> Value:
+    """Numbers, where all that is left to depend on are bounded integers."""
+    return to_array(value) if is_enumerable(value) else value
+
+
+def _asked(factor: Factor, value: Any, names: tuple[Name, ...], what: str) -> tuple[Value, tuple[Name, ...]]:
+    point = to_value(value)
+    names = names or tuple(factor.inputs)
+    factor._require_names(names, lambda name: f"{what} over {name!r} of {factor}")
+    merge_inputs(factor.inputs, point.inputs)
+    return point, names
+
+
+def _expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
+    """Names that the value does not depend on are summed out first, by a plan."""
+    others = tuple(name for name in names if name not in value.inputs)
+    names = tuple(name for name in names if name in value.inputs)
+    if not names:
+        return value
+    return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, names)
+
+
+def _weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
+    """Σ weights · value, where a zero weight takes no part whatever the value is."""
+    shape = (1,) * len(value.output.shape)
+    array = to_array(weights)
+    data = array.array.reshape((*array.array.shape, *shape))
+    spread = Array._of(data, array.names, array.inputs, Real.with_shape(shape), array.mark)
+    product = ops.where(ops.equal(spread, 0.0), 0.0, spread * value)
+    return fold(ops.add, product, *(name for name in names if name in product.inputs))
+
+
+@exact_expect.rule
+def expect_table(f: Table, value: Value, names: tuple) -> Value:
+    """Σ_x p(x) v(x)"""
+    return _weighted(ops.exp(f.normalized(names).log()), value, names)
+
+
+@exact_expect.rule
+def expect_delta(f: Delta, value: Value, names: tuple) -> Value:
+    """∫ δ(x = u) v(x) dx  =  v(u)"""
+    at = {name: point for name, point in f.located.items() if name in names}
+    inside = value.replaced(at)
+    others = tuple(name for name in names if name not in at)
+    return _expected(f.weight, inside, others) if others else inside
+
+
+@exact_expect.rule
+def expect_gaussian(f: Gaussian, value: Value, names: tuple) -> Value:
+    """E[v(z)]  =  v(μ) + ½ tr(v″ Σ) for v of degree two at most; over bounded integers with their share of the mass"""
+    reals = tuple(name for name, _ in f.reals if name in names)
+    discrete = tuple(name for name in names if name not in reals)
+    inside = _under_gaussian(f, value, reals) if reals else value
+    if not discrete:
+        return inside
+    mass = promoted(f.sum(*reals)) if reals else f
+    if isinstance(mass, Table):
+        return expect_table(mass, inside, discrete)
+    share = ops.exp(mass.log() - mass.sum(*discrete).log())
+    return fold(ops.add, share * inside, *discrete)
+
+
+def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value:
+    others = tuple(name for name, domain in value.inputs.items() if domain.kind == "real" and name not in names)
+    found = degree(value, (*names, *others))
+    if found > 2:
+        raise Intractable(
+            f"the expectation of {value} under {f}",
+            expected=f"a polynomial of degree two at most in {listed(names)}",
+            nearest=f"its degree is {found:g}" if found != np.inf else "it is not a polynomial",
+            advice="estimate it by sampling: draw from the factor and average",
+        )
+    centre = value.replaced(_means(f, names))
+    if found < 2:
+        return centre
+    zeros = {name: Array(np.zeros(value.inputs[name].shape)) for name in others}
+    used = tuple(name for name in names if name in value.inputs)
+    curvature = _hessian(value.replaced(zeros), used)
+    covariance = _covariance(f, names, used)
+    return centre + 0.5 * _trace(curvature, covariance)
+
+
+def _hessian(value: Value, names: tuple[Name, ...]) -> Array:
+    if value.output.shape:
+        raise DomainError(f"the expectation of {value}, of domain {value.output!r}", expected="a number at a time")
+    return derivatives(value, names)[2]
+
+
+def _trace(first: Array, second: Array) -> Value:
+    """Σ_ij a_ij b_ij, by name."""
+    product = to_array(first * second)
+    data = product.array.sum(axis=(-2, -1))
+    return Array._of(data, product.names, product.inputs, Real, product.mark)
+
+
+def _means(f: Gaussian, names: tuple[Name, ...]) -> dict[Name, Value]:
+    """The mean of each name given the real inputs that are not named."""
+    means: dict[Name, Value] = {}
+    for name in names:
+        rest = frozenset(other for other in names if other != name)
+        alone = f.reduced(rest) if rest else f
+        means[name] = alone.mean(name)
+    return means
+
+
+def _covariance(f: Gaussian, names: tuple[Name, ...], used: tuple[Name, ...]) -> Array:
+    """The covariance of the names used, in their order, given the real inputs that are not named."""
+    gone = frozenset(name for name in names if name not in used)
+    rest = f.reduced(gone) if gone else f
+    assert isinstance(rest, Gaussian)
+    order = [position for name in used for position in numerics.places(rest.reals)[name]]
+    _, _, K, K_names = rest.quadratic
+    where = np.asarray(order)
+    block = K[..., where[:, None], where]
+    zero = block[..., 0] * 0.0
+    found = numerics.moments(numerics.Quadratic(zero, K_names, block, K_names))
+    return Array._of(found.covariance, K_names, rest.inputs, Real.with_shape(block.shape[-2:]), f.exactness)
+
+
+@exact_expect.rule
+def expect_mixture(f: Mixture, value: Value, names: tuple) -> Value:
+    """Σ_c share_c E_c[v]"""
+    masses = [promoted(component.sum(*names)) for component in f.components]
+    total = mixture(masses, f.bounds).log()
+    parts = []
+    for component, mass in zip(f.components, masses, strict=True):
+        inside = interpret(EXPECT, promoted(component), value, names)
+        share = ops.exp(mass.log() - total)
+        parts.append(_weighted(share, inside, tuple(f.bound_in(component))))
+    return reduce(ops.add, parts)
+
+
+@exact_expect.rule(when=lambda f, value, names: names == (f.own,) and degree(value, names) <= 1)
+def expect_density(f: Density, value: Value, names: tuple) -> Value:
+    """E[a + b x]  =  a + b E[x]"""
+    return value.replaced({f.own: f.mean(f.own)})  # type: ignore[dict-item, arg-type]
+
+
+@exact_expect.rule(when=lambda f, value, names: not is_joinable(f), overlaps=("expect_density",))
+def expect_blocked(f: Density | Product, value: Value, names: tuple) -> Value:
+    """E[v] under what has no closed form"""
+    raise Intractable(
+        f"the expectation of {value} over {listed(names)} under {f}",
+        expected="a Table, Gaussian, Delta or Mixture, or an affine function of the variable of one density",
+        advice="estimate it by sampling: draw from the factor and average",
+    )

@@ -1,0 +1,248 @@
+"""Rules of Deltas: where a Delta meets another factor it puts its point there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fubini.errors import DomainError, Intractable, NoRule, listed
+from fubini.factors.delta import Delta, log_indicator, to_indicator
+from fubini.factors.mixture import Mixture, mixture
+from fubini.factors.mixture_rules import multiply_mixture
+from fubini.factors.promotion import promoted
+from fubini.interpretations import interpret
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.factor import Factor, Weight, product, substitute
+from fubini.terms.heads import (
+    DIVIDE,
+    MULTIPLY,
+    exact_divide,
+    exact_join,
+    exact_multiply,
+    exact_normalize,
+    exact_power,
+    exact_substitute,
+    exact_sum,
+)
+from fubini.terms.inverse import solve
+from fubini.terms.term import Bound, Name
+from fubini.terms.value import Value, Variable, is_enumerable
+
+
+def _pinned_integers(f: Delta) -> dict[Name, Value]:
+    """The bounded integers at points that can be tabulated."""
+    located = f.located.items()
+    return {name: point for name, point in located if f.inputs[name].is_finite and is_enumerable(point)}
+
+
+@exact_join.rule(when=lambda f: bool(_pinned_integers(f)))
+def join_delta(f: Delta) -> Factor:
+    """δ(a = v)  =  1[a = v] over bounded integers"""
+    pinned = _pinned_integers(f)
+    table = to_indicator(pinned, f.inputs)
+    rest = {name: point for name, point in f.located.items() if name not in pinned}
+    weight = interpret(MULTIPLY, promoted(f.weight), table)
+    return Delta._of(rest, weight) if rest else weight
+
+
+@exact_join.rule(when=lambda f: not _pinned_integers(f), overlaps=("join_delta",))
+def join_real_delta(f: Delta) -> Factor:
+    """δ(x = v)  =  δ(x = v)"""
+    return f
+
+
+# -- products -------------------------------------------------------------------------------------------------------
+
+
+@exact_multiply.rule(when=lambda f, g: not f.promotes, overlaps=("multiply_by_mixture",))
+def multiply_delta(f: Delta, g: Factor) -> Factor:
+    """δ(x = v) w · g(x)  =  δ(x = v) (w g(v))"""
+    return Delta._of(f.located, promoted(product(f.weight, substitute(g, f.located))))
+
+
+@exact_multiply.rule(when=lambda f, g: not g.promotes, overlaps=("multiply_mixture", "multiply_delta"))
+def multiply_by_delta(f: Factor, g: Delta) -> Factor:
+    """f(x) · δ(x = v) w  =  δ(x = v) (f(v) w)"""
+    return multiply_delta(g, f)
+
+
+@exact_multiply.rule(when=lambda f, g: not f.promotes and not g.promotes)
+def multiply_deltas(f: Delta, g: Delta) -> Factor:
+    """δ(x = v) δ(y = u)  =  δ(x = v, y = u)"""
+    shared = [name for name in f.names if name in g.names]
+    if shared:
+        raise NoRule(
+            f"{f} * {g}",
+            expected="Deltas of different real variables",
+            nearest=f"both fix {listed(shared)}: a product of two point masses of one real variable is not a factor",
+            advice=f"rename one of the two, or condition: f({shared[0]}=…)",
+        )
+    if any(name in point.inputs for name in f.names for point in g.points):
+        f, g = g, f
+    return Delta({**f.located, **g.located}, product(f.weight, g.weight))
+
+
+@exact_multiply.rule(when=lambda f, g: not f.promotes)
+def multiply_delta_mixture(f: Delta, g: Mixture) -> Factor:
+    """δ(x = v)·(Σ_c g_c)  =  Σ_c δ(x = v)·g_c"""
+    return multiply_mixture(g, f)
+
+
+@exact_multiply.rule(when=lambda f, g: not g.promotes)
+def multiply_mixture_delta(f: Mixture, g: Delta) -> Factor:
+    """(Σ_c f_c)·δ(x = v)  =  Σ_c f_c·δ(x = v)"""
+    return multiply_mixture(f, g)
+
+
+@exact_divide.rule(when=lambda f, g: not f.promotes, overlaps=("divide_by_mixture",))
+def divide_delta(f: Delta, g: Factor) -> Factor:
+    """δ(x = v) w / g(x)  =  δ(x = v) (w / g(v))"""
+    return Delta._of(f.located, interpret(DIVIDE, promoted(f.weight), promoted(substitute(g, f.located))))
+
+
+@exact_divide.rule(when=lambda f, g: not g.promotes, overlaps=("divide_delta", "divide_mixture", "divide_by_mixture"))
+def divide_by_delta(f: Factor, g: Delta) -> Factor:
+    """f/δ is not defined"""
+    raise NoRule(
+        f"{f} / {g}",
+        expected="a divisor that is positive wherever the dividend is",
+        nearest=f"a Delta over {listed(g.names)} is zero everywhere but at a point",
+        advice="divide by its weight, or condition the dividend on the point",
+    )
+
+
+@exact_divide.rule(when=lambda f, g: not g.promotes)
+def divide_deltas(f: Delta, g: Delta) -> Factor:
+    """f/δ is not defined"""
+    return divide_by_delta(f, g)
+
+
+@exact_normalize.rule(when=lambda f, total: not f.promotes)
+def normalize_delta(f: Delta, total: Factor) -> Factor:
+    """δ(x = v) w / Z  =  δ(x = v) (w / Z)"""
+    return divide_delta(f, total)
+
+
+@exact_power.rule(when=lambda f, exponent: not f.promotes)
+def power_delta(f: Delta, exponent: Value) -> Factor:
+    """δ^a is not defined over the reals"""
+    raise NoRule(
+        f"{f} ** {exponent}",
+        expected="a Table or a Gaussian",
+        nearest=f"a power of a point mass over {listed(f.names)} is not a factor",
+    )
+
+
+# -- sums -----------------------------------------------------------------------------------------------------------
+
+
+@exact_sum.rule
+def sum_delta(semiring: Semiring, f: Delta, names: tuple) -> Factor:
+    """⊕_x δ(x = v) w  =  w"""
+    own = tuple(name for name in names if name in f.names)
+    rest = f.without(own) if own else f
+    others = tuple(name for name in names if name not in own)
+    if not others:
+        return rest
+    if own or not isinstance(rest, Delta):
+        return rest.reduce(semiring, *others)
+    return _sum_others(semiring, rest, others)
+
+
+def _sum_others(semiring: Semiring, f: Delta, names: tuple[Name, ...]) -> Factor:
+    """⊕_y δ(x = v(y)) w(y): through the weight where v is free of y, else by solving for y, or a Mixture"""
+    through = tuple(name for name in names if not any(name in point.inputs for point in f.points))
+    if through:
+        f = Delta._of(f.located, f.weight.reduce(semiring, *through))
+    moving = tuple(name for name in names if name not in through)
+    if not moving:
+        return f
+    if semiring is not sum_product:
+        raise Intractable(
+            f"{semiring} over {listed(moving)} of {f}",
+            expected="points that do not depend on the variable",
+            advice=f"eliminate {listed(f.names)} first",
+        )
+    reals = [name for name in moving if not f.inputs[name].is_finite]
+    if not reals:
+        return mixture((f,), moving)
+    rest = tuple(name for name in moving if name != reals[0])
+    solved = _solved(f, reals[0])
+    return solved.reduce(semiring, *rest) if rest else solved
+
+
+def _solved(f: Delta, name: Name) -> Factor:
+    """∫ δ(x = v(y)) w(y) dy  =  w(v⁻¹(x)) |dv⁻¹/dx|"""
+    for own, point in f.located.items():
+        solution = solve(point, Variable(own, f.inputs[own]), name) if name in point.inputs else None
+        if solution is not None:
+            at = {name: solution.value}
+            rest = {other: place.replaced(at) for other, place in f.located.items() if other != own}
+            weight = product(substitute(f.weight, at), Weight(solution.log_jacobian))
+            return Delta._of(rest, weight) if rest else weight
+    raise Intractable(
+        f"the integral over {name!r} of {f}",
+        expected=f"a point that is an invertible function of {name!r}, or no point that depends on it",
+        advice=f"eliminate {listed(f.names)} first",
+    )
+
+
+# -- substitution ---------------------------------------------------------------------------------------------------
+
+
+def _keeps_its_names(f: Delta, values: Mapping) -> bool:
+    """Neither is a name of the delta replaced, nor does one come in through a point."""
+    incoming = {name for value in values.values() for name in value.inputs}
+    return not (set(values) | incoming) & set(f.names)
+
+
+@exact_substitute.rule(when=_keeps_its_names)
+def substitute_delta_point(f: Delta, values: Mapping) -> Factor:
+    """δ(x = v(y)) w(y) at y = u  =  δ(x = v(u)) w(u)"""
+    return Delta._of({name: point.replaced(values) for name, point in f.located.items()}, substitute(f.weight, values))
+
+
+@exact_substitute.rule(
+    when=lambda f, values: f.promotes and bool(_pinned_integers(f)), overlaps=("substitute_delta_point",)
+)
+def substitute_integer_delta(f: Delta, values: Mapping) -> Factor:
+    """δ(a = v) at a = u  =  1[u = v]"""
+    return substitute(join_delta(f), values)
+
+
+@exact_substitute.rule(when=lambda f, values: True, overlaps=("substitute_delta_point", "substitute_integer_delta"))
+def substitute_delta(f: Delta, values: Mapping) -> Factor:
+    """δ(x = v) w at x = u(y)  =  δ(y = u⁻¹(v)) w |du⁻¹/dv|;  at a known u, 1[u = v] w"""
+    aside = {name: Bound(name) for name in f.names}  # the names replaced, out of the way of those that come in
+    others = {name: value for name, value in values.items() if name not in f.names}
+    points = {aside[name]: point.replaced(others) for name, point in f.located.items()}
+    weights = [substitute(f.weight, others)]
+    kept: dict[Name, Value] = {}
+    for name, bound in aside.items():
+        if name not in values:
+            kept[name] = points[bound]
+            continue
+        found, factor = _placed(values[name], points[bound], name, f)
+        clash = [new for new in found if new in kept]
+        if clash:
+            raise DomainError(f"{f} with {name}={values[name]}", expected=f"one point for {clash[0]!r}")
+        kept.update(found)
+        weights.append(factor)
+    for name, point in kept.items():
+        if any(other in point.inputs for other in kept):
+            raise DomainError(f"{f} at {name}={point}", expected="points that do not depend on the names they fix")
+    weight = promoted(product(*weights))
+    return Delta._of(kept, weight) if kept else weight
+
+
+def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name, Value], Factor]:
+    """δ(u = v) as a Delta over what u depends on, and a weight."""
+    reals = [other for other, domain in value.inputs.items() if not domain.is_finite]
+    if not reals:
+        return {}, Weight(log_indicator(value, point))
+    solution = solve(value, point, reals[0]) if len(reals) == 1 else None
+    if solution is None:
+        raise Intractable(
+            f"{f} at {name}={value}",
+            expected=f"a known point, or an invertible function of one real variable: {name}=fb.ops.exp(y)",
+        )
+    return {solution.name: solution.value}, Weight(solution.log_jacobian)

@@ -1,0 +1,451 @@
+"""Gaussian: a factor over real arrays, w · exp(h·z − ½ z·K z), for each cell of bounded-integer batch inputs.
+
+The weights w are a Table over the batch; K may be singular: a conditional density is a rank-deficient Gaussian over
+all its variables. It is normalised only if you normalise it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+
+from fubini import ops
+from fubini.arrays import Data, as_floats, is_jax, namespace, require
+from fubini.domains import Bint, Domain, Real, merge_inputs
+from fubini.errors import DataError, DomainError, listed
+from fubini.factors import quadratic as numerics
+from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced
+from fubini.factors.scaled import Scaled
+from fubini.factors.table import Table
+from fubini.ops import Op
+from fubini.terms.exactness import Exactness
+from fubini.terms.factor import Factor
+from fubini.terms.name_axis import require_added_axis
+from fubini.terms.named import align
+from fubini.terms.term import Name
+from fubini.terms.value import Apply, Array, Value, Variable
+
+
+class Gaussian(Factor):
+    """exp(h·z − ½ z·K z), times `exp(log_scale)`, z the real inputs in order, each flattened.
+
+    The location is given by `info` (h), `mean` or `white` (h = P·white), the matrix by `precision` (K), `covariance`,
+    `scale_tril` or `precision_sqrt` (any P with K = P·Pᵀ, of any rank): the same function, whichever they are.
+
+    >>> g = Gaussian(info=[2.0], precision=[[2.0]], inputs={"x": Real})
+    >>> g.mean("x"), g.variance("x")
+    (1, 0.5)
+    """
+
+    _leaf_fields = ("info", "precision")
+    _term_fields = ("scale",)
+    _static_fields = ("reals", "info_names", "precision_names")
+    info: Data
+    precision: Data
+    scale: Table
+    reals: Reals
+    info_names: Names
+    precision_names: Names
+
+    def __init__(
+        self,
+        *,
+        inputs: Mapping[Name, Domain],
+        info: Data = None,
+        mean: Data = None,
+        white: Data = None,
+        precision: Data = None,
+        covariance: Data = None,
+        scale_tril: Data = None,
+        precision_sqrt: Data = None,
+        log_scale: Data = 0.0,
+    ) -> None:
+        reals = tuple((name, domain) for name, domain in inputs.items() if not domain.is_finite)
+        batch = {name: domain for name, domain in inputs.items() if domain.is_finite}
+        _require_reals(reals, inputs)
+        size = sum(math.prod(domain.shape) for _, domain in reals)
+        location = _only("a location", info=info, mean=mean, white=white)
+        matrix = _only(
+            "a matrix",
+            precision=precision,
+            covariance=covariance,
+            scale_tril=scale_tril,
+            precision_sqrt=precision_sqrt,
+        )
+        h, K = _information(location, matrix, batch, size)
+        scale = Table.from_log(*_over_batch("log_scale", as_floats(log_scale), batch, ()))
+        names = {0: (), len(batch): tuple(batch)}
+        fields = {"info_names": names[h.ndim - 1], "precision_names": names[K.ndim - 2]}
+        self._set(info=h, precision=K, scale=scale, reals=reals, inputs={**batch, **dict(reals)}, **fields)
+
+    @classmethod
+    def _of(cls, scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
+        """From numerics, unchecked; `domains` has at least the batch names that the quadratic depends on."""
+        new = object.__new__(cls)
+        inputs = dict(scale.inputs)
+        for name in numerics.used(quadratic):
+            if name not in inputs:
+                inputs[name] = domains[name]
+        inputs.update(reals)
+        h, h_names, K, K_names = quadratic
+        new.__dict__.update(
+            info=h,
+            precision=K,
+            scale=scale,
+            reals=reals,
+            info_names=h_names,
+            precision_names=K_names,
+            inputs=inputs,
+            _cached_quadratic=quadratic,
+        )
+        return new
+
+    @property
+    def quadratic(self) -> Quadratic:
+        """The exponent as named arrays."""
+        found = self.__dict__.get("_cached_quadratic")
+        if found is None:
+            found = Quadratic(self.info, self.info_names, self.precision, self.precision_names)
+            extra = self.info.ndim - len(self.info_names) - 1
+            if extra:
+                raise DomainError(
+                    f"an operation on a Gaussian with {extra} axes that have no name",
+                    expected="a name for each axis: this term was returned from vmap",
+                    advice='name the axis first: fb.name_axis(term, "i")',
+                )
+            self.__dict__["_cached_quadratic"] = found
+        return found
+
+    @property
+    def batch(self) -> dict[Name, Domain]:
+        """The bounded-integer inputs."""
+        return {name: domain for name, domain in self.inputs.items() if domain.is_finite}
+
+    # -- what every factor supplies ---------------------------------------------------------------------------------
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Gaussian:
+        def new(name: Name) -> Name:
+            return names.get(name, name)
+
+        h, h_names, K, K_names = self.quadratic
+        there = Quadratic(h, tuple(map(new, h_names)), K, tuple(map(new, K_names)))
+        mine = {name: other for name, other in names.items() if name in self.scale.inputs}
+        scale = self.scale._renamed(mine) if mine else self.scale
+        reals = tuple((new(name), domain) for name, domain in self.reals)
+        return Gaussian._of(scale, there, reals, {new(name): domain for name, domain in self.inputs.items()})
+
+    def _with_axis(self, name: Name) -> Gaussian:
+        require_added_axis(self.info.ndim - len(self.info_names) - 1, self, name)
+        scale = self.scale._with_axis(name)
+        there = Quadratic(self.info, (name, *self.info_names), self.precision, (name, *self.precision_names))
+        return Gaussian._of(scale, there, self.reals, {name: Bint[self.info.shape[0]], **self.inputs})
+
+    def _marked(self, mark: Exactness) -> Gaussian:
+        return Gaussian._of(self.scale._marked(mark), self.quadratic, self.reals, self.inputs)
+
+    def _log(self) -> Value:
+        h, h_names, K, K_names = self.quadratic
+        arrays = (Array._of(h, h_names, self.inputs, Real[h.shape[-1]]), self._matrix(K, K_names))
+        variables = tuple(Variable(name, domain) for name, domain in self.reals)
+        return self.scale.log() + Apply(_exponent(tuple(self.reals)), (*arrays, *variables))
+
+    def _matrix(self, matrix: Data, names: Names) -> Array:
+        return Array._of(matrix, names, self.inputs, Real.with_shape(matrix.shape[-2:]))
+
+    # -- numerics by name -------------------------------------------------------------------------------------------
+
+    def positions(self, names: frozenset[Name]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where the elements of some variables stand in z, and where those of the others do."""
+        return numerics.positions(self.reals, names)
+
+    def onto(self, reals: Reals) -> Quadratic:
+        """The exponent over more variables."""
+        return numerics.padded(self.quadratic, self.reals, reals)
+
+    def reduced(self, names: frozenset[Name], integrate: bool = True) -> Factor:
+        """∫ (or max) over real names."""
+        gone, kept = self.positions(names)
+        found = numerics.reduced(self.quadratic, gone, kept, integrate)
+        found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
+        return self.left(found, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
+
+    def left(self, found: Reduced, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+        """The scale times what a reduction left, over the remaining variables: a Table where none remain."""
+        scale = shifted(self.scale, found.log, found.log_names, domains)
+        return to_gaussian(scale, found.rest, reals, domains)
+
+    # -- moments ----------------------------------------------------------------------------------------------------
+
+    def _mean(self, name: Name) -> Value:
+        """E[x | the other real inputs]  =  K_xx⁻¹ (h_x − K_xy y)"""
+        gone, kept = self.positions(frozenset((name,)))
+        found, shape = self._conditional_moments(name), dict(self.reals)[name].shape
+        if not kept:
+            mean = found.mean.reshape((*found.mean.shape[:-1], *shape))
+            return Array._of(mean, found.mean_names, self.inputs, Real.with_shape(shape), self.exactness)
+        _, _, K, K_names = self.quadratic
+        slope, slope_names = numerics.by_name(
+            lambda S, C: -(S @ C),
+            (found.covariance, found.covariance_names, 2),
+            (K[..., np.asarray(gone)[:, None], np.asarray(kept)], K_names, 2),
+        )
+        others = tuple(pair for pair in self.reals if pair[0] != name)
+        arrays = (
+            Array._of(found.mean, found.mean_names, self.inputs, Real[len(gone)]),
+            self._matrix(slope, slope_names),
+        )
+        return Apply(_linear(others, shape), (*arrays, *(Variable(*pair) for pair in others)))
+
+    def _covariance(self, name: Name) -> Array:
+        found, shape = self._conditional_moments(name), dict(self.reals)[name].shape
+        data = found.covariance.reshape((*found.covariance.shape[:-2], *shape, *shape))
+        return Array._of(data, found.covariance_names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
+
+    def _conditional_moments(self, name: Name) -> numerics.Moments:
+        gone, _ = self.positions(frozenset((name,)))
+        h, h_names, K, K_names = self.quadratic
+        where = np.asarray(gone)
+        found = numerics.moments(Quadratic(h[..., where], h_names, K[..., where[:, None], where], K_names))
+        mean, covariance = require(
+            np.all(found.ok) if not is_jax(found.ok) else jnp.all(found.ok),
+            lambda: improper(self, frozenset((name,))),
+            found.mean,
+            found.covariance,
+        )
+        return found._replace(mean=mean, covariance=covariance)
+
+    def _entropy(self) -> Value:
+        """½ log det(2πe Σ) of a normalised Gaussian without a batch."""
+        self._require_no_batch("entropy")
+        found = numerics.moments(self.quadratic)
+        size = self.quadratic.size
+        xp = namespace(found.covariance)
+        entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + xp.linalg.slogdet(found.covariance)[1])
+        return Array._of(xp.asarray(entropy), (), {}, Real, self.exactness)
+
+    def _kl(self, other: Factor) -> Value:
+        """E_p[log p − log q] of normalised Gaussians over the same variables."""
+        self._require_no_batch("kl")
+        if not isinstance(other, Gaussian):
+            raise DomainError(f"the divergence of {self} from {other}", expected="two Gaussians")
+        other._require_no_batch("kl")
+        p, q = self.quadratic, other.onto(self.reals)
+        found, theirs = numerics.moments(p), numerics.moments(q)
+        xp = namespace(p.precision, q.precision)
+        gap = found.mean - theirs.mean
+        log_ratio = xp.linalg.slogdet(p.precision)[1] - xp.linalg.slogdet(q.precision)[1]
+        spread = xp.sum(q.precision * found.covariance)
+        distance = xp.sum(gap * (q.precision @ gap))
+        total = 0.5 * (log_ratio + spread + distance - p.size)
+        return Array._of(xp.asarray(total), (), {}, Real, self.exactness | other.exactness)
+
+    def _require_no_batch(self, asked: str) -> None:
+        if self.batch:
+            raise DomainError(
+                f"{asked} of {self}",
+                expected="a Gaussian over real inputs alone",
+                nearest=f"{listed(self.batch)} and real inputs together have no closed form",
+                advice="sum the bounded integers out or observe them first",
+            )
+
+
+def to_gaussian(scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+    """A Gaussian, or the Table that it is where no real variable is left."""
+    return Gaussian._of(scale, quadratic, reals, domains) if reals else scale
+
+
+def shifted(table: Table, logs: Data, names: Names, domains: Mapping[Name, Domain]) -> Table:
+    """A table times exp(logs), by name."""
+    weights, shift, low, high = table.pair
+    if not names and np.ndim(logs) == 0 and not (is_jax(weights) or is_jax(logs)):
+        shift = shift + logs
+        return Table._of(
+            Scaled(weights, float(shift) if np.ndim(shift) == 0 else shift, low, high), table.inputs, table.mark
+        )
+    inputs = dict(table.inputs)
+    for name in names:
+        inputs.setdefault(name, domains[name])
+    order = tuple(inputs)
+    shape = tuple(domain.size for domain in inputs.values())
+    xp = namespace(weights, shift, logs)
+    shift = align(shift, table.names, order) if np.ndim(shift) else shift
+    shift = xp.broadcast_to(shift + align(logs, names, order), shape)
+    weights = xp.broadcast_to(align(weights, table.names, order), shape)
+    if is_jax(shift) and not is_jax(weights):
+        weights = jnp.asarray(weights, shift.dtype)
+    return Table._of(Scaled(weights, shift), inputs, table.mark)
+
+
+def improper(gaussian: Gaussian, names: frozenset[Name]) -> DataError:
+    """The error of integrating over variables that too little is known about."""
+    return DataError(
+        f"integrating {gaussian} over {listed(sorted(names, key=str))}",
+        expected="a precision that is positive definite over the variables integrated",
+        nearest="it is singular or indefinite there: the factor is improper in some direction",
+        advice="multiply by a prior, or by more observations of these variables, before integrating",
+    )
+
+
+# -- Values ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def _exponent(reals: Reals) -> Op:
+    """h·z − ½ z·K z as an op on h, K and the variables."""
+    return ops.lift(_Exponent(reals))
+
+
+@lru_cache(maxsize=1024)
+def _linear(reals: Reals, shape: tuple[int, ...]) -> Op:
+    """a + B·z as an op on a, B and the variables."""
+    return ops.lift(_Linear(reals, shape))
+
+
+class _Exponent:
+    """A function that compares by what it is made of."""
+
+    __name__ = "gaussian_exponent"
+
+    def __init__(self, reals: Reals) -> None:
+        self.reals = reals
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.reals))
+
+    def __call__(self, h: Data, K: Data, *variables: Data) -> Data:
+        z = _flat(variables)
+        return h @ z - 0.5 * (z @ (K @ z))
+
+
+class _Linear(_Exponent):
+    __name__ = "linear"
+
+    def __init__(self, reals: Reals, shape: tuple[int, ...]) -> None:
+        super().__init__(reals)
+        self.shape = shape
+
+    __hash__ = _Exponent.__hash__
+
+    def __call__(self, a: Data, B: Data, *variables: Data) -> Data:
+        return (a + B @ _flat(variables)).reshape(self.shape)
+
+
+def _flat(variables: tuple[Data, ...]) -> Data:
+    return jnp.concatenate([jnp.reshape(variable, -1) for variable in variables])
+
+
+# -- construction ---------------------------------------------------------------------------------------------------
+
+
+def _require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:
+    for name, domain in reals:
+        if domain.kind != "real":
+            raise DomainError(
+                f"a Gaussian over {name!r}: {domain!r}", expected="real inputs, and bounded integers for the batch"
+            )
+    if not reals:
+        raise DomainError(
+            f"a Gaussian over {listed(inputs)}", expected="at least one real input", advice="use fb.Table"
+        )
+
+
+def _only(what: str, **given: Data) -> tuple[str, Data]:
+    found = [(key, as_floats(value)) for key, value in given.items() if value is not None]
+    if len(found) != 1:
+        nearest = f"given: {listed(key for key, _ in found)}" if found else "none was given"
+        raise DomainError(f"a Gaussian with {what}", expected=f"one of {listed(given)}", nearest=nearest)
+    return found[0]
+
+
+def _over_batch(
+    what: str, data: Data, batch: Mapping[Name, Domain], event: tuple[int | None, ...]
+) -> tuple[Data, dict]:
+    """The data with the batch it has: all of it or none."""
+    shape = tuple(domain.extent for domain in batch.values())
+    fits = len(data.shape) >= len(event) and all(
+        want in (None, got) for want, got in zip(event, data.shape[len(data.shape) - len(event) :], strict=True)
+    )
+    leading = data.shape[: len(data.shape) - len(event)]
+    if not fits or leading not in ((), shape):
+        expected = f"shape {_shape(shape, event)}" + (f" or {_shape((), event)}" if shape else "")
+        raise DomainError(f"a Gaussian with {what} of shape {data.shape}", expected=expected)
+    return data, dict(batch) if leading else {}
+
+
+def _shape(batch: tuple, event: tuple) -> str:
+    return f"({', '.join('any' if extent is None else str(extent) for extent in (*batch, *event))})"
+
+
+def _information(
+    location: tuple[str, Data], matrix: tuple[str, Data], batch: Mapping[Name, Domain], size: int
+) -> tuple[Data, Data]:
+    """h and K from any of the forms."""
+    kind, M = matrix
+    _over_batch(kind, M, batch, (size, None) if kind == "precision_sqrt" else (size, size))
+    if kind in ("precision", "covariance"):
+        M = _checked(kind, M, numerics.is_symmetric, "a symmetric matrix")
+    if kind == "precision":
+        M = _checked(kind, M, numerics.is_semidefinite, "no negative eigenvalue")
+    where, v = location
+    _over_batch(where, v, batch, (None,) if where == "white" else (size,))
+    xp = namespace(v, M)
+    root = _precision_root(kind, M, xp) if kind != "precision" or where == "white" else None
+    K = M if kind == "precision" else root @ xp.swapaxes(root, -1, -2)
+    if where == "info":
+        return v, K
+    if where == "white" and root is not None and v.shape[-1] != root.shape[-1]:
+        raise DomainError(f"a Gaussian with white of length {v.shape[-1]}", expected=f"length {root.shape[-1]}")
+    return xp.matmul(K if where == "mean" else root, v[..., None])[..., 0], K
+
+
+def _precision_root(kind: str, M: Data, xp: object) -> Data:
+    """P with K = P·Pᵀ."""
+    if kind == "precision_sqrt":
+        return M
+    eye = xp.broadcast_to(xp.eye(M.shape[-1], dtype=M.dtype), M.shape)  # type: ignore[attr-defined]
+    if kind == "precision":
+        return _cholesky(kind, M, xp)
+    tril = _cholesky(kind, M, xp) if kind == "covariance" else M
+    ok = xp.all(xp.diagonal(tril, axis1=-2, axis2=-1) > 0)  # type: ignore[attr-defined]
+    (tril,) = require(ok, lambda: DataError(f"a Gaussian with {kind}", expected="a positive diagonal"), tril)
+    return xp.swapaxes(xp.linalg.solve(tril, eye), -1, -2)  # type: ignore[attr-defined]
+
+
+def _cholesky(kind: str, M: Data, xp: object) -> Data:
+    def error() -> DataError:
+        return DataError(f"a Gaussian with {kind}", expected="a positive definite matrix")
+
+    try:
+        root = xp.linalg.cholesky(M)  # type: ignore[attr-defined]
+    except np.linalg.LinAlgError as cause:
+        raise error() from cause
+    return require(xp.isfinite(root), error, root)[0]  # type: ignore[attr-defined]
+
+
+def _checked(kind: str, M: Data, holds: Callable[[Data], Data], expected: str) -> Data:
+    ok = holds(M)
+
+    def error() -> DataError:
+        return DataError(
+            f"a Gaussian with {kind} that does not have {expected}"
+            if expected.startswith("no")
+            else f"a Gaussian with {kind} that is not symmetric",
+            expected=expected if not expected.startswith("no") else "a positive semi-definite matrix",
+            nearest="a quotient of Gaussians may be indefinite; a Gaussian that is given may not"
+            if expected.startswith("no")
+            else "",
+        )
+
+    return require(ok[..., None, None], error, M)[0]
+
+
+def batch_domains(*gaussians: Gaussian) -> dict[Name, Domain]:
+    """The inputs of several, merged."""
+    return merge_inputs(*(gaussian.inputs for gaussian in gaussians))

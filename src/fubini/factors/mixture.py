@@ -1,0 +1,162 @@
+"""Mixture: a sum of factors, Σ_c Σ_k f_c(k, …), with the indices k bound. Exact, and of limited size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from fubini import ops
+from fubini.domains import Domain, Real, merge_inputs
+from fubini.errors import Intractable, listed
+from fubini.factors.table import Table
+from fubini.factors.table_rules import add_tables
+from fubini.interpretations import interpret
+from fubini.semirings import sum_product
+from fubini.terms.exactness import Exactness
+from fubini.terms.factor import Factor, rename
+from fubini.terms.heads import JOIN
+from fubini.terms.indexing import fold
+from fubini.terms.notation import Big, Infix, Notation
+from fubini.terms.term import Bound, Name
+from fubini.terms.value import Array, Value, to_array
+
+# The most terms a mixture may have.
+CAP = 2**14
+
+
+class Mixture(Factor):
+    """Σ_c Σ_k f_c: each component is summed over those of the bound indices that it has.
+
+    Sums of bounded integers out of Gaussians and Deltas make mixtures, and so does `f + g`.
+    """
+
+    _term_fields = ("components",)
+    _static_fields = ("bounds",)
+    components: tuple[Factor, ...]
+    bounds: tuple[Bound, ...]
+
+    def __init__(self, components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> None:
+        both = merge_inputs(*(component.inputs for component in components))
+        inputs = {name: domain for name, domain in both.items() if name not in bounds}
+        self._set(components=tuple(components), bounds=tuple(bounds), inputs=inputs)
+
+    @property
+    def size(self) -> int:
+        """How many terms are added up in each cell of the batch."""
+        return sum(math.prod(d.extent for d in self.bound_in(component).values()) for component in self.components)
+
+    def bound_in(self, component: Factor) -> dict[Name, Domain]:
+        """The bound indices of a component."""
+        return {name: component.inputs[name] for name in self.bounds if name in component.inputs}
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        return Mixture(tuple(rename(component, names) for component in self.components), self.bounds)
+
+    def _marked(self, mark: Exactness) -> Factor:
+        return Mixture(tuple(component._marked(mark) for component in self.components), self.bounds)
+
+    def _evaluated(self, children: tuple) -> Factor:
+        return mixture(children, self.bounds)
+
+    def _log(self) -> Value:
+        logs = [fold(ops.logaddexp, component.log(), *self.bound_in(component)) for component in self.components]
+        return reduce(ops.logaddexp, logs)
+
+    def notation(self) -> Notation:
+        parts = [component.notation() for component in self.components]
+        total = parts[0] if len(parts) == 1 else Infix("+", tuple(parts))
+        return Big("Σ", tuple(map(str, self.bounds)), total) if self.bounds else total
+
+    # -- moments ----------------------------------------------------------------------------------------------------
+
+    def _shares(self, name: Name) -> list[tuple[Factor, Array]]:
+        """Each component with its share of the mass, for each cell of its bound indices and of the batch."""
+        parts = [interpret(JOIN, component) for component in self.components]
+        masses = [interpret(JOIN, part.sum(name)) for part in parts]
+        total = mixture(masses, self.bounds)
+        logs = [mass.log() - total.log() for mass in masses]
+        return [(part, to_array(ops.exp(log))) for part, log in zip(parts, logs, strict=True)]
+
+    def _mean(self, name: Name) -> Value:
+        """Σ_c share_c · mean_c"""
+        return reduce(ops.add, [self._averaged(share, part.mean(name)) for part, share in self._shares(name)])
+
+    def _covariance(self, name: Name) -> Value:
+        """Σ_c share_c · (covariance_c + (mean_c − mean)(mean_c − mean)ᵀ)"""
+        mean = self._mean(name)
+        spread = [(share, part.covariance(name), part.mean(name) - mean) for part, share in self._shares(name)]
+        return reduce(ops.add, [self._averaged(share, within + _outer(gap)) for share, within, gap in spread])
+
+    def _averaged(self, share: Array, value: Value) -> Value:
+        shape = (1,) * len(value.output.shape)
+        weights = Array._of(
+            share.array.reshape((*share.array.shape, *shape)), share.names, share.inputs, Real.with_shape(shape)
+        )
+        product = weights * value
+        return fold(ops.add, product, *(name for name in self.bounds if name in product.inputs))
+
+
+def _outer(value: Value) -> Value:
+    return value * value if not value.output.shape else _outer_product(value)
+
+
+@ops.lift
+def _outer_product(value):  # type: ignore[no-untyped-def]
+    return (value.reshape(-1, 1) * value.reshape(1, -1)).reshape(value.shape + value.shape)
+
+
+def mixture(components: Sequence[Factor], names: Sequence[Name] = ()) -> Factor:
+    """Σ over components and names, in as few components as it takes: tables are added, mixtures opened."""
+    components, bounds = _bound(components, names)
+    flat: list[Factor] = []
+    for component in components:
+        if isinstance(component, Mixture):
+            flat.extend(component.components)
+            bounds = (*bounds, *component.bounds)
+        else:
+            flat.append(component)
+    bounds = tuple(dict.fromkeys(bounds))
+    tables = [component for component in flat if isinstance(component, Table)]
+    others = [component for component in flat if not isinstance(component, Table)]
+    if tables:
+        summed = [table.reduced(sum_product, [name for name in bounds if name in table.inputs]) for table in tables]
+        others.append(reduce(add_tables, summed))
+    used = tuple(bound for bound in bounds if any(bound in component.inputs for component in others))
+    if len(others) == 1 and not used:
+        return others[0]
+    made = Mixture(others, used)
+    require_within_cap(made.size, made)
+    return made
+
+
+def _bound(components: Sequence[Factor], names: Sequence[Name]) -> tuple[Sequence[Factor], tuple[Bound, ...]]:
+    """The components with fresh bound names in place of free ones."""
+    bounds = tuple(name if isinstance(name, Bound) else Bound(name) for name in names)
+    fresh: dict[Name, Name] = {name: bound for name, bound in zip(names, bounds, strict=True) if name is not bound}
+    return ([rename(component, fresh) for component in components] if fresh else components), bounds
+
+
+def freshened(f: Mixture, taken: Sequence[Bound]) -> Mixture:
+    """The same mixture with bound names of its own."""
+    fresh: dict[Name, Name] = {bound: Bound(bound) for bound in f.bounds if bound in taken}
+    if not fresh:
+        return f
+    components = tuple(rename(component, fresh) for component in f.components)
+    return Mixture(components, tuple(fresh.get(bound, bound) for bound in f.bounds))  # type: ignore[arg-type]
+
+
+def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:
+    """A clear error where a mixture would have more terms than the cap allows."""
+    if size > CAP:
+        raise Intractable(
+            blocking or f"a mixture over {listed(what.bounds if isinstance(what, Mixture) else what.inputs)}",
+            expected=f"at most {CAP:,} terms",
+            nearest=f"it would have {_count(size)} terms",
+            advice="project it onto one Gaussian: `with fb.moment_matching():`; or observe a discrete variable, or "
+            "integrate the real ones out first",
+        )
+
+
+def _count(size: int) -> str:
+    return f"{size:,}" if size < 10**9 else f"about 10^{math.log10(size):.0f}"

@@ -1,0 +1,101 @@
+"""Choosing a point of a Delta or of a Mixture: first which component, then a value of it."""
+
+from __future__ import annotations
+
+from fubini.arrays import Data, namespace
+from fubini.errors import NoRule
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import Mixture
+from fubini.factors.randomness import SAMPLES, Randomness
+from fubini.factors.table import Table
+from fubini.factors.table_choice import draw_index
+from fubini.interpretations import interpret
+from fubini.terms.factor import substitute
+from fubini.terms.heads import CHOOSE, DRAW, JOIN, exact_choose, exact_draw
+from fubini.terms.named import align
+from fubini.terms.term import Name
+from fubini.terms.value import Array, to_array
+
+
+@exact_choose.rule
+def choose_delta(f: Delta, names: tuple) -> dict:
+    """x = v; the names that the weight has, by its own rule"""
+    others = tuple(name for name in names if name not in f.names)
+    chosen = interpret(CHOOSE, f.weight, others) if others else {}
+    return {**chosen, **_points(f, chosen)}
+
+
+@exact_draw.rule
+def draw_delta(randomness: Randomness, f: Delta, names: tuple) -> dict:
+    """x = v; the names that the weight has, by its own rule"""
+    others = tuple(name for name in names if name not in f.names)
+    chosen = interpret(DRAW, randomness, interpret(JOIN, f.weight), others) if others else {}
+    return {**chosen, **_points(f, chosen)}
+
+
+def _points(f: Delta, chosen: dict) -> dict[Name, Array]:
+    return {name: to_array(point.replaced(chosen)) for name, point in f.located.items()}
+
+
+@exact_choose.rule
+def choose_mixture(f: Mixture, names: tuple) -> dict:
+    """the maximum of a sum has no closed form"""
+    raise NoRule(
+        f"the arg max over {', '.join(map(repr, names))} of {f}",
+        expected="a Table or a Gaussian",
+        nearest="the mode of a mixture has no closed form",
+        advice="ask for the arg max over its discrete variables too, draw samples, or project it first",
+    )
+
+
+@exact_draw.rule
+def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
+    """a component with the mass it has, then a value of it"""
+    parts = [interpret(JOIN, component) for component in f.components]
+    masses = [interpret(JOIN, part.sum(*names)) for part in parts]
+    batch = {SAMPLES: randomness.domain, **{name: domain for name, domain in f.inputs.items() if name not in names}}
+    logs, sizes = _flat_masses(f, parts, masses, batch)
+    index = draw_index(randomness, logs, names)
+    drawn: dict[Name, Array] = {}
+    start = 0
+    for part, size in zip(parts, sizes, strict=True):
+        bounds = f.bound_in(part)
+        xp = namespace(index)
+        inside = (index >= start) & (index < start + size)
+        cell = xp.where(inside, index - start, 0)
+        positions = xp.unravel_index(cell, [domain.extent for domain in bounds.values()]) if bounds else ()
+        at = {
+            name: Array._of(position, tuple(batch), batch, domain)
+            for (name, domain), position in zip(bounds.items(), positions, strict=True)
+        }
+        found = interpret(DRAW, randomness, substitute(part, at), names)
+        drawn = {name: _chosen(inside, batch, found[name], drawn.get(name)) for name in names}
+        start += size
+    return drawn
+
+
+def _flat_masses(f: Mixture, parts: list, masses: list, batch: dict) -> tuple[Data, list[int]]:
+    """The log-mass of every component and bound cell along one last axis, for each cell of the batch."""
+    flat, sizes = [], []
+    for part, mass in zip(parts, masses, strict=True):
+        assert isinstance(mass, Table), "a component summed over all its real variables is a table"
+        bounds = f.bound_in(part)
+        array = to_array(mass.log())
+        order = (*batch, *bounds)
+        data = align(array.array, array.names, order)
+        extents = [domain.extent for domain in (*batch.values(), *bounds.values())]
+        data = namespace(data).broadcast_to(data, extents)
+        flat.append(data.reshape((*data.shape[: len(batch)], -1)))
+        sizes.append(flat[-1].shape[-1])
+    return namespace(*flat).concatenate(flat, axis=-1), sizes
+
+
+def _chosen(inside: Data, batch: dict, new: Array, old: Array | None) -> Array:
+    """The new draw where its component was chosen, the old one elsewhere."""
+    names, event = tuple(batch), new.output.shape
+    shape = (*(domain.extent for domain in batch.values()), *event)
+    xp = namespace(inside, new.array)
+    data = xp.broadcast_to(align(new.array, new.names, names, len(event)), shape)
+    if old is not None:
+        data = xp.where(inside.reshape((*inside.shape, *(1,) * len(event))), data, old.array)
+    return Array._of(data, names, batch, new.output)

@@ -1,0 +1,185 @@
+"""Rules of mixtures: every operation that distributes over a sum does so, component by component."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from fubini.domains import merge_inputs
+from fubini.errors import Intractable, NoRule, listed
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import Mixture, freshened, mixture, require_within_cap
+from fubini.factors.table import Table, is_tabular, no_mass
+from fubini.interpretations import interpret
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.factor import Factor, Unit, product, substitute
+from fubini.terms.heads import (
+    DIVIDE,
+    MULTIPLY,
+    NORMALIZE,
+    SUM,
+    exact_add,
+    exact_divide,
+    exact_join,
+    exact_multiply,
+    exact_multiply_out,
+    exact_normalize,
+    exact_power,
+    exact_substitute,
+    exact_sum,
+)
+from fubini.terms.term import Bound, Name
+from fubini.terms.value import Value, to_value
+
+
+@exact_join.rule
+def join_mixture(f: Mixture) -> Mixture:
+    """f  =  f"""
+    return f
+
+
+@exact_multiply.rule
+def multiply_mixture(f: Mixture, g: Factor) -> Factor:
+    """(Σ_c f_c)·g  =  Σ_c f_c·g"""
+    return mixture([interpret(MULTIPLY, component, g) for component in f.components], f.bounds)
+
+
+@exact_multiply.rule(overlaps=("multiply_mixture",))
+def multiply_by_mixture(f: Factor, g: Mixture) -> Factor:
+    """f·(Σ_c g_c)  =  Σ_c f·g_c"""
+    return multiply_mixture(g, f)
+
+
+@exact_multiply.rule
+def multiply_mixtures(f: Mixture, g: Mixture) -> Factor:
+    """(Σ_c f_c)(Σ_d g_d)  =  Σ_c Σ_d f_c·g_d"""
+    g = freshened(g, f.bounds)
+    require_within_cap(f.size * g.size, f, f"the product of two mixtures, over {listed((*f.bounds, *g.bounds))}")
+    pairs = [interpret(MULTIPLY, a, b) for a in f.components for b in g.components]
+    return mixture(pairs, (*f.bounds, *g.bounds))
+
+
+@exact_divide.rule
+def divide_mixture(f: Mixture, g: Factor) -> Factor:
+    """(Σ_c f_c)/g  =  Σ_c f_c/g"""
+    return mixture([interpret(DIVIDE, component, g) for component in f.components], f.bounds)
+
+
+@exact_divide.rule
+def divide_by_mixture(f: Factor, g: Mixture) -> Factor:
+    """f/(Σ_c g_c) has no closed form"""
+    raise NoRule(
+        f"{f} / {g}",
+        expected="a divisor that is one Table or Gaussian",
+        nearest="a quotient by a sum of factors is not a sum of factors",
+        advice="divide by its projection, or sum real variables out until the divisor is a Table",
+    )
+
+
+@exact_divide.rule
+def divide_mixtures(f: Mixture, g: Mixture) -> Factor:
+    """f/(Σ_c g_c) has no closed form"""
+    return divide_by_mixture(f, g)
+
+
+@exact_normalize.rule
+def normalize_mixture(f: Mixture, total: Factor) -> Factor:
+    """(Σ_c f_c)/Z  =  Σ_c f_c/Z"""
+    if isinstance(total, Table) and not total.inputs and float(total.log()) == -math.inf:
+        raise no_mass(f)
+    return mixture([interpret(NORMALIZE, component, total) for component in f.components], f.bounds)
+
+
+@exact_add.rule
+def add_factors(f: Factor, g: Factor) -> Factor:
+    """f + g, a Mixture of two"""
+    return mixture((f, g))
+
+
+@exact_power.rule
+def power_mixture(f: Mixture, exponent: Value) -> Factor:
+    """(Σ_c f_c)^a has no closed form"""
+    raise NoRule(
+        f"{f} ** {exponent}",
+        expected="one Table or Gaussian",
+        nearest="a power of a sum is not a sum of powers",
+        advice="multiply the mixture by itself for a small whole power, or project it first",
+    )
+
+
+@exact_sum.rule(when=lambda semiring, f, names: semiring is sum_product)
+def sum_mixture(semiring: Semiring, f: Mixture, names: tuple) -> Factor:
+    """∫ Σ_c f_c  =  Σ_c ∫ f_c"""
+    return mixture([_summed(component, names, f) for component in f.components], f.bounds)
+
+
+def _summed(component: Factor, names: tuple, whole: Mixture) -> Factor:
+    absent = {name: whole.inputs[name] for name in names if name not in component.inputs}
+    infinite = [name for name, domain in absent.items() if not domain.is_finite]
+    if infinite:
+        raise Intractable(
+            f"the sum over {infinite[0]!r} of {whole}",
+            expected=f"every component to depend on {infinite[0]!r}",
+            nearest=f"{component} does not, and its integral over {absent[infinite[0]]!r} is infinite",
+        )
+    times = math.prod(domain.extent for domain in absent.values())
+    present = tuple(name for name in names if name in component.inputs)
+    component = interpret(SUM, sum_product, component, present) if present else component
+    return component if times == 1 else interpret(MULTIPLY, component, Table(float(times)))
+
+
+@exact_multiply_out.rule
+def multiply_out_mixture(f: Mixture, names: tuple) -> Factor:
+    """Π_i Σ_k f(i, k)  =  Σ_{k₁ … k_n} Π_i f(i, k_i)"""
+    cells = math.prod(f.inputs[name].extent for name in names)
+    require_within_cap(
+        f.size**cells,
+        f,
+        f"the product over the plate {listed(names)}, of {cells} cells, of a mixture over {listed(f.bounds)}, which "
+        f"depends on {listed(name for name in f.inputs if name not in names)}: every cell chooses on its own",
+    )
+    whole: Factor = Table(1.0)
+    for cell in _cells(f, names):
+        whole = interpret(MULTIPLY, whole, substitute(f, cell))
+    return whole
+
+
+def _cells(f: Factor, names: tuple) -> list[dict[Name, Value]]:
+    found: list[dict[Name, Value]] = [{}]
+    for name in names:
+        found = [{**cell, name: to_value(index)} for cell in found for index in range(f.inputs[name].extent)]
+    return found
+
+
+@exact_substitute.rule
+def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
+    """(Σ_c f_c)(x = u)  =  Σ_c f_c(x = u)"""
+    _require_one_measure(f, values)
+    there = [substitute(component, values) for component in f.components]
+    fresh = merge_inputs(*(value.inputs for value in values.values()))
+    lost = {name: domain for name, domain in fresh.items() if not any(name in part.inputs for part in there)}
+    return mixture([product(part, Unit(lost)) if lost else part for part in there], f.bounds)
+
+
+def _require_one_measure(f: Mixture, values: Mapping) -> None:
+    """A density and a point mass of one variable cannot be compared at a point."""
+    for name in values:
+        pinned = [_pins(component, name) for component in f.components]
+        if any(pinned) and not all(pinned) and not f.inputs[name].is_finite:
+            raise Intractable(
+                f"the value of {f} at {name}={values[name]}",
+                expected=f"components that all have a density in {name!r}, or all a point mass",
+                nearest="some have one and some the other: a point mass outweighs any density, so their sum at a "
+                "point is not a number",
+                advice=f"condition on the discrete variables that choose between them, or integrate over {name!r}",
+            )
+
+
+def _pins(component: Factor, name: Name) -> bool:
+    return isinstance(component, Delta) and name in component.names
+
+
+def sum_lazily(f: Factor, names: tuple[Name | Bound, ...]) -> Factor | None:
+    """Σ_k f as a Mixture where every name is a bounded integer, whatever f is."""
+    discrete = all(f.inputs[name].is_finite for name in names)
+    return mixture((f,), names) if discrete and not is_tabular(f) else None

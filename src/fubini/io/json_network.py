@@ -1,0 +1,189 @@
+"""JSON networks of discrete, Gaussian and conditional linear Gaussian nodes, as the bnlearn repository's data are kept.
+
+A node is `{"name", "type": "discrete", "states", "parents", "prob"}`, `{"name", "type": "gaussian", "parents",
+"intercept", "coef", "sd"}` or `{"name", "type": "clg", "discrete_parents", "levels", "continuous_parents", "intercept",
+"coef", "sd"}`, whose arrays run over the configurations of the discrete parents, the first varying fastest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from fubini import dist
+from fubini.domains import Bint, Domain, Real
+from fubini.errors import FileFormatError, closest, listed
+from fubini.factors.delta import Delta
+from fubini.factors.promotion import promoted
+from fubini.factors.table import Table
+from fubini.io.record import find_cycle, first_invalid, first_unnormalised, normalise_rows
+from fubini.io.text import SourceText
+from fubini.joint.network import Network
+from fubini.terms.factor import Factor
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, Variable
+
+KEYS = {
+    "discrete": ("states", "parents", "prob"),
+    "gaussian": ("parents", "intercept", "coef", "sd"),
+    "clg": ("discrete_parents", "levels", "continuous_parents", "intercept", "coef", "sd"),
+}
+
+
+def parse_json(text: str, source: str = "<text>") -> Network:
+    """The network that a JSON text describes."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SourceText(text, source).error(error.pos, f"not JSON: {error.msg}") from error
+    return _Reader(source, found).network()
+
+
+class _Reader:
+    """The nodes of one file, checked against each other."""
+
+    def __init__(self, source: str, found: Any) -> None:
+        self.source = source
+        if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+            raise self.error("the text", "is not a network", expected='{"name": …, "nodes": [ … ]}')
+        self.title = str(found.get("name", ""))
+        self.nodes: dict[str, dict] = {}
+        for node in found["nodes"]:
+            self._add(node)
+        self.domains = {name: self._domain(name, node) for name, node in self.nodes.items()}
+        cycle = find_cycle({name: self.parents(name) for name in self.nodes})
+        if cycle:
+            raise self.error("the network", f"has the cycle {' → '.join(cycle)}", expected="no node above itself")
+
+    def error(self, what: str, cause: str, *, expected: str = "", nearest: str = "") -> FileFormatError:
+        return FileFormatError(f"{self.source}: {what} {cause}", expected=expected, nearest=nearest)
+
+    def _add(self, node: Any) -> None:
+        if not isinstance(node, dict) or not isinstance(node.get("name"), str):
+            raise self.error(f"node {len(self.nodes) + 1}", "has no name", expected='{"name": "x", "type": …}')
+        name, kind = node["name"], node.get("type")
+        if name in self.nodes:
+            raise self.error(f"node {name!r}", "occurs twice", expected="one node for each name")
+        if kind not in KEYS:
+            raise self.error(f"node {name!r}", f"is of type {kind!r}", expected=f"one of {listed(KEYS)}")
+        missing = [key for key in KEYS[kind] if key not in node]
+        if missing:
+            raise self.error(f"node {name!r}", f"lacks {listed(missing)}", expected=f"the keys {listed(KEYS[kind])}")
+        self.nodes[name] = node
+
+    def _domain(self, name: str, node: Mapping) -> Domain:
+        if node["type"] != "discrete":
+            return Real
+        states = node["states"]
+        if not isinstance(states, list) or not states or len(set(map(str, states))) != len(states):
+            raise self.error(f"node {name!r}", f"has the states {states!r}", expected="a list of different labels")
+        return Bint.labelled(*map(str, states))
+
+    def parents(self, name: str) -> list[str]:
+        """All parents of a node, each known and of the right kind."""
+        node = self.nodes[name]
+        discrete, continuous = self._parents_by_kind(node)
+        for parent in (*discrete, *continuous):
+            if parent not in self.nodes:
+                raise self.error(
+                    f"node {name!r}",
+                    f"has the parent {parent!r}",
+                    expected="a node of the network",
+                    nearest=closest(parent, self.nodes),
+                )
+        for parents, kind in ((discrete, "discrete"), (continuous, "continuous")):
+            for parent in parents:
+                if (self.nodes[parent]["type"] == "discrete") != (kind == "discrete"):
+                    raise self.error(f"node {name!r}", f"has the parent {parent!r}", expected=f"a {kind} node there")
+        return [*discrete, *continuous]
+
+    def _parents_by_kind(self, node: Mapping) -> tuple[list[str], list[str]]:
+        if node["type"] == "clg":
+            return node["discrete_parents"], node["continuous_parents"]
+        return (node["parents"], []) if node["type"] == "discrete" else ([], node["parents"])
+
+    def network(self) -> Network:
+        """All nodes as factors."""
+        makers = {"discrete": self._table, "gaussian": self._regression, "clg": self._regression}
+        factors = tuple(promoted(makers[node["type"]](name, node)) for name, node in self.nodes.items())
+        return Network(self.domains, factors, True, self.title)
+
+    def _numbers(self, name: str, key: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            found = np.asarray(given, np.float64)
+        except (TypeError, ValueError) as cause:
+            raise self.error(f"node {name!r}", f"has {key} that are not numbers") from cause
+        if found.shape != shape:
+            raise self.error(f"node {name!r}", f"has {key} of shape {found.shape}", expected=f"shape {shape}")
+        if not np.all(np.isfinite(found)):
+            raise self.error(f"node {name!r}", f"has {key} that are infinite or not numbers", expected="finite numbers")
+        return found
+
+    def _table(self, name: str, node: Mapping) -> Factor:
+        axes = (*node["parents"], name)
+        sizes = tuple(self.domains[axis].extent for axis in axes)
+        found = self._numbers(name, "prob", node["prob"], (sizes[-1], *sizes[:-1]))
+        rows = np.moveaxis(found, 0, -1)
+        if first_invalid(rows) is not None or first_unnormalised(rows) is not None:
+            raise self.error(
+                f"node {name!r}", "has a bad distribution", expected="probabilities that sum to 1 over its states"
+            )
+        domains: dict[Name, Domain] = {axis: self.domains[axis] for axis in axes}
+        return Table(np.ascontiguousarray(normalise_rows(rows)), domains)
+
+    def _regression(self, name: str, node: Mapping) -> Factor:
+        """N(intercept + Σ coef · parent, sd) for each configuration; a point where sd is 0."""
+        discrete, continuous = self._parents_by_kind(node)
+        orders = [self._order(name, parent, node) for parent in discrete]
+        unknown = [key for key in node["coef"] if key not in continuous]
+        if unknown or len(node["coef"]) != len(continuous):
+            raise self.error(
+                f"node {name!r}",
+                f"has coefficients of {listed(node['coef'])}",
+                expected=f"one of each of its parents: {listed(continuous)}",
+            )
+
+        def over_parents(key: str, given: Any) -> np.ndarray:
+            return self._configured(name, key, given, discrete, orders)
+
+        def value(data: np.ndarray) -> Value:
+            return Array(data, tuple(discrete))
+
+        slopes = [
+            value(over_parents(f"the coefficient of {p}", node["coef"][p])) * Variable(p, Real) for p in continuous
+        ]
+        mean = reduce(lambda a, b: a + b, slopes, value(over_parents("intercept", node["intercept"])))
+        sd = over_parents("sd", node["sd"])
+        if np.any(sd < 0):
+            raise self.error(f"node {name!r}", "has a negative sd", expected="standard deviations, 0 for a point")
+        fixed = sd == 0
+        spread = dist.Normal(mean, value(np.where(fixed, 1.0, sd)))(name)
+        if not fixed.any():
+            return spread
+        parents: dict[Name, Domain] = {parent: self.domains[parent] for parent in discrete}
+        point = Delta({name: mean}, Table(fixed.astype(float), parents))
+        return point if fixed.all() else Table((~fixed).astype(float), parents) * spread + point
+
+    def _configured(
+        self, name: str, key: str, given: Any, parents: Sequence[str], orders: Sequence[Sequence[int]]
+    ) -> np.ndarray:
+        """Numbers over the configurations of the discrete parents, in the order of the parents' own states."""
+        sizes = tuple(self.domains[parent].extent for parent in parents)
+        if not parents:
+            return self._numbers(name, key, given, ())
+        found = self._numbers(name, key, given, (int(np.prod(sizes)),)).reshape(sizes, order="F")
+        return np.ascontiguousarray(found[np.ix_(*orders)])
+
+    def _order(self, name: str, parent: str, node: Mapping) -> list[int]:
+        """For each state of a parent, where this node lists it."""
+        levels = [str(level) for level in node["levels"].get(parent, ())]
+        labels = self.domains[parent].labels or ()
+        if sorted(levels) != sorted(labels):
+            raise self.error(
+                f"node {name!r}", f"has the levels {listed(levels)} of {parent!r}", expected=f"{listed(labels)}"
+            )
+        return [levels.index(label) for label in labels]

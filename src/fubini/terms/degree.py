@@ -1,0 +1,182 @@
+"""The degree of a Value as a polynomial in some of its variables: 0, 1, 2 …, or infinity where it is not one.
+
+Decided from structure: ops by a table, binders by what they are linear in, lifted functions by their jaxpr.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from fubini import ops
+from fubini.arrays import is_traced
+from fubini.domains import Domain
+from fubini.ops import Lifted, Op
+from fubini.terms.term import Name
+from fubini.terms.value import Apply, Array, Value, Variable
+
+Degree = float  # a whole number or infinity
+
+
+def degree(value: Value, names: Collection[Name]) -> Degree:
+    """The total degree of the value in the names given.
+
+    >>> from fubini.domains import Real
+    >>> x, y = Variable("x", Real), Variable("y", Real)
+    >>> degree(2.0 * x + 1.0 - y, {"x", "y"}), degree(x * y, {"x", "y"}), degree(ops.exp(x), {"x"})
+    (1, 2, inf)
+    """
+    memo: dict[int, Degree] = {}
+
+    def visit(term: Value) -> Degree:
+        if not any(name in term.inputs for name in names):
+            return 0
+        if id(term) not in memo:
+            memo[id(term)] = _of_node(term, [visit(child) for child in term.value_children])
+        return memo[id(term)]
+
+    return visit(value)
+
+
+def _of_node(term: Value, degrees: list[Degree]) -> Degree:
+    if isinstance(term, Variable):
+        return 1
+    if isinstance(term, Apply):
+        return _of_op(term, degrees)
+    linear = term.linear_children
+    rest = [found for position, found in enumerate(degrees) if position not in linear]
+    return math.inf if any(rest) else max((degrees[position] for position in linear), default=math.inf)
+
+
+def _of_op(term: Apply, degrees: list[Degree]) -> Degree:
+    op, args = term.op, term.args
+    if isinstance(op.function, Lifted):
+        return _of_lifted(op, tuple(arg.output for arg in args), tuple(degrees))
+    if op is ops.power:
+        return _of_power(args[1], degrees)
+    rule = _OPS.get(op)
+    return math.inf if rule is None else rule(degrees)
+
+
+def _of_power(exponent: Value, degrees: list[Degree]) -> Degree:
+    if degrees[1] or not isinstance(exponent, Array) or exponent.inputs or is_traced(exponent.array):
+        return math.inf
+    times = np.unique(np.asarray(exponent.array))
+    whole = len(times) == 1 and times[0] >= 0 and times[0] == int(times[0])
+    return degrees[0] * int(times[0]) if whole else math.inf
+
+
+def _quotient(degrees: Sequence[Degree]) -> Degree:
+    return math.inf if degrees[1] else degrees[0]
+
+
+def _choice(degrees: Sequence[Degree]) -> Degree:
+    return math.inf if degrees[0] else max(degrees[1:])
+
+
+def _twice(degrees: Sequence[Degree]) -> Degree:
+    return 2 * degrees[0]
+
+
+_OPS: dict[Op, Callable[[Sequence[Degree]], Degree]] = {
+    ops.add: max,
+    ops.subtract: max,
+    ops.negative: max,
+    ops.multiply: sum,
+    ops.divide: _quotient,
+    ops.where: _choice,
+    ops.square: _twice,
+}
+
+
+# -- lifted functions -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _of_lifted(op: Op, domains: tuple[Domain, ...], degrees: tuple[Degree, ...]) -> Degree:
+    kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
+    given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
+    closed = jax.make_jaxpr(op.function.function)(*given)  # type: ignore[union-attr]
+    return max(_of_jaxpr(closed.jaxpr, degrees), default=0)
+
+
+def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
+    found: dict[Any, Degree] = dict(zip(jaxpr.invars, degrees, strict=True))
+
+    def read(atom: Any) -> Degree:
+        return 0 if isinstance(atom, Literal) else found.get(atom, 0)
+
+    for equation in jaxpr.eqns:
+        given = [read(atom) for atom in equation.invars]
+        results = _of_equation(equation.primitive.name, equation.params, given)
+        found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+_LINEAR = frozenset(
+    [
+        "add",
+        "add_any",
+        "sub",
+        "neg",
+        "copy",
+        "copy_p",
+        "reshape",
+        "transpose",
+        "broadcast_in_dim",
+        "squeeze",
+        "expand_dims",
+        "slice",
+        "reduce_sum",
+        "concatenate",
+        "convert_element_type",
+        "rev",
+        "cumsum",
+        "pad",
+        "reduce_precision",
+        "split",
+        "real",
+        "dynamic_update_slice",
+    ]
+)
+_BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
+_LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
+
+
+def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
+    inner = _inner(params)
+    if not any(given):
+        return [0]
+    if inner is not None and len(inner.invars) == len(given):
+        return _of_jaxpr(inner, given)
+    if name in _LINEAR:
+        return [max(given)]
+    if name in _BILINEAR:
+        return [sum(given)]
+    if name in _LINEAR_IN_FIRST:
+        return [math.inf if any(given[1:]) else given[0]]
+    if name == "square":
+        return [2 * given[0]]
+    if name == "integer_pow" and params["y"] >= 0:
+        return [params["y"] * given[0]]
+    if name == "select_n":
+        return [math.inf if given[0] else max(given[1:])]
+    if name == "triangular_solve":
+        return [math.inf if given[0] else given[1]]
+    return [math.inf]
+
+
+def _inner(params: Mapping[str, Any]) -> Jaxpr | None:
+    """The body of a call: `jit`, a function with its own derivative, a checkpoint."""
+    for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+        body = params.get(key)
+        if isinstance(body, (Jaxpr, ClosedJaxpr)):
+            return body.jaxpr if isinstance(body, ClosedJaxpr) else body
+    return None

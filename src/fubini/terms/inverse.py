@@ -1,0 +1,107 @@
+"""Solving v(y) = t for the one real variable y of an invertible Value, with the derivative of the solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fubini import ops
+from fubini.arrays import Data
+from fubini.ops import Op, lift
+from fubini.terms.operators import matmul
+from fubini.terms.term import Name
+from fubini.terms.value import Apply, Value, Variable, to_value
+
+
+class Solution(NamedTuple):
+    """y = value, and log |dy/dt|."""
+
+    name: Name
+    value: Value
+    log_jacobian: Value
+
+
+def solve(value: Value, target: Value, name: Name) -> Solution | None:
+    """The y with value(y) = target; None where the value is not known to be invertible in it.
+
+    >>> from fubini.domains import Real
+    >>> found = solve(ops.exp(2.0 * Variable("y", Real)), to_value(4.0), "y")
+    >>> round(float(found.value), 6), round(float(found.log_jacobian), 6)
+    (0.693147, -2.079442)
+    """
+    log_jacobian = to_value(0.0)
+    while not isinstance(value, Variable):
+        step = _step(value, target, name)
+        if step is None:
+            return None
+        value, target, slope = step
+        log_jacobian = log_jacobian + (_total(slope) if slope.output.shape else slope)
+    return Solution(name, target, log_jacobian) if value.name == name else None
+
+
+def _step(value: Value, target: Value, name: Name) -> tuple[Value, Value, Value] | None:
+    """One op peeled off: its argument, what that must equal, and log |d argument / d target|, elementwise."""
+    if not isinstance(value, Apply):
+        return None
+    moving = [position for position, arg in enumerate(value.args) if name in arg.inputs]
+    if len(moving) != 1:
+        return None
+    (position,) = moving
+    inside = value.args[position]
+    if value.op is matmul:
+        return _linear_system(value.args[0], inside, target) if position == 1 else None
+    rule = _INVERSES.get((value.op, position))
+    if rule is None or inside.output.shape != value.output.shape:
+        return None
+    held = next((arg for k, arg in enumerate(value.args) if k != position), None)
+    found, slope = rule(target, held)
+    return inside, found, slope + 0.0 * found
+
+
+def _linear_system(matrix: Value, inside: Value, target: Value) -> tuple[Value, Value, Value] | None:
+    shape = matrix.output.shape
+    if len(shape) != 2 or shape[0] != shape[1] or len(inside.output.shape) != 1:
+        return None
+    return inside, _solved(matrix, target), -_log_determinant(matrix)
+
+
+@lift
+def _solved(matrix: Data, target: Data) -> Data:
+    return jnp.linalg.solve(matrix, target)
+
+
+@lift
+def _log_determinant(matrix: Data) -> Data:
+    return jnp.linalg.slogdet(matrix)[1]
+
+
+@lift
+def _total(values: Data) -> Data:
+    return jnp.sum(values)
+
+
+def _log_size(value: Value) -> Value:
+    return ops.log(ops.absolute(value))
+
+
+# For each op and the position of its argument: t ↦ (that argument, log |d argument / dt|).
+_INVERSES: dict[tuple[Op, int], Callable] = {
+    (ops.add, 0): lambda t, c: (t - c, 0.0 * t),
+    (ops.add, 1): lambda t, c: (t - c, 0.0 * t),
+    (ops.subtract, 0): lambda t, c: (t + c, 0.0 * t),
+    (ops.subtract, 1): lambda t, c: (c - t, 0.0 * t),
+    (ops.negative, 0): lambda t, c: (-t, 0.0 * t),
+    (ops.multiply, 0): lambda t, c: (t / c, -_log_size(c)),
+    (ops.multiply, 1): lambda t, c: (t / c, -_log_size(c)),
+    (ops.divide, 0): lambda t, c: (t * c, _log_size(c)),
+    (ops.divide, 1): lambda t, c: (c / t, _log_size(c) - 2.0 * _log_size(t)),
+    (ops.exp, 0): lambda t, c: (ops.log(t), -ops.log(t)),
+    (ops.log, 0): lambda t, c: (ops.exp(t), t),
+    (ops.expm1, 0): lambda t, c: (ops.log1p(t), -ops.log1p(t)),
+    (ops.log1p, 0): lambda t, c: (ops.expm1(t), t),
+    (ops.tanh, 0): lambda t, c: (0.5 * (ops.log1p(t) - ops.log1p(-t)), -ops.log1p(-t * t)),
+    (ops.sigmoid, 0): lambda t, c: (ops.log(t) - ops.log1p(-t), -ops.log(t) - ops.log1p(-t)),
+    (ops.softplus, 0): lambda t, c: (ops.log(ops.expm1(t)), t - ops.log(ops.expm1(t))),
+}
