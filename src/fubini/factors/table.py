@@ -128,7 +128,7 @@ class Table(Factor):
         return float(self.weights) if np.ndim(self.shift) == 0 and self.shift == 0 else math.exp(logarithm)
 
     def notation(self) -> Notation:
-        if self.inputs or is_traced(self.weights, self.shift):
+        if np.ndim(self.weights) or is_traced(self.weights, self.shift):
             return super().notation()
         value = float(read_log(self.pair))
         return Symbol(f"{math.exp(value):.7g}" if not 700 < abs(value) < math.inf else f"exp({value:.7g})")

@@ -224,7 +224,7 @@ class Array(Value):
         return Array._of(self.array, (name, *self.names), inputs, self.output, self.mark)
 
     def notation(self) -> Notation:
-        if not self.names and not self.output.shape and not is_traced(self.array):
+        if np.ndim(self.array) == 0 and not is_traced(self.array):
             return Symbol(f"{np.asarray(self.array).item():.7g}")
         return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
 
