@@ -124,7 +124,7 @@ def plated_marginal(factor: Factor, name: Name, plates: Sequence[Name]) -> Facto
     cells = math.prod(domain.shape[: len(plates)])
     element = domain.with_shape(domain.shape[len(plates) :])
     size = math.prod(element.shape)
-    found = numerics.moments(factor.quadratic)
+    found = factor.conditional(name)
     xp = namespace(found.covariance)
     blocks = [found.covariance[..., k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(cells)]
     extents = domain.shape[: len(plates)]
@@ -142,7 +142,7 @@ def _from_moments(
     extents: tuple[int, ...],
     mean: object,
     covariance: object,
-    found: numerics.Moments,
+    found: numerics.Conditional,
 ) -> Gaussian:
     """A normalised Gaussian for each cell, its mass that of the whole."""
     domains: Mapping[Name, Domain] = {

@@ -12,7 +12,6 @@ from fubini.arrays import is_traced
 from fubini.dist.density import Density
 from fubini.domains import Real, merge_inputs
 from fubini.errors import DomainError, Intractable, listed
-from fubini.factors import quadratic as numerics
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture, mixture
@@ -162,13 +161,9 @@ def _covariance(f: Gaussian, names: tuple[Name, ...], used: tuple[Name, ...]) ->
     gone = frozenset(name for name in names if name not in used)
     rest = f.reduced(gone) if gone else f
     assert isinstance(rest, Gaussian)
-    order = [position for name in used for position in numerics.places(rest.reals)[name]]
-    _, _, K, K_names = rest.quadratic
-    where = np.asarray(order)
-    block = K[..., where[:, None], where]
-    zero = block[..., 0] * 0.0
-    found = numerics.moments(numerics.Quadratic(zero, K_names, block, K_names))
-    return Array._of(found.covariance, K_names, rest.inputs, Real.with_shape(block.shape[-2:]), f.exactness)
+    found = rest.conditional(*used)
+    size = found.covariance.shape[-1]
+    return Array._of(found.covariance, found.covariance_names, rest.inputs, Real[size, size], f.exactness)
 
 
 @exact_expect.rule

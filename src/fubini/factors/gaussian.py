@@ -18,7 +18,7 @@ from fubini.arrays import Data, as_floats, is_jax, namespace, require
 from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors import quadratic as numerics
-from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced
+from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced, Shifted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.ops import Op
@@ -41,15 +41,16 @@ class Gaussian(Factor):
     (1, 0.5)
     """
 
-    _leaf_fields = ("info", "precision")
+    _leaf_fields = ("vector", "matrix")
     _term_fields = ("scale",)
-    _static_fields = ("reals", "info_names", "precision_names")
-    info: Data
-    precision: Data
+    _static_fields = ("reals", "vector_names", "matrix_names", "white")
+    vector: Data
+    matrix: Data
     scale: Table
     reals: Reals
-    info_names: Names
-    precision_names: Names
+    vector_names: Names
+    matrix_names: Names
+    white: bool
 
     def __init__(
         self,
@@ -79,8 +80,8 @@ class Gaussian(Factor):
         h, K = _information(location, matrix, batch, size)
         scale = Table.from_log(*_over_batch("log_scale", as_floats(log_scale), batch, ()))
         names = {0: (), len(batch): tuple(batch)}
-        fields = {"info_names": names[h.ndim - 1], "precision_names": names[K.ndim - 2]}
-        self._set(info=h, precision=K, scale=scale, reals=reals, inputs={**batch, **dict(reals)}, **fields)
+        fields = {"vector_names": names[h.ndim - 1], "matrix_names": names[K.ndim - 2], "white": False}
+        self._set(vector=h, matrix=K, scale=scale, reals=reals, inputs={**batch, **dict(reals)}, **fields)
 
     @classmethod
     def _of(cls, scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
@@ -91,17 +92,7 @@ class Gaussian(Factor):
             if name not in inputs:
                 inputs[name] = domains[name]
         inputs.update(reals)
-        h, h_names, K, K_names = quadratic
-        new.__dict__.update(
-            info=h,
-            precision=K,
-            scale=scale,
-            reals=reals,
-            info_names=h_names,
-            precision_names=K_names,
-            inputs=inputs,
-            _cached_quadratic=quadratic,
-        )
+        new.__dict__.update(quadratic._asdict(), scale=scale, reals=reals, inputs=inputs, _cached_quadratic=quadratic)
         return new
 
     @property
@@ -109,8 +100,8 @@ class Gaussian(Factor):
         """The exponent as named arrays."""
         found = self.__dict__.get("_cached_quadratic")
         if found is None:
-            found = Quadratic(self.info, self.info_names, self.precision, self.precision_names)
-            extra = self.info.ndim - len(self.info_names) - 1
+            found = Quadratic(self.vector, self.vector_names, self.matrix, self.matrix_names, self.white)
+            extra = self.vector.ndim - len(self.vector_names) - 1
             if extra:
                 raise DomainError(
                     f"an operation on a Gaussian with {extra} axes that have no name",
@@ -119,6 +110,18 @@ class Gaussian(Factor):
                 )
             self.__dict__["_cached_quadratic"] = found
         return found
+
+    @property
+    def info(self) -> Array:
+        """h of the canonical form exp(g + h·z − ½ z·K z)."""
+        form = numerics.canonical(self.quadratic).rest
+        return Array._of(form.vector, form.vector_names, self.inputs, Real[self.quadratic.size], self.exactness)
+
+    @property
+    def precision(self) -> Array:
+        """K of the canonical form."""
+        form = numerics.canonical(self.quadratic).rest
+        return self._matrix(form.matrix, form.matrix_names)
 
     @property
     def batch(self) -> dict[Name, Domain]:
@@ -131,30 +134,31 @@ class Gaussian(Factor):
         def new(name: Name) -> Name:
             return names.get(name, name)
 
-        h, h_names, K, K_names = self.quadratic
-        there = Quadratic(h, tuple(map(new, h_names)), K, tuple(map(new, K_names)))
+        v, v_names, M, M_names, white = self.quadratic
+        there = Quadratic(v, tuple(map(new, v_names)), M, tuple(map(new, M_names)), white)
         mine = {name: other for name, other in names.items() if name in self.scale.inputs}
         scale = self.scale._renamed(mine) if mine else self.scale
         reals = tuple((new(name), domain) for name, domain in self.reals)
         return Gaussian._of(scale, there, reals, {new(name): domain for name, domain in self.inputs.items()})
 
     def _with_axis(self, name: Name) -> Gaussian:
-        require_added_axis(self.info.ndim - len(self.info_names) - 1, self, name)
+        require_added_axis(self.vector.ndim - len(self.vector_names) - 1, self, name)
         scale = self.scale._with_axis(name)
-        there = Quadratic(self.info, (name, *self.info_names), self.precision, (name, *self.precision_names))
-        return Gaussian._of(scale, there, self.reals, {name: Bint[self.info.shape[0]], **self.inputs})
+        names = ((name, *self.vector_names), (name, *self.matrix_names))
+        there = Quadratic(self.vector, names[0], self.matrix, names[1], self.white)
+        return Gaussian._of(scale, there, self.reals, {name: Bint[self.vector.shape[0]], **self.inputs})
 
     def _marked(self, mark: Exactness) -> Gaussian:
         return Gaussian._of(self.scale._marked(mark), self.quadratic, self.reals, self.inputs)
 
     def _log(self) -> Value:
-        h, h_names, K, K_names = self.quadratic
-        arrays = (Array._of(h, h_names, self.inputs, Real[h.shape[-1]]), self._matrix(K, K_names))
+        v, v_names, M, M_names, white = self.quadratic
+        arrays = (Array._of(v, v_names, self.inputs, Real[v.shape[-1]]), self._matrix(M, M_names))
         variables = tuple(Variable(name, domain) for name, domain in self.reals)
-        return self.scale.log() + Apply(_exponent(tuple(self.reals)), (*arrays, *variables))
+        return self.scale.log() + Apply(_exponent(tuple(self.reals), white), (*arrays, *variables))
 
     def _matrix(self, matrix: Data, names: Names) -> Array:
-        return Array._of(matrix, names, self.inputs, Real.with_shape(matrix.shape[-2:]))
+        return Array._of(matrix, names, self.inputs, Real.with_shape(matrix.shape[-2:]), self.exactness)
 
     # -- numerics by name -------------------------------------------------------------------------------------------
 
@@ -173,7 +177,7 @@ class Gaussian(Factor):
         found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
         return self.left(found, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
 
-    def left(self, found: Reduced, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+    def left(self, found: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
         """The scale times what a reduction left, over the remaining variables: a Table where none remain."""
         scale = shifted(self.scale, found.log, found.log_names, domains)
         return to_gaussian(scale, found.rest, reals, domains)
@@ -182,46 +186,35 @@ class Gaussian(Factor):
 
     def _mean(self, name: Name) -> Value:
         """E[x | the other real inputs]  =  K_xx⁻¹ (h_x − K_xy y)"""
-        gone, kept = self.positions(frozenset((name,)))
-        found, shape = self._conditional_moments(name), dict(self.reals)[name].shape
-        if not kept:
+        found, shape = self.conditional(name), dict(self.reals)[name].shape
+        others = tuple(pair for pair in self.reals if pair[0] != name)
+        if not others:
             mean = found.mean.reshape((*found.mean.shape[:-1], *shape))
             return Array._of(mean, found.mean_names, self.inputs, Real.with_shape(shape), self.exactness)
-        _, _, K, K_names = self.quadratic
-        slope, slope_names = numerics.by_name(
-            lambda S, C: -(S @ C),
-            (found.covariance, found.covariance_names, 2),
-            (K[..., np.asarray(gone)[:, None], np.asarray(kept)], K_names, 2),
-        )
-        others = tuple(pair for pair in self.reals if pair[0] != name)
-        arrays = (
-            Array._of(found.mean, found.mean_names, self.inputs, Real[len(gone)]),
-            self._matrix(slope, slope_names),
-        )
-        return Apply(_linear(others, shape), (*arrays, *(Variable(*pair) for pair in others)))
+        centre = Array._of(found.mean, found.mean_names, self.inputs, Real[found.mean.shape[-1]], self.exactness)
+        slope = self._matrix(found.slope, found.slope_names)
+        return Apply(_linear(others, shape), (centre, slope, *(Variable(*pair) for pair in others)))
 
     def _covariance(self, name: Name) -> Array:
-        found, shape = self._conditional_moments(name), dict(self.reals)[name].shape
+        found, shape = self.conditional(name), dict(self.reals)[name].shape
         data = found.covariance.reshape((*found.covariance.shape[:-2], *shape, *shape))
         return Array._of(data, found.covariance_names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
 
-    def _conditional_moments(self, name: Name) -> numerics.Moments:
-        gone, _ = self.positions(frozenset((name,)))
-        h, h_names, K, K_names = self.quadratic
-        where = np.asarray(gone)
-        found = numerics.moments(Quadratic(h[..., where], h_names, K[..., where[:, None], where], K_names))
+    def conditional(self, *names: Name) -> numerics.Conditional:
+        """Mean and covariance of some variables, in this order, given the others."""
+        places = numerics.places(self.reals)
+        mine = tuple(position for name in names for position in places[name])
+        others = tuple(position for name, place in places.items() if name not in names for position in place)
+        found = numerics.conditional(self.quadratic, mine, others)
         mean, covariance = require(
-            np.all(found.ok) if not is_jax(found.ok) else jnp.all(found.ok),
-            lambda: improper(self, frozenset((name,))),
-            found.mean,
-            found.covariance,
+            found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.covariance
         )
         return found._replace(mean=mean, covariance=covariance)
 
     def _entropy(self) -> Value:
         """½ log det(2πe Σ) of a normalised Gaussian without a batch."""
         self._require_no_batch("entropy")
-        found = numerics.moments(self.quadratic)
+        found = self.conditional(*dict(self.reals))
         size = self.quadratic.size
         xp = namespace(found.covariance)
         entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + xp.linalg.slogdet(found.covariance)[1])
@@ -233,14 +226,15 @@ class Gaussian(Factor):
         if not isinstance(other, Gaussian):
             raise DomainError(f"the divergence of {self} from {other}", expected="two Gaussians")
         other._require_no_batch("kl")
-        p, q = self.quadratic, other.onto(self.reals)
-        found, theirs = numerics.moments(p), numerics.moments(q)
-        xp = namespace(p.precision, q.precision)
-        gap = found.mean - theirs.mean
-        log_ratio = xp.linalg.slogdet(p.precision)[1] - xp.linalg.slogdet(q.precision)[1]
-        spread = xp.sum(q.precision * found.covariance)
-        distance = xp.sum(gap * (q.precision @ gap))
-        total = 0.5 * (log_ratio + spread + distance - p.size)
+        names = tuple(dict(self.reals))
+        mine, theirs = self.conditional(*names), other.conditional(*names)
+        xp = namespace(mine.covariance, theirs.covariance)
+        gap = mine.mean - theirs.mean
+        precision = xp.linalg.inv(theirs.covariance)
+        log_ratio = xp.linalg.slogdet(theirs.covariance)[1] - xp.linalg.slogdet(mine.covariance)[1]
+        spread = xp.sum(precision * mine.covariance)
+        distance = xp.sum(gap * (precision @ gap))
+        total = 0.5 * (log_ratio + spread + distance - self.quadratic.size)
         return Array._of(xp.asarray(total), (), {}, Real, self.exactness | other.exactness)
 
     def _require_no_batch(self, asked: str) -> None:
@@ -260,6 +254,8 @@ def to_gaussian(scale: Table, quadratic: Quadratic, reals: Reals, domains: Mappi
 
 def shifted(table: Table, logs: Data, names: Names, domains: Mapping[Name, Domain]) -> Table:
     """A table times exp(logs), by name."""
+    if type(logs) is float and logs == 0.0:
+        return table
     weights, shift, low, high = table.pair
     if not names and np.ndim(logs) == 0 and not (is_jax(weights) or is_jax(logs)):
         shift = shift + logs
@@ -294,9 +290,9 @@ def improper(gaussian: Gaussian, names: frozenset[Name]) -> DataError:
 
 
 @lru_cache(maxsize=1024)
-def _exponent(reals: Reals) -> Op:
-    """h·z − ½ z·K z as an op on h, K and the variables."""
-    return ops.lift(_Exponent(reals))
+def _exponent(reals: Reals, white: bool) -> Op:
+    """The exponent as an op on its vector, its matrix and the variables."""
+    return ops.lift(_White(reals) if white else _Canonical(reals))
 
 
 @lru_cache(maxsize=1024)
@@ -305,10 +301,10 @@ def _linear(reals: Reals, shape: tuple[int, ...]) -> Op:
     return ops.lift(_Linear(reals, shape))
 
 
-class _Exponent:
-    """A function that compares by what it is made of."""
+class _Canonical:
+    """h·z − ½ z·K z. A function that compares by what it is made of."""
 
-    __name__ = "gaussian_exponent"
+    __name__ = "quadratic"
 
     def __init__(self, reals: Reals) -> None:
         self.reals = reals
@@ -324,14 +320,25 @@ class _Exponent:
         return h @ z - 0.5 * (z @ (K @ z))
 
 
-class _Linear(_Exponent):
+class _White(_Canonical):
+    """−½ |R z − r|²."""
+
+    __name__ = "squares"
+    __hash__ = _Canonical.__hash__
+
+    def __call__(self, r: Data, R: Data, *variables: Data) -> Data:
+        left = R @ _flat(variables) - r
+        return -0.5 * (left @ left)
+
+
+class _Linear(_Canonical):
     __name__ = "linear"
 
     def __init__(self, reals: Reals, shape: tuple[int, ...]) -> None:
         super().__init__(reals)
         self.shape = shape
 
-    __hash__ = _Exponent.__hash__
+    __hash__ = _Canonical.__hash__
 
     def __call__(self, a: Data, B: Data, *variables: Data) -> Data:
         return (a + B @ _flat(variables)).reshape(self.shape)

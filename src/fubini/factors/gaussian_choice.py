@@ -25,7 +25,8 @@ from fubini.terms.value import Array
 def choose_gaussian(f: Gaussian, names: tuple) -> dict:
     """max over z at K⁻¹h; of the bounded integers the arg max of what that leaves"""
     integers, given = _integers_first(f, names, False, lambda table, few: interpret(CHOOSE, table, few))
-    found = numerics.moments(given.quadratic)
+    everything = tuple(range(given.quadratic.size))
+    found = numerics.conditional(given.quadratic, everything, ())
     return {**integers, **_placed(given, found.mean, found.mean_names, found.ok)}
 
 
@@ -36,8 +37,7 @@ def draw_gaussian(randomness: Randomness, f: Gaussian, names: tuple) -> dict:
     batch = {SAMPLES: randomness.domain, **given.batch}
     shape = (*(domain.extent for domain in batch.values()), given.quadratic.size)
     noise = randomness.normal(shape)
-    _, ok = numerics.root(given.quadratic.precision)
-    drawn, drawn_names = numerics.drawn(given.quadratic, noise, tuple(batch))
+    drawn, drawn_names, ok = numerics.drawn(given.quadratic, noise, tuple(batch))
     return {**integers, **_placed(given, drawn, drawn_names, ok, {**given.inputs, **batch})}
 
 

@@ -11,9 +11,9 @@ from fubini.arrays import Data, namespace, require
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors import quadratic as numerics
-from fubini.factors.gaussian import Gaussian
+from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import mixture
-from fubini.factors.quadratic import Names, Quadratic, Reals
+from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.factors.table import Table, is_tabular, multiply_out, no_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
 from fubini.interpretations import interpret
@@ -50,7 +50,13 @@ def multiply_gaussians(f: Gaussian, g: Gaussian) -> Gaussian:
     reals = numerics.merged(f.reals, g.reals)
     inputs = merge_inputs(f.inputs, g.inputs)
     both = numerics.added(f.onto(reals), g.onto(reals))
-    return Gaussian._of(multiply_tables(f.scale, g.scale), both, reals, inputs)
+    return _with(multiply_tables(f.scale, g.scale), both, reals, inputs)
+
+
+def _with(scale: Table, found: Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
+    """A Gaussian from a scale, an exponent and the constant that came off it."""
+    scale = shifted(scale, found.log, found.log_names, domains)
+    return Gaussian._of(scale, found.rest, reals, domains)
 
 
 @exact_multiply.rule
@@ -70,8 +76,8 @@ def divide_gaussians(f: Gaussian, g: Gaussian) -> Gaussian:
     """exponents subtract:  h − h′,  K − K′;  the result may be indefinite"""
     reals = numerics.merged(f.reals, g.reals)
     inputs = merge_inputs(f.inputs, g.inputs)
-    both = numerics.added(f.onto(reals), g.onto(reals), -1.0)
-    return Gaussian._of(divide_tables(f.scale, g.scale), both, reals, inputs)
+    both = numerics.subtracted(f.onto(reals), g.onto(reals))
+    return _with(divide_tables(f.scale, g.scale), both, reals, inputs)
 
 
 @exact_divide.rule
@@ -84,7 +90,7 @@ def divide_gaussian_table(f: Gaussian, g: Table) -> Gaussian:
 def divide_table_gaussian(f: Table, g: Gaussian) -> Gaussian:
     """w′ / (w·exp(q))  =  (w′/w)·exp(−q)"""
     minus = numerics.raised(g.quadratic, np.asarray(-1.0), ())
-    return Gaussian._of(divide_tables(f, g.scale), minus, g.reals, merge_inputs(f.inputs, g.inputs))
+    return _with(divide_tables(f, g.scale), minus, g.reals, merge_inputs(f.inputs, g.inputs))
 
 
 @exact_normalize.rule
@@ -103,7 +109,7 @@ def power_gaussian(f: Gaussian, exponent: Value) -> Gaussian:
     """(w·exp(q))^a  =  w^a·exp(a q)"""
     a = to_array(exponent)
     raised = numerics.raised(f.quadratic, a.array, a.names)
-    return Gaussian._of(power_table(f.scale, exponent), raised, f.reals, merge_inputs(f.inputs, a.inputs))
+    return _with(power_table(f.scale, exponent), raised, f.reals, merge_inputs(f.inputs, a.inputs))
 
 
 @exact_multiply_out.rule
@@ -111,7 +117,7 @@ def multiply_out_gaussian(f: Gaussian, names: tuple) -> Factor:
     """Π_i w(i)·exp(q(i))  =  Π_i w(i)·exp(Σ_i q(i)),  what lacks i counting |i| times"""
     _require_discrete(f, names)
     sizes = {name: f.inputs[name].extent for name in names}
-    return Gaussian._of(_plate_of_table(f.scale, sizes), numerics.multiplied_out(f.quadratic, sizes), f.reals, f.inputs)
+    return _with(_plate_of_table(f.scale, sizes), numerics.multiplied_out(f.quadratic, sizes), f.reals, f.inputs)
 
 
 def _require_discrete(f: Factor, names: tuple) -> None:
@@ -134,9 +140,9 @@ def _plate_of_table(scale: Table, sizes: Mapping[Name, int]) -> Table:
 def exclude_gaussian(semiring: Semiring, f: Gaussian, names: tuple) -> Factor:
     """g(i, z)  =  Π_{j≠i} f(j, z)"""
     sizes = {name: f.inputs[name].extent for name in names}
-    h, h_names, K, K_names = f.quadratic
+    (h, h_names, K, K_names, _), log, log_names = numerics.canonical(f.quadratic)
     others = Quadratic(*_all_but_own(h, h_names, sizes, 1), *_all_but_own(K, K_names, sizes, 2))
-    scale = _plate_spread(f.scale, {name: f.inputs[name] for name in names})
+    scale = _plate_spread(shifted(f.scale, log, log_names, f.inputs), {name: f.inputs[name] for name in names})
     return Gaussian._of(exclude_table(semiring, scale, names), others, f.reals, f.inputs)
 
 
@@ -241,24 +247,12 @@ def _flattened(value: Array, size: int) -> tuple[Data, Names]:
     return data.reshape((*batch, size)), value.names
 
 
-def _joined(parts: list[tuple[Data, Names]], event: int) -> tuple[Data, Names]:
-    """Rows stacked along the first event axis, by name."""
-    if len(parts) == 1:
-        return parts[0]
-    names = tuple(dict.fromkeys(name for _, own in parts for name in own))
-    aligned = [align(data, own, names, event) for data, own in parts]
-    xp = namespace(*aligned)
-    batch = np.broadcast_shapes(*(data.shape[: len(names)] for data in aligned))
-    spread = [xp.broadcast_to(data, (*batch, *data.shape[len(names) :])) for data in aligned]
-    return xp.concatenate(spread, axis=len(names)), names
-
-
 def _conditioned(f: Gaussian, values: Mapping[Name, Array]) -> Factor:
     """Real inputs at known points."""
     names = frozenset(values)
     gone, kept = f.positions(names)
     places = numerics.places(f.reals)
-    at, at_names = _joined([_flattened(values[name], len(places[name])) for name, _ in f.reals if name in names], 1)
+    at, at_names = stacked([_flattened(values[name], len(places[name])) for name, _ in f.reals if name in names], 1)
     found = numerics.conditioned(f.quadratic, gone, kept, at, at_names)
     domains = merge_inputs(f.inputs, *(value.inputs for value in values.values()))
     return f.left(found, tuple(pair for pair in f.reals if pair[0] not in names), domains)
@@ -272,8 +266,8 @@ def _transformed(f: Gaussian, values: Mapping[Name, Value], parts: Mapping[Name,
     reals = numerics.merged(stay, fresh)
     merge_inputs(dict(stay), dict(fresh))
     rows = [_row(pair, parts.get(pair[0]), reals) for pair in f.reals]
-    A, A_names = _joined([row[0] for row in rows], 2)
-    b, b_names = _joined([row[1] for row in rows], 1)
+    A, A_names = stacked([row[0] for row in rows], 2)
+    b, b_names = stacked([row[1] for row in rows], 1)
     found = numerics.transformed(f.quadratic, A, A_names, b, b_names)
     return f.left(found, reals, merge_inputs(dict(f.batch), incoming))
 
@@ -293,5 +287,5 @@ def _row(pair: tuple[Name, Domain], part: Affine | None, reals: Reals) -> tuple[
         batch = slope.array.shape[: len(slope.names)] if slope is not None else ()
         data = slope.array.reshape((*batch, size, len(place))) if slope is not None else np.zeros((size, len(place)))
         blocks.append((namespace(data).swapaxes(data, -1, -2), slope.names if slope is not None else ()))
-    A, A_names = _joined(blocks, 2)
+    A, A_names = stacked(blocks, 2)
     return (namespace(A).swapaxes(A, -1, -2), A_names), _flattened(part.constant, size)

@@ -1,0 +1,145 @@
+"""Blueprints: distributions without their parameters. From one, numpyro's distribution is built, and ops are traced."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as numpyro_families
+from numpyro.distributions import constraints
+
+from fubini.arrays import Data
+from fubini.dist.supports import domain_of, is_everywhere
+from fubini.domains import Domain
+from fubini.errors import DomainError
+from fubini.ops import Op, lift
+
+class Blueprint(NamedTuple):
+    """A distribution without its Values: hashable, so that what is traced for it is found again."""
+
+    family: str
+    keys: tuple[str, ...]
+    inner: tuple[Any, ...]
+    statics: tuple[tuple[str, Any], ...]
+
+    def build(self, leaves: Iterator[Data]) -> Any:
+        """numpyro's distribution over these arrays, an iterator in the order of `leaf_values`."""
+        args = [next(leaves) if inner is None else inner.build(leaves) for inner in self.inner]
+        given = {**dict(zip(self.keys, args, strict=True)), **dict(self.statics)}
+        maker = getattr(numpyro_families, self.family)
+        if "validate_args" in inspect.signature(maker).parameters:
+            given["validate_args"] = False
+        if self.family == "MaskedDistribution":
+            given["mask"] = given["mask"] == 1
+        if "batch_shape" in given and self.family == "ExpandedDistribution":
+            return given["base_dist"].expand(given["batch_shape"])
+        return maker(**given)
+
+
+class Signature(NamedTuple):
+    """What can be told from a blueprint and the domains of its leaves."""
+
+    shape: tuple[int, ...]
+    event_rank: int
+    domain: Domain
+    constraints: Mapping[str, Any]
+    is_proper: bool
+
+
+@lru_cache(maxsize=4096)
+def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature:
+    found: list[Any] = []
+
+    def inspect_built(*leaves: Data) -> Data:
+        found.append(blueprint.build(iter(leaves)))
+        return jnp.zeros(())
+
+    kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
+    given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
+    try:
+        jax.eval_shape(inspect_built, *given)
+    except (TypeError, ValueError, IndexError, AssertionError) as error:
+        shapes = ", ".join(map(repr, domains))
+        raise DomainError(f"dist.{blueprint.family} of parameters {shapes}", expected=_first_line(error)) from error
+    made = found[0]
+    shape = tuple(made.batch_shape) + tuple(made.event_shape)
+    checks = {key: c for key, c in type(made).arg_constraints.items() if not _is_dependent(c)}
+    return Signature(shape, len(made.event_shape), domain_of(_support(made), shape), checks, _is_proper(made))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["parameters that fit together"])[0]
+
+
+def _is_dependent(constraint: Any) -> bool:
+    return isinstance(constraint, type(constraints.dependent)) or constraint is constraints.dependent
+
+
+def _support(made: Any) -> Any:
+    try:
+        return made.support
+    except NotImplementedError:
+        return constraints.real
+
+
+def _is_proper(made: Any) -> bool:
+    """It has total mass one over its own values."""
+    improper = (numpyro_families.ImproperUniform, numpyro_families.Unit, numpyro_families.MaskedDistribution)
+    censored = tuple(
+        getattr(numpyro_families, name)
+        for name in ("LeftCensoredDistribution", "RightCensoredDistribution", "IntervalCensoredDistribution")
+    )
+    while True:
+        if isinstance(made, (*improper, *censored)):
+            return False
+        inner = getattr(made, "base_dist", None)
+        if inner is None:
+            return True
+        made = inner
+
+
+# -- numerics as ops ------------------------------------------------------------------------------------------------
+
+
+class LogProbability:
+    """log p(value; leaves), summed over the array of independent values; −inf outside the support."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.__name__ = f"log_{blueprint.family}"
+
+    def __call__(self, value: Data, *leaves: Data) -> Data:
+        made = self.blueprint.build(iter(leaves))
+        support = _support(made)
+        if is_everywhere(support) or isinstance(made, numpyro_families.Delta):
+            return jnp.sum(made.log_prob(value))
+        inside = support(value)
+        rank = jnp.ndim(value) - jnp.ndim(inside)
+        spread = jnp.reshape(inside, jnp.shape(inside) + (1,) * max(rank, 0))
+        safe = jnp.where(spread, value, support.feasible_like(value).astype(jnp.asarray(value).dtype))
+        return jnp.sum(jnp.where(inside, made.log_prob(safe), -jnp.inf))
+
+
+@lru_cache(maxsize=4096)
+def log_probability(blueprint: Blueprint) -> Op:
+    """The op of the log-density: the value, then the leaves."""
+    return lift(LogProbability(blueprint))
+
+
+@lru_cache(maxsize=4096)
+def statistic(blueprint: Blueprint, name: str) -> Op:
+    """mean, variance or entropy as an op of the leaves."""
+
+    def of(*leaves: Data) -> Data:
+        made = blueprint.build(iter(leaves))
+        found: Any = getattr(made, name)
+        shape = made.batch_shape if name == "entropy" else made.batch_shape + made.event_shape
+        value: Data = jnp.broadcast_to(found() if name == "entropy" else found, shape)
+        return jnp.sum(value) if name == "entropy" else value
+
+    of.__name__ = f"{name}_of_{blueprint.family}"
+    return lift(of)

@@ -1,0 +1,269 @@
+"""Distributions, and their densities as factors.
+
+A distribution is a record of a family and its parameters, which may be Values. Applied to a name or a Value it is a
+density, a Factor, which becomes a Table, Gaussian or Delta only when a sum needs it. numpyro supplies the numerics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.arrays import is_jax, is_traced, require
+from fubini.dist.blueprint import Blueprint, Signature, log_probability, signature_of, statistic
+from fubini.domains import Domain, merge_inputs
+from fubini.errors import DataError, DomainError, NoRule
+from fubini.terms.exactness import Exactness, combined
+from fubini.terms.factor import Factor
+from fubini.terms.notation import Call, Notation, Symbol
+from fubini.terms.term import Name, Term
+from fubini.terms.value import Array, Value, Variable, apply, to_value
+
+# Arguments that say what a family is rather than where it lies; they are not Values.
+STATIC = frozenset(
+    "dimension num_steps event_dim reinterpreted_batch_ndims batch_shape event_shape sample_method is_sparse support "
+    "transforms total_count_max sde_fn init_dist".split()
+)
+COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
+
+
+class Distribution(Term):
+    """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor."""
+
+    _term_fields = ("args",)
+    _static_fields = ("family", "keys", "statics")
+    family: str
+    keys: tuple[str, ...]
+    args: tuple[Term, ...]
+    statics: tuple[tuple[str, Any], ...]
+
+    def __init__(self, family: str, given: Mapping[str, Any]) -> None:
+        terms = {key: _to_term(value) for key, value in given.items() if not _is_static(family, key, value)}
+        statics = tuple((key, _hashable(key, value)) for key, value in given.items() if key not in terms)
+        fields = {"family": family, "keys": tuple(terms), "statics": statics}
+        self._set(args=tuple(terms.values()), **fields, inputs=merge_inputs(*(t.inputs for t in terms.values())))
+        self._set(args=tuple(self._checked(key, term) for key, term in terms.items()))
+
+    def replaced(self, values: Mapping[Name, Value]) -> Distribution:
+        """With Values in place of some of its names."""
+        if not any(name in self.inputs for name in values):
+            return self
+        args = {key: arg.replaced(values) for key, arg in zip(self.keys, self.args, strict=True)}  # type: ignore[attr-defined]
+        return Distribution(self.family, {**args, **dict(self.statics)})
+
+    def __getitem__(self, key: str) -> Term:
+        return self.args[self.keys.index(key)]
+
+    def __call__(self, value: Any) -> Density:
+        """The density of a name or a Value, as a Factor."""
+        return density(self, value)
+
+    # -- modifiers ---------------------------------------------------------------------------------------------------
+
+    def expand(self, batch_shape: Any) -> Distribution:
+        """Independent copies in an array of this shape."""
+        return Distribution("ExpandedDistribution", {"base_dist": self, "batch_shape": tuple(batch_shape)})
+
+    def to_event(self, rank: int = 1) -> Distribution:
+        """An array of independent values as one value."""
+        return Distribution("Independent", {"base_dist": self, "reinterpreted_batch_ndims": int(rank)})
+
+    def mask(self, mask: Any) -> Distribution:
+        """The density where the mask is true, 1 elsewhere."""
+        return Distribution("MaskedDistribution", {"base_dist": self, "mask": mask})
+
+    # -- structure ---------------------------------------------------------------------------------------------------
+
+    @property
+    def leaf_values(self) -> tuple[Value, ...]:
+        """All parameters that are Values, in order, those of inner distributions included."""
+        found: list[Value] = []
+        for arg in self.args:
+            found.extend(arg.leaf_values if isinstance(arg, Distribution) else [arg])  # type: ignore[list-item]
+        return tuple(found)
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """How to build it from its leaf values."""
+        cached = self.__dict__.get("_cached_blueprint")
+        if cached is None:
+            inner = tuple(arg.blueprint if isinstance(arg, Distribution) else None for arg in self.args)
+            cached = self.__dict__["_cached_blueprint"] = Blueprint(self.family, self.keys, inner, self.statics)
+        return cached
+
+    @property
+    def signature(self) -> Signature:
+        """Shape, domain and constraints."""
+        return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of its values."""
+        return self.signature.domain
+
+    def _checked(self, key: str, term: Term) -> Term:
+        """A parameter within its constraint: an error where it is not, NaN under tracing."""
+        constraint = self.signature.constraints.get(key)
+        if constraint is None or not isinstance(term, Array):
+            return term
+        data = term.array
+        ok = constraint(data) if is_jax(data) else _holds(constraint, data)
+        rank = data.ndim - np.ndim(ok)
+
+        def error() -> DataError:
+            return DataError(
+                f"dist.{self.family} with {key}={_shown(term)}",
+                expected=f"{key} to satisfy {constraint}",
+                advice=_ADVICE.get(key, ""),
+            )
+
+        (data,) = require(ok.reshape(ok.shape + (1,) * rank), error, data)
+        return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
+
+    def notation(self) -> Notation:
+        given = tuple((key, arg.notation()) for key, arg in zip(self.keys, self.args, strict=True))
+        fixed = tuple((key, Symbol(repr(value))) for key, value in self.statics)
+        return Call(self.family, (), (*given, *fixed))
+
+    @property
+    def exactness(self) -> Exactness:
+        """That of its parameters."""
+        return combined(self.args)
+
+
+def _holds(constraint: Any, data: np.ndarray) -> np.ndarray:
+    """A constraint on NumPy data, in double precision."""
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        return np.asarray(constraint(data))
+
+
+_ADVICE = {"probs": "probabilities sum to one; unnormalised ones go in as logits=jnp.log(weights)"}
+
+
+def _shown(term: Array) -> str:
+    if np.ndim(term.array) == 0 and not is_traced(term.array):
+        return f"{np.asarray(term.array).item():.6g}"
+    return repr(term)
+
+
+def _is_static(family: str, key: str, value: Any) -> bool:
+    if isinstance(value, (Distribution, Value, jax.Array, np.ndarray)) and key not in STATIC:
+        return False
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if whole and (key in COUNTS or family == "DiscreteUniform"):
+        return True
+    return key in STATIC or not isinstance(value, (int, float, np.generic, list))
+
+
+def _to_term(value: Any) -> Term:
+    if isinstance(value, Distribution):
+        return value
+    if isinstance(value, (int, np.integer, bool)) and not isinstance(value, np.ndarray):
+        value = float(value)
+    return to_value(value)
+
+
+def _hashable(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise DomainError(f"{key}={value!r} in a distribution", expected="a Value, an array or a constant") from None
+    return value
+
+
+class Density(Factor):
+    """p(value; parameters)."""
+
+    promotes = True
+    _term_fields = ("distribution", "value")
+    distribution: Distribution
+    value: Value
+
+    def __init__(self, distribution: Distribution, value: Value) -> None:
+        inputs = merge_inputs(distribution.inputs, value.inputs)
+        self._set(distribution=distribution, value=value, inputs=inputs)
+
+    @property
+    def own(self) -> Name | None:
+        value, signature = self.value, self.distribution.signature
+        if not isinstance(value, Variable) or value.name in self.distribution.inputs or not signature.is_proper:
+            return None
+        covers = value.output == signature.domain or (value.output.kind == "real" and not signature.domain.is_discrete)
+        return value.name if covers and value.output.shape == signature.shape else None
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
+        return Density(self.distribution.replaced(fresh), self.value.replaced(fresh))
+
+    def _evaluated(self, children: tuple) -> Factor:
+        return Density(self.distribution, children[-1])
+
+    def _log(self) -> Value:
+        return apply(log_probability(self.distribution.blueprint), self.value, *self.distribution.leaf_values)
+
+    def notation(self) -> Notation:
+        return Call(self.distribution.notation(), (self.value.notation(),))
+
+    # -- moments, where numpyro has them -----------------------------------------------------------------------------
+
+    def _mean(self, name: Name) -> Value:
+        return self._statistic("mean", name)
+
+    def _variance(self, name: Name) -> Value:
+        return self._statistic("variance", name)
+
+    def _covariance(self, name: Name) -> Value:
+        if self.inputs[name].shape:
+            raise self._unknown("covariance", name)
+        return self._statistic("variance", name)
+
+    def _entropy(self) -> Value:
+        return self._statistic("entropy", self.own)
+
+    def _statistic(self, what: str, name: Name | None) -> Value:
+        if name is None or name != self.own:
+            raise self._unknown(what, name)
+        try:
+            return apply(statistic(self.distribution.blueprint, what), *self.distribution.leaf_values)
+        except NotImplementedError as error:
+            raise self._unknown(what, name) from error
+
+    def _unknown(self, what: str, name: Name | None) -> NoRule:
+        return NoRule(
+            f"the {what} of {name!r} under {self}",
+            expected=f"a family whose {what} is known, of its own variable",
+            nearest=f"{self.distribution.family} has none that numpyro knows",
+        )
+
+
+def density(distribution: Distribution, value: Any) -> Density:
+    """The density at a name, which takes the domain of the distribution, or at a Value of that domain."""
+    if isinstance(value, str):
+        return Density(distribution, Variable(value, distribution.domain))
+    point = to_value(value)
+    _require_fit(distribution, point.output, point)
+    return Density(distribution, point)
+
+
+def _require_fit(distribution: Distribution, given: Domain, value: Value) -> None:
+    signature = distribution.signature
+    rank = signature.event_rank
+    try:
+        np.broadcast_shapes(given.shape, signature.shape)
+        fits = given.shape[len(given.shape) - rank :] == signature.shape[len(signature.shape) - rank :]
+    except ValueError:
+        fits = False
+    if not fits:
+        raise DomainError(
+            f"{distribution} at {value}, of domain {given!r}", expected=f"a value of domain {signature.domain!r}"
+        )
+    if signature.domain.is_discrete and not given.is_discrete:
+        raise DomainError(
+            f"{distribution} at {value}, of domain {given!r}",
+            expected=f"an integer: its values are of domain {signature.domain!r}",
+        )

@@ -1,0 +1,67 @@
+"""Draws from densities: numpyro's samplers, mapped over named axes with a key for each cell."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.dist.blueprint import Blueprint
+from fubini.dist.density import Density
+from fubini.errors import Intractable, listed
+from fubini.factors.randomness import SAMPLES, Randomness
+from fubini.terms.heads import exact_draw
+from fubini.terms.named import align
+from fubini.terms.value import Array, to_array
+
+
+@exact_draw.rule(when=lambda randomness, f, names: names == (f.own,))
+def draw_density(randomness: Randomness, f: Density, names: tuple) -> dict:
+    """x ~ p(x; θ)"""
+    (name,) = names
+    leaves = [to_array(value) for value in f.distribution.leaf_values]
+    batch = {SAMPLES: randomness.domain, **{key: domain for key, domain in f.inputs.items() if key != name}}
+    shape = tuple(domain.extent for domain in batch.values())
+    data = _mapped(f.distribution.blueprint, randomness, leaves, tuple(batch), shape)
+    return {name: Array._of(data, tuple(batch), batch, f.inputs[name])}
+
+
+@exact_draw.rule
+def draw_no_density(randomness: Randomness, f: Density, names: tuple) -> dict:
+    """x ~ f has no known sampler where x is not the variable of the density"""
+    raise Intractable(
+        f"a draw of {listed(names)} from {f}",
+        expected="a density of its own variable, or a Table or Gaussian",
+        advice="draw the parameters of a density before its value",
+    )
+
+
+def _mapped(blueprint: Blueprint, randomness: Randomness, leaves: list, names: tuple, shape: tuple) -> Data:
+    order = [[name for name in names if name in leaf.names] for leaf in leaves]
+    arrays = [
+        align(leaf.array, leaf.names, own, len(leaf.output.shape)) for leaf, own in zip(leaves, order, strict=True)
+    ]
+    axes = tuple(tuple(0 if name in own else None for own in order) for name in names)
+    draw = _sampler(blueprint, axes)
+    if randomness.xp is jnp:
+        return draw(jax.random.split(randomness.next_key(), math.prod(shape)).reshape(shape), *arrays)
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        keys = jax.random.split(randomness.next_key(), math.prod(shape))
+        keys = keys.reshape(shape if keys.ndim == 1 else (*shape, 2))
+        return np.asarray(draw(keys, *map(jnp.asarray, arrays)))
+
+
+@lru_cache(maxsize=1024)
+def _sampler(blueprint: Blueprint, axes: tuple) -> Any:
+    def one(key: Data, *leaves: Data) -> Data:
+        return blueprint.build(iter(leaves)).sample(key)
+
+    function = one
+    for own in reversed(axes):
+        function = jax.vmap(function, in_axes=(0, *own))
+    return jax.jit(function)
