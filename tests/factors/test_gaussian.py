@@ -15,7 +15,7 @@ import fubini as fb
 from fubini import dist
 
 SHAPES = {"w": (), "x": (), "y": (2,), "z": (2, 2)}
-SUBSETS = [set(names) for size in range(5) for names in combinations(SHAPES, size)]
+SUBSETS = ["".join(names) for size in range(1, 5) for names in combinations(SHAPES, size)]
 SINGLE = 1e-4
 
 
@@ -34,7 +34,7 @@ class Dense(NamedTuple):
         return np.concatenate([np.zeros(0, int), *(places[name] for name in names)])
 
     def log(self, point: Mapping[str, np.ndarray]) -> float:
-        v = np.concatenate([np.ravel(point[name]) for name in self.shapes])
+        v = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in self.shapes)])
         return self.g + self.h @ v - 0.5 * v @ self.K @ v
 
     def sum(self, names: Iterable[str]) -> "Dense":
@@ -197,7 +197,7 @@ def test_the_data_are_the_users_no_longer():
     h, K = np.array([1.0]), np.array([[2.0]])
     f = fb.Gaussian(info=h, precision=K, inputs={"x": fb.Real})
     h[:], K[:] = 9.0, 9.0
-    assert float(f.mean("x")) == 0.5
+    assert float(f.mean("x")) == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("order", ["wxyz", "zyxw", "yzwx"])
@@ -396,21 +396,21 @@ def test_a_plate_kept():
 # -- marginalisation ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_a_partial_sum(names):
     f = dense(19)
     assert_is(f.factor.sum(*names), f.sum(names))
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:-1], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS[:-1])
 def test_a_partial_sum_then_the_rest(names):
     f = dense(20)
-    rest = set(SHAPES) - names
+    rest = [name for name in SHAPES if name not in names]
     found = f.factor.sum(*names).sum(*rest)
     np.testing.assert_allclose(float(found.log()), f.sum(SHAPES).g, rtol=1e-10)
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_a_partial_sum_of_a_product_of_rank_deficient_factors(names):
     """None of the three can be integrated alone; their product can."""
     parts = [dense(21, "wxyz", rank=3), dense(22, "zyx", rank=3), dense(23, "wz", rank=3)]
@@ -419,13 +419,13 @@ def test_a_partial_sum_of_a_product_of_rank_deficient_factors(names):
     assert_is(found, whole.sum(names), rtol=1e-7)
 
 
-@pytest.mark.parametrize("names", [{"w", "x"}, {"z"}])
+@pytest.mark.parametrize("names", ["wx", "z"])
 def test_too_little_information(names):
     with pytest.raises(fb.FubiniError, match="prior"):
         dense(24, "wxyz", rank=1).factor.sum(*names)
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_a_partial_maximum(names):
     """The maximum over v is the integral without its volume."""
     f = dense(25)
@@ -467,7 +467,7 @@ def given(f: Dense, point: Mapping[str, np.ndarray]) -> Dense:
     return Dense({name: f.shapes[name] for name in kept}, g, f.h[a] - f.K[np.ix_(a, b)] @ v, f.K[np.ix_(a, a)])
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:-1], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS[:-1])
 def test_conditioning(names):
     f, point = dense(29), points(SHAPES)[0]
     known = {name: point[name] for name in names}
@@ -513,10 +513,10 @@ def test_the_conditional_mean_is_what_regression_says():
         assert float(mean(y=y)) == pytest.approx(1.0 + 0.8 * (y + 1.0), rel=1e-12)
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_argmax_is_the_mean(names):
     f = dense(33)
-    others = set(SHAPES) - names
+    others = [name for name in SHAPES if name not in names]
     chosen = f.factor.sum(*others).argmax() if others else f.factor.argmax(*SHAPES)
     for name in names:
         np.testing.assert_allclose(chosen[name], f.mean[f.at([name])].reshape(SHAPES[name]), rtol=1e-8)
@@ -543,17 +543,16 @@ def normal(f: Dense, names: Iterable[str]) -> stats.multivariate_normal:
     return stats.multivariate_normal(f.mean[at], f.covariance[np.ix_(at, at)])
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_entropy(names):
     """Of the normalised marginal, the others summed out."""
     f = dense(34)
     assert float(f.factor.entropy(*names)) == pytest.approx(normal(f, names).entropy(), rel=1e-9)
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_kl(names):
     p, q = dense(35), dense(36, "zxwy")
-    names = list(names)
     a, b = p.at(names), q.at(names)
     S, T = p.covariance[np.ix_(a, a)], q.covariance[np.ix_(b, b)]
     gap = p.mean[a] - q.mean[b]
@@ -673,7 +672,7 @@ def test_a_normal_over_an_array():
 # -- samples --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("names", SUBSETS[1:], ids="".join)
+@pytest.mark.parametrize("names", SUBSETS)
 def test_samples_of_some_then_of_the_rest(names):
     """50,000 draws: the marginal of some, then the others given each draw, have the joint's mean and covariance."""
     f, n = dense(44), 50_000

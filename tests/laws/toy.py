@@ -141,6 +141,12 @@ def multiply_out_steps(f: Steps, names: tuple) -> Steps:
     return f.with_heights(f.heights.product(*names))
 
 
+@fb.heads.exact_multiply_out.rule
+def multiply_out_box(f: Box, names: tuple) -> Steps:
+    """Π_i f(i, x)"""
+    return multiply_out_steps(box_to_steps(f), names)
+
+
 @fb.heads.exact_exclude.rule
 def exclude_steps(semiring: fb.Semiring, f: Steps, names: tuple) -> Steps:
     """Π_{j≠i} f(j, x) on the same grid"""

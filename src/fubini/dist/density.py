@@ -196,6 +196,11 @@ class Density(Factor):
         covers = value.output == signature.domain or (value.output.kind == "real" and not signature.domain.is_discrete)
         return value.name if covers and value.output.shape == signature.shape else None
 
+    @property
+    def pins(self) -> tuple[Name, ...]:
+        point = self.distribution.family == "Delta" and isinstance(self.value, Variable)
+        return (self.value.name,) if point else ()
+
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
         return Density(self.distribution.replaced(fresh), self.value.replaced(fresh))

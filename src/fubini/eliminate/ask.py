@@ -28,7 +28,7 @@ from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
-from fubini.terms.heads import CHOOSE, DRAW, exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import CHOOSE, DRAW, MULTIPLY, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array, Variable
@@ -79,7 +79,7 @@ def _not_a_number(terms: Sequence[Factor]) -> DataError:
 def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list]:
     """The terms as a plan takes them, Deltas put in place, and the names with where they live."""
     terms, summed = covering_terms(split_terms(factors), names)
-    if any(isinstance(term, Delta) for term in terms):
+    if any(term.pins for term in terms):
         terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
         left = {name for term in terms for name in term.inputs}
         summed = [(name, home) for name, home in summed if name in left]
@@ -246,9 +246,13 @@ def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over")
 
 def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
     """Σ_x δ(x = v) f(x)  =  f(v), for the names summed."""
+    terms = [promoted(term) if term.pins and term.promotes else term for term in terms]
     for name in names:
         delta = next((term for term in terms if isinstance(term, Delta) and name in term.names), None)
         if delta is not None:
+            for other in terms:
+                if other is not delta and name in other.pins and not other.inputs[name].is_finite:
+                    interpret(MULTIPLY, delta, other)  # the error of fixing a real variable twice
             at = {name: delta.point(name)}
             others = [substitute(term, at) for term in terms if term is not delta]
             terms = [*others, *terms_of(delta.without((name,)))]
@@ -336,7 +340,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
     if any(isinstance(name, Bound) for name in f.inputs):
         return _with_canonical_bounds(semiring, f, names)
-    if any(isinstance(term, Delta) for term in f.terms):
+    if any(term.pins for term in f.terms):
         return eliminate(f, names, semiring=semiring)
     return _run(problem_of(f.terms, [(name, None) for name in names]), f.terms, semiring)
 

@@ -70,6 +70,10 @@ class Delta(Factor):
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property
+    def pins(self) -> tuple[Name, ...]:
+        return self.names
+
+    @property
     def located(self) -> dict[Name, Value]:
         """The points by name."""
         return dict(zip(self.names, self.points, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fubini.errors import DomainError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta, log_indicator, to_indicator
-from fubini.factors.mixture import Mixture, mixture
+from fubini.factors.mixture import Mixture, mixture, require_discrete
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
 from fubini.interpretations import interpret
@@ -18,6 +18,7 @@ from fubini.terms.heads import (
     exact_divide,
     exact_join,
     exact_multiply,
+    exact_multiply_out,
     exact_normalize,
     exact_power,
     exact_substitute,
@@ -129,6 +130,18 @@ def power_delta(f: Delta, exponent: Value) -> Factor:
         f"{f} ** {exponent}",
         expected="a Table or a Gaussian",
         nearest=f"a power of a point mass over {listed(f.names)} is not a factor",
+    )
+
+
+@exact_multiply_out.rule(when=lambda f, names: not f.promotes)
+def multiply_out_delta(f: Delta, names: tuple) -> Factor:
+    """Π_i δ is not defined for a variable outside the plate"""
+    require_discrete(f, names)
+    raise NoRule(
+        f"the product over {listed(names)} of {f}",
+        expected="a Table or a Gaussian",
+        nearest=f"{listed(f.names)} would be fixed once for each cell of the plate",
+        advice=f"sum {listed(f.names)} out inside the plate first",
     )
 
 

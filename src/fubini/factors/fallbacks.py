@@ -6,6 +6,7 @@ without a rule of its own is promoted to the least one above both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
@@ -138,10 +139,22 @@ def multiply_promoted(f: Factor, g: Factor) -> Factor:
     return interpret(MULTIPLY, *lifted(f, g))
 
 
-@exact_divide.rule(when=lambda f, g: is_promotable(f, g))
+@exact_divide.rule(when=lambda f, g: is_promotable(f, g) and not _has_open(f) and not _has_open(g))
 def divide_promoted(f: Factor, g: Factor) -> Factor:
     """f/g after promotion of both"""
     return interpret(DIVIDE, *lifted(f, g))
+
+
+@exact_divide.rule(when=lambda f, g: _has_open(f) or _has_open(g), overlaps=("divide_promoted",))
+def divide_open(f: Factor, g: Factor) -> Factor:
+    """f/g  =  exp(log f − log g) where one of them is no representation"""
+    over, under = f.log(), g.log()
+    return Weight(ops.where(ops.equal(over, -math.inf), -math.inf, over - under))
+
+
+def _has_open(f: Factor) -> bool:
+    """A form that no rule joins into a representation."""
+    return f.promotes and (not is_joinable(f) or isinstance(promoted(f), Product))
 
 
 @exact_add.rule(when=lambda f, g: any(map(is_joinable, (f, g))))
@@ -150,14 +163,17 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
     return interpret(ADD, promoted(f), promoted(g))
 
 
-@exact_normalize.rule(when=lambda f, total: not total.inputs)
-def normalize_product(f: Product, total: Table) -> Factor:
-    """(Π_k f_k) / Z  =  Π_k f_k · (1/Z)"""
+@exact_normalize.rule(
+    when=lambda f, total: not total.inputs and f.promotes,
+    overlaps=("normalize_mixture", "normalize_delta", "normalize_gaussian"),
+)
+def normalize_open(f: Factor, total: Table) -> Factor:
+    """f / Z  =  f · (1/Z), f not joined"""
     (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
     return product(f, Table._of(Scaled(1.0 / weights, -total.shift), {}, total.exactness))
 
 
-@exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_product",))
+@exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_open",))
 def normalize_promoted(f: Factor, total: Factor) -> Factor:
     """f/Z after promotion of both"""
     return interpret(NORMALIZE, *lifted(f, total))

@@ -9,10 +9,10 @@ import numpy as np
 
 from fubini.arrays import Data, namespace, require
 from fubini.domains import Domain, merge_inputs
-from fubini.errors import DataError, Intractable, listed
+from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
 from fubini.factors.gaussian import Gaussian, shifted
-from fubini.factors.mixture import mixture
+from fubini.factors.mixture import mixture, require_discrete
 from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.factors.table import Table, is_tabular, multiply_out, no_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
@@ -115,18 +115,9 @@ def power_gaussian(f: Gaussian, exponent: Value) -> Gaussian:
 @exact_multiply_out.rule
 def multiply_out_gaussian(f: Gaussian, names: tuple) -> Factor:
     """Π_i w(i)·exp(q(i))  =  Π_i w(i)·exp(Σ_i q(i)),  what lacks i counting |i| times"""
-    _require_discrete(f, names)
+    require_discrete(f, names)
     sizes = {name: f.inputs[name].extent for name in names}
     return _with(_plate_of_table(f.scale, sizes), numerics.multiplied_out(f.quadratic, sizes), f.reals, f.inputs)
-
-
-def _require_discrete(f: Factor, names: tuple) -> None:
-    reals = [name for name in names if not f.inputs[name].is_finite]
-    if reals:
-        raise DataError(
-            f"a product over {reals[0]!r}: {f.inputs[reals[0]]!r}",
-            expected="a bounded integer: there is no product over the reals",
-        )
 
 
 def _plate_of_table(scale: Table, sizes: Mapping[Name, int]) -> Table:

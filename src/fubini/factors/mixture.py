@@ -8,7 +8,7 @@ from functools import reduce
 
 from fubini import ops
 from fubini.domains import Domain, Real, merge_inputs
-from fubini.errors import Intractable, listed
+from fubini.errors import DataError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables
 from fubini.interpretations import interpret
@@ -46,6 +46,23 @@ class Mixture(Factor):
         """How many terms are added up in each cell of the batch."""
         return sum(math.prod(d.extent for d in self.bound_in(component).values()) for component in self.components)
 
+    @property
+    def pins(self) -> tuple[Name, ...]:
+        return tuple(dict.fromkeys(name for component in self.components for name in component.pins))
+
+    def require_one_measure(self, names: Sequence[Name], asked: str) -> None:
+        """A density and a point mass of one real variable cannot be compared at a point."""
+        for name in names:
+            pinned = [name in component.pins for component in self.components]
+            if any(pinned) and not all(pinned) and not self.inputs[name].is_finite:
+                raise Intractable(
+                    asked,
+                    expected=f"components that all have a density in {name!r}, or all a point mass",
+                    nearest="some have one and some the other: a point mass outweighs any density, so their sum at a "
+                    "point is not a number",
+                    advice=f"condition on the discrete variables that choose between them, or integrate over {name!r}",
+                )
+
     def bound_in(self, component: Factor) -> dict[Name, Domain]:
         """The bound indices of a component."""
         return {name: component.inputs[name] for name in self.bounds if name in component.inputs}
@@ -60,6 +77,7 @@ class Mixture(Factor):
         return mixture(children, self.bounds)
 
     def _log(self) -> Value:
+        self.require_one_measure(tuple(self.inputs), f"the logarithm of {self}")
         logs = [fold(ops.logaddexp, component.log(), *self.bound_in(component)) for component in self.components]
         return reduce(ops.logaddexp, logs)
 
@@ -160,3 +178,13 @@ def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:
 
 def _count(size: int) -> str:
     return f"{size:,}" if size < 10**9 else f"about 10^{math.log10(size):.0f}"
+
+
+def require_discrete(f: Factor, names: Sequence[Name]) -> None:
+    """A product is taken over bounded integers alone."""
+    reals = [name for name in names if not f.inputs[name].is_finite]
+    if reals:
+        raise DataError(
+            f"a product over {reals[0]!r}: {f.inputs[reals[0]]!r}",
+            expected="a bounded integer: there is no product over the reals",
+        )

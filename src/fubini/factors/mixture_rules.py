@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from fubini.domains import merge_inputs
 from fubini.errors import Intractable, NoRule, listed
-from fubini.factors.delta import Delta
-from fubini.factors.mixture import Mixture, freshened, mixture, require_within_cap
+from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap
 from fubini.factors.table import Table, is_tabular, no_mass
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, sum_product
@@ -107,10 +106,21 @@ def power_mixture(f: Mixture, exponent: Value) -> Factor:
     )
 
 
-@exact_sum.rule(when=lambda semiring, f, names: semiring is sum_product)
+@exact_sum.rule(when=lambda semiring, f, names: semiring is sum_product, overlaps=("reduce_mixture",))
 def sum_mixture(semiring: Semiring, f: Mixture, names: tuple) -> Factor:
     """∫ Σ_c f_c  =  Σ_c ∫ f_c"""
     return mixture([_summed(component, names, f) for component in f.components], f.bounds)
+
+
+@exact_sum.rule(when=lambda semiring, f, names: semiring is not sum_product)
+def reduce_mixture(semiring: Semiring, f: Mixture, names: tuple) -> Factor:
+    """the maximum of a sum has no closed form"""
+    raise NoRule(
+        f"{semiring} over {listed(names)} of {f}",
+        expected="a Table or a Gaussian",
+        nearest="the mode of a mixture has no closed form",
+        advice="reduce over its discrete variables in the same question, before it becomes a mixture, or project it",
+    )
 
 
 def _summed(component: Factor, names: tuple, whole: Mixture) -> Factor:
@@ -131,6 +141,7 @@ def _summed(component: Factor, names: tuple, whole: Mixture) -> Factor:
 @exact_multiply_out.rule
 def multiply_out_mixture(f: Mixture, names: tuple) -> Factor:
     """Π_i Σ_k f(i, k)  =  Σ_{k₁ … k_n} Π_i f(i, k_i)"""
+    require_discrete(f, names)
     cells = math.prod(f.inputs[name].extent for name in names)
     require_within_cap(
         f.size**cells,
@@ -154,29 +165,11 @@ def _cells(f: Factor, names: tuple) -> list[dict[Name, Value]]:
 @exact_substitute.rule
 def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
     """(Σ_c f_c)(x = u)  =  Σ_c f_c(x = u)"""
-    _require_one_measure(f, values)
+    f.require_one_measure(tuple(values), f"the value of {f} at {', '.join(f'{k}={v}' for k, v in values.items())}")
     there = [substitute(component, values) for component in f.components]
     fresh = merge_inputs(*(value.inputs for value in values.values()))
     lost = {name: domain for name, domain in fresh.items() if not any(name in part.inputs for part in there)}
     return mixture([product(part, Unit(lost)) if lost else part for part in there], f.bounds)
-
-
-def _require_one_measure(f: Mixture, values: Mapping) -> None:
-    """A density and a point mass of one variable cannot be compared at a point."""
-    for name in values:
-        pinned = [_pins(component, name) for component in f.components]
-        if any(pinned) and not all(pinned) and not f.inputs[name].is_finite:
-            raise Intractable(
-                f"the value of {f} at {name}={values[name]}",
-                expected=f"components that all have a density in {name!r}, or all a point mass",
-                nearest="some have one and some the other: a point mass outweighs any density, so their sum at a "
-                "point is not a number",
-                advice=f"condition on the discrete variables that choose between them, or integrate over {name!r}",
-            )
-
-
-def _pins(component: Factor, name: Name) -> bool:
-    return isinstance(component, Delta) and name in component.names
 
 
 def sum_lazily(f: Factor, names: tuple[Name | Bound, ...]) -> Factor | None:

@@ -121,41 +121,27 @@ def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
 
 
 _LINEAR = frozenset(
-    [
-        "add",
-        "add_any",
-        "sub",
-        "neg",
-        "copy",
-        "copy_p",
-        "reshape",
-        "transpose",
-        "broadcast_in_dim",
-        "squeeze",
-        "expand_dims",
-        "slice",
-        "reduce_sum",
-        "concatenate",
-        "convert_element_type",
-        "rev",
-        "cumsum",
-        "pad",
-        "reduce_precision",
-        "split",
-        "real",
-        "dynamic_update_slice",
-    ]
+    (
+        *("add", "add_any", "sub", "neg", "copy", "copy_p", "reduce_sum", "cumsum", "real", "reduce_precision"),
+        *("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "rev", "pad"),
+        *("slice", "split", "concatenate", "stack", "dynamic_update_slice"),
+    )
 )
 _BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
 _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
+_CALLS = frozenset(
+    ("pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+)
 
 
 def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
-    inner = _inner(params)
     if not any(given):
         return [0]
+    inner = _inner(params) if name in _CALLS else None
     if inner is not None and len(inner.invars) == len(given):
         return _of_jaxpr(inner, given)
+    if name == "convert_element_type":
+        return [given[0] if jnp.issubdtype(params["new_dtype"], jnp.floating) else math.inf]
     if name in _LINEAR:
         return [max(given)]
     if name in _BILINEAR:

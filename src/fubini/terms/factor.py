@@ -50,6 +50,11 @@ class Factor(Term):
         """The variable of which the factor is a normalised density, whatever the others are, if there is one."""
         return None
 
+    @property
+    def pins(self) -> tuple[Name, ...]:
+        """The variables that the factor fixes to a point."""
+        return ()
+
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
