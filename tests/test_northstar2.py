@@ -232,7 +232,7 @@ def test_log_evidence_is_differentiable_in_every_parameter(wrap: Callable) -> No
 
 def test_log_evidence_in_single_precision() -> None:
     expected = differences(lambda m, s, n, d: evidence(d, float(m), float(s), float(n)), POINT)
-    found = jax.grad(log_evidence, (0, 1, 2, 3))(*map(jnp.asarray, POINT))
+    found = jax.jit(jax.grad(log_evidence, (0, 1, 2, 3)))(*map(jnp.asarray, POINT))
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
 
@@ -244,8 +244,8 @@ def test_second_derivatives_of_log_evidence() -> None:
         def fn(theta: jax.Array) -> jax.Array:
             return log_evidence(theta[0], theta[1], theta[2], jnp.asarray(DATA))
 
-        found = np.asarray(jax.hessian(fn)(point))
-        gradient = jax.grad(fn)
+        found = np.asarray(jax.jit(jax.hessian(fn))(point))
+        gradient = jax.jit(jax.grad(fn))
         expected = [
             (gradient(point.at[k].add(1e-5)) - gradient(point.at[k].add(-1e-5))) / 2e-5 for k in range(len(point))
         ]
@@ -254,7 +254,7 @@ def test_second_derivatives_of_log_evidence() -> None:
 
 def test_log_evidence_under_vmap() -> None:
     means = jnp.asarray([-1.0, 0.0, 2.0])
-    found = jax.vmap(lambda m: log_evidence(m, 3.0, 1.3, jnp.asarray(DATA)))(means)
+    found = jax.jit(jax.vmap(lambda m: log_evidence(m, 3.0, 1.3, jnp.asarray(DATA))))(means)
     np.testing.assert_allclose(found, [evidence(DATA, m, 3.0, 1.3) for m in (-1, 0, 2)], rtol=1e-5)
 
 
@@ -305,11 +305,9 @@ def test_mixture_is_differentiable_in_every_parameter() -> None:
     point = (np.array([0.3, 0.7]), np.array([-1.0, 1.0]), 1.2, 0.5)
     with jax.enable_x64(True):
         arguments = tuple(map(jnp.asarray, point))
-        found = jax.grad(log_density, (0, 1, 2, 3))(*arguments)
-        jitted = jax.jit(jax.grad(log_density, (0, 1, 2, 3)))(*arguments)
-    for mine, compiled, theirs in zip(found, jitted, differences(oracle, point), strict=True):
+        found = jax.jit(jax.grad(log_density, (0, 1, 2, 3)))(*arguments)
+    for mine, theirs in zip(found, differences(oracle, point), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(compiled, theirs, rtol=1e-6, atol=1e-8)
 
 
 # -- Gaussian and lift ------------------------------------------------------------------------------------------------

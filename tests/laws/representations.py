@@ -190,9 +190,20 @@ _x, _y = fb.Variable("x", fb.Real), fb.Variable("y", fb.Real)
 normal = stats.norm.pdf
 
 
-def _quadratic(mean: Any, precision: Any, z: np.ndarray) -> np.ndarray:
+def _normal(mean: Any, precision: Any, z: np.ndarray) -> np.ndarray:
+    """exp(−½ (z − μ)·K (z − μ))"""
     gap = z - mean
     return np.exp(-0.5 * np.einsum("...i,...ij,...j->...", gap, precision, gap))
+
+
+def _quadratic(mean: Any, precision: Any, z: np.ndarray) -> np.ndarray:
+    """exp(h·z − ½ z·K z), h = K μ: what a Gaussian is that is given by its mean"""
+    return _normal(mean, precision, z) / _normal(mean, precision, np.zeros_like(z))
+
+
+def _line(mean: float, precision: float, x: np.ndarray) -> np.ndarray:
+    """The same over one number."""
+    return np.exp(precision * (mean * x - 0.5 * x * x))
 
 
 def _z(point: Point, *names: str) -> np.ndarray:
@@ -249,7 +260,7 @@ EXAMPLES = {
         fb.Table,
     ),
     "gaussian": Example(
-        X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3 - 0.85 * (p["x"] - 0.5) ** 2)),), fb.Gaussian
+        X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),), fb.Gaussian
     ),
     "rank-deficient gaussian": Example(
         {"root": np.array([[0.8], [-1.1]]), "white": np.array([0.4])},
@@ -303,7 +314,7 @@ EXAMPLES = {
         ),
         (
             Part(
-                ("x", "y"), lambda p: _is(p["x"], p["y"] + 0.5) * np.exp(-0.65 * (p["y"] + 0.25) ** 2), ("x",)
+                ("x", "y"), lambda p: _is(p["x"], p["y"] + 0.5) * _line(-0.25, 1.3, p["y"]), ("x",)
             ),
         ),
         fb.Delta,
@@ -318,7 +329,7 @@ EXAMPLES = {
             Part(
                 ("a", "x"),
                 lambda p: sum(
-                    SHARES[p["a"], k] * np.exp(-0.95 * (p["x"] - COMPONENTS[k, 0]) ** 2) for k in range(2)
+                    SHARES[p["a"], k] * _line(COMPONENTS[k, 0], 1.9, p["x"]) for k in range(2)
                 ),
             ),
         ),
@@ -330,7 +341,7 @@ EXAMPLES = {
         (
             Part(
                 ("x",),
-                lambda p: np.exp(0.3 - 0.85 * (p["x"] - 0.5) ** 2) + np.exp(-1.275 * (p["x"] + 0.75) ** 2),
+                lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"]) + _line(-0.75, 2.55, p["x"]),
             ),
         ),
         fb.Mixture,
@@ -339,7 +350,7 @@ EXAMPLES = {
         {**X1, "point": np.array(-0.5), "weight": np.array(0.6)},
         lambda p: _gaussian_x(p) + fb.Delta({"x": fb.Array(p["point"])}, p["weight"]),
         (
-            Part(("x",), lambda p: np.exp(0.3 - 0.85 * (p["x"] - 0.5) ** 2)),
+            Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),
             Part(("x",), lambda p: 0.6 * _is(p["x"], -0.5), ("x",)),
         ),
         fb.Mixture,
@@ -357,7 +368,7 @@ EXAMPLES = {
         (
             Part(
                 ("v",),
-                lambda p: _quadratic(np.array([0.3, -0.4]), np.linalg.inv(COV), p["v"])
+                lambda p: _normal(np.array([0.3, -0.4]), np.linalg.inv(COV), p["v"])
                 / (2 * np.pi * np.sqrt(np.linalg.det(COV))),
             ),
         ),
@@ -425,8 +436,9 @@ PRIOR = {
         (
             Part(
                 (name,),
-                lambda p, name=name: np.exp(
-                    -0.55 * ((_z(p, name) - np.array([0.2, -0.1])[: 2 if name == "v" else 1]) ** 2).sum(-1)
+                lambda p, name=name: np.prod(
+                    [_line(mean, 1.1, z) for mean, z in zip((0.2, -0.1), np.moveaxis(_z(p, name), -1, 0), strict=False)],
+                    axis=0,
                 ),
             ),
         ),

@@ -180,30 +180,47 @@ def problem_of(
     memory_limit: int | None = None,
 ) -> Problem:
     """The structure of a question, which keys the cache of plans."""
-    inputs = merge_inputs(*(term.inputs for term in terms))
-    sizes = tuple((name, domain.size or 1) for name, domain in inputs.items())
-    scales = tuple((plate, _power(plate, power)) for plate, power in (scale or {}).items())
+    sizes: dict[Name, int] = {}
+    infinite: dict[Name, int] = {}
+    before: list[tuple[Name, Name]] = []
+    for term in terms:
+        profile = _profile(term)
+        sizes.update(profile.sizes)
+        if profile.dimensions:
+            infinite.update(profile.dimensions)
+            before.extend(_own_first(term))
+    scales = tuple((plate, _power(plate, power)) for plate, power in scale.items()) if scale else ()
     unknown = [plate for plate, _ in scales if plate not in plates]
     if unknown:
         raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
-    scopes = tuple(tuple(term.inputs) for term in terms)
-    infinite = {name: math.prod(domain.shape) for name, domain in inputs.items() if not domain.is_finite}
-    before = frozenset(pair for term in terms for pair in _own_first(term)) if infinite else frozenset()
+    scopes = tuple([_profile(term).scope for term in terms])
+    named = as_names(plates, "the plates") if plates else ()
+    dimensions = tuple(infinite.items())
     return Problem(
-        scopes,
-        sizes,
-        tuple(summed),
-        as_names(plates, "the plates"),
-        scales,
-        memory_limit,
-        tuple(infinite.items()),
-        before,
+        scopes, tuple(sizes.items()), tuple(summed), named, scales, memory_limit, dimensions, frozenset(before)
     )
+
+
+class _Profile(NamedTuple):
+    """What the planner sees of a term."""
+
+    scope: tuple[Name, ...]
+    sizes: dict[Name, int]
+    dimensions: dict[Name, int]
+
+
+def _profile(term: Factor) -> _Profile:
+    found = term.__dict__.get("_cached_profile")
+    if found is None:
+        sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
+        infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
+        found = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite)
+    return found
 
 
 def _own_first(term: Factor) -> list[tuple[Name, Name]]:
     """A density that no rule joins is summed over its own variable first, while it is alone with it."""
-    if term.own is None or is_joinable(term):
+    if not term.promotes or term.own is None or is_joinable(term):
         return []
     return [(term.own, name) for name, domain in term.inputs.items() if name != term.own and not domain.is_finite]
 

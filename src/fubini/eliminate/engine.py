@@ -20,16 +20,27 @@ NARROW = SAFE_LOG["float32"]
 
 def engine_of(factors: Sequence[Factor]) -> str:
     """Which engine the data decide: numpy, xla, or trace."""
+    found = {_engine(factor) for factor in factors}
+    return next((engine for engine in ("trace", "xla") if engine in found), "numpy")
+
+
+def _engine(factor: Factor) -> str:
+    engine = factor.__dict__.get("_cached_engine")
+    if engine is None:
+        engine = factor.__dict__["_cached_engine"] = _engine_of_leaves(factor)
+    return engine
+
+
+def _engine_of_leaves(factor: Factor) -> str:
     engine = "numpy"
-    for factor in factors:
-        for leaf in factor.leaves():
-            kind = type(leaf)
-            if kind is np.ndarray or kind is float:
-                continue
-            if isinstance(leaf, Tracer):
-                return "trace"
-            if isinstance(leaf, jax.Array):
-                engine = "xla"
+    for leaf in factor.leaves():
+        kind = type(leaf)
+        if kind is np.ndarray or kind is float:
+            continue
+        if isinstance(leaf, Tracer):
+            return "trace"
+        if isinstance(leaf, jax.Array):
+            engine = "xla"
     return engine
 
 

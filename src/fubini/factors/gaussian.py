@@ -174,7 +174,8 @@ class Gaussian(Factor):
         """∫ (or max) over real names."""
         gone, kept = self.positions(names)
         found = numerics.reduced(self.quadratic, gone, kept, integrate)
-        found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
+        if found.ok is not True:
+            found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
         return self.left(found, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
 
     def left(self, found: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
@@ -257,6 +258,8 @@ def shifted(table: Table, logs: Data, names: Names, domains: Mapping[Name, Domai
     if type(logs) is float and logs == 0.0:
         return table
     weights, shift, low, high = table.pair
+    if type(logs) is np.float64 and type(shift) is float and not names:
+        return Table._of(Scaled(weights, shift + float(logs), low, high), table.inputs, table.mark)
     if not names and np.ndim(logs) == 0 and not (is_jax(weights) or is_jax(logs)):
         shift = shift + logs
         return Table._of(

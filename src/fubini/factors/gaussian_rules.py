@@ -50,7 +50,15 @@ def multiply_gaussians(f: Gaussian, g: Gaussian) -> Gaussian:
     reals = numerics.merged(f.reals, g.reals)
     inputs = merge_inputs(f.inputs, g.inputs)
     both = numerics.added(f.onto(reals), g.onto(reals))
-    return _with(multiply_tables(f.scale, g.scale), both, reals, inputs)
+    return _with(_scales(f.scale, g.scale), both, reals, inputs)
+
+
+def _scales(f: Table, g: Table) -> Table:
+    """The product of two scales; two logarithms are added at once."""
+    a, b = f.pair, g.pair
+    if type(a.shift) is float is type(b.shift) and not f.inputs and not g.inputs and a.weights == b.weights == 1.0:
+        return Table._of(a._replace(shift=a.shift + b.shift), {}, f.exactness | g.exactness)
+    return multiply_tables(f, g)
 
 
 def _with(scale: Table, found: Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:

@@ -383,6 +383,8 @@ def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: b
 def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
     """K_aa − K_ab K_bb⁻¹ K_ba and its kin."""
     h, h_names, K, K_names, _ = quadratic
+    if type(K) is np.ndarray and K.ndim == 2 and type(h) is np.ndarray and h.ndim == 1:
+        return _schur_complement_of_one(quadratic, gone, kept, integrate)
     B = _at(K, gone, gone)
     C = _at(K, gone, kept)
     L, ok = root(B)
@@ -404,6 +406,24 @@ def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, in
         (u, u_names, 1),
     )
     return Reduced(Quadratic(info, info_names, precision, K_names), log, names, ok)
+
+
+def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
+    """The same without a batch, in NumPy: a few array operations are all it is."""
+    h, K = quadratic.vector, quadratic.matrix
+    A, C, b = _at(K, kept, kept), _at(K, gone, kept), _at(h, gone)
+    if len(gone) == 1:
+        pivot = float(K[gone[0], gone[0]])
+        ok = pivot > 0
+        pivot = pivot if ok else 1.0
+        W, u, size = C / math.sqrt(pivot), b / math.sqrt(pivot), 0.5 * math.log(pivot)
+    else:
+        L, ok = root(_at(K, gone, gone))
+        both = np.linalg.solve(L, np.concatenate([C, b[:, None]], axis=1))
+        W, u, size = both[:, :-1], both[:, -1], float(np.log(L.diagonal()).sum())
+    log = 0.5 * float(u @ u) + (0.5 * len(gone) * math.log(2 * math.pi) - size if integrate else 0.0)
+    rest = Quadratic(_at(h, kept) - u @ W, (), _clean(A - W.T @ W, A), ())
+    return Reduced(rest, np.float64(log), (), ok)
 
 
 def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
@@ -489,7 +509,7 @@ def _reflect(M: Data, v: Data, beta: Data) -> Data:
 
 
 def _tolerance(K: Data) -> float:
-    return 8.0 * K.shape[-1] * float(jnp.finfo(K.dtype).eps)
+    return 8.0 * K.shape[-1] * (2.0**-52 if K.dtype == np.float64 else float(jnp.finfo(K.dtype).eps))
 
 
 def root(K: Data) -> tuple[Data, Data]:
@@ -539,7 +559,10 @@ def _clean(K: Data, before: Data) -> Data:
     if K.shape[-1] == 0:
         return K
     xp = namespace(K)
-    bound = _tolerance(K) * xp.abs(xp.diagonal(before, axis1=-2, axis2=-1))
+    limit = _tolerance(K)
+    if xp is np and K.ndim == 2 and (K.diagonal() > limit * before.diagonal()).all():
+        return K
+    bound = limit * xp.abs(xp.diagonal(before, axis1=-2, axis2=-1))
     small = xp.abs(xp.diagonal(K, axis1=-2, axis2=-1)) <= bound
     if xp is np:
         if not small.any():

@@ -63,7 +63,10 @@ class Table(Factor):
         xp = namespace(logs)
         zero = logs == -np.inf
         weights = xp.where(zero, 0.0, xp.where(xp.isnan(logs), logs, 1.0)).astype(logs.dtype)
-        return cls._of(Scaled(weights, xp.where(zero, 0.0, logs)), inputs)
+        shift = xp.where(zero, 0.0, logs)
+        if xp is np and not inputs:
+            return cls._of(Scaled(weights, float(shift), 0.0, 0.0), inputs)
+        return cls._of(Scaled(weights, shift), inputs)
 
     @classmethod
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
