@@ -602,9 +602,7 @@ def test_an_integral_is_the_mass_times_the_expectation():
     g = dense(42, "xy")
     x = fb.Variable("x", fb.Real)
     mass = math.exp(g.sum("xy").g)
-    assert float(fb.integrate(g.factor, x * x)) == pytest.approx(
-        mass * (g.mean[0] ** 2 + g.covariance[0, 0]), rel=1e-9
-    )
+    assert float(fb.integrate(g.factor, x * x)) == pytest.approx(mass * (g.mean[0] ** 2 + g.covariance[0, 0]), rel=1e-9)
 
 
 def test_an_expectation_over_some_names_is_a_value_of_the_others():
@@ -778,7 +776,10 @@ def test_single_precision_under_jit():
         return joint.sum("x", "y", "z").log().data, joint.sum("x", "z").mean("y").data, joint.sum("y")
 
     single = fb.Gaussian(
-        info=jnp.asarray(g.h, jnp.float32), precision=jnp.asarray(g.K, jnp.float32), log_scale=g.g, inputs=domains(g.shapes)
+        info=jnp.asarray(g.h, jnp.float32),
+        precision=jnp.asarray(g.K, jnp.float32),
+        log_scale=g.g,
+        inputs=domains(g.shapes),
     )
     log, mean, rest = run(jnp.asarray(f.h, jnp.float32), jnp.asarray(f.K, jnp.float32), single)
     assert log.dtype == mean.dtype == jnp.float32

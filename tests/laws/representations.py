@@ -9,6 +9,7 @@ weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ Point = Mapping[str, np.ndarray]  # the values of each name, of one shape; those
 
 # -- quadrature -----------------------------------------------------------------------------------------------------
 
-_LINE, _LOGS = np.linspace(-10.0, 10.0, 81), np.linspace(-9.0, 4.0, 400)
+_LINE, _LOGS = np.linspace(-10.0, 10.0, 81), np.linspace(-16.0, 5.0, 600)
 _CELLS = (np.arange(-16, 16) + 0.5) / 4  # midpoints between the edges of the step functions
 _NODES = {
     "a": (np.arange(3), np.ones(3)),
@@ -44,9 +45,12 @@ _NODES = {
     "r": (np.exp(_LOGS), np.exp(_LOGS) * (_LOGS[1] - _LOGS[0])),
     "n": (np.arange(60), np.ones(60)),
     "u": (_CELLS, np.full(32, 0.25)),
-} | dict.fromkeys(("x", "y", "v0", "v1"), (_LINE, np.full(81, 0.25)))
-_LETTERS = dict(zip(_NODES, "abrnuxyvw", strict=True))
-assert _LETTERS["a"] == "a"
+    "x": (_LINE, np.full(81, 0.25)),
+    "y": (_LINE, np.full(81, 0.25)),
+    "v0": (_LINE[12:-12], np.full(57, 0.25)),
+    "v1": (_LINE[12:-12], np.full(57, 0.25)),
+}
+_NUMBERS = {axis: number for number, axis in enumerate(_NODES)}
 
 
 def axes_of(names: Sequence[str]) -> list[str]:
@@ -71,17 +75,19 @@ class Part(NamedTuple):
     names: tuple[str, ...]
     weight: Callable[[Point], Any]
     pins: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()  # the real names that its points depend on
 
     def __call__(self, point: Point) -> np.ndarray:
         shape = np.shape(point[self.names[0]])[: 1 if self.names[0] == "v" else None] if self.names else ()
         return np.broadcast_to(self.weight(point), shape) if self.names else np.asarray(self.weight(point))
 
-    @property
-    def grid(self) -> np.ndarray:
-        """Its density at the nodes."""
-        mesh = _mesh(self.names)
-        weight = np.broadcast_to(self.weight(mesh), [len(_NODES[axis][0]) for axis in axes_of(self.names)])
-        return weight / np.prod([_NODES[pin][1][0] for pin in self.pins])
+
+@lru_cache
+def density(part: Part) -> np.ndarray:
+    """A part at the nodes."""
+    shape = [len(_NODES[axis][0]) for axis in axes_of(part.names)]
+    weight = np.broadcast_to(part.weight(_mesh(part.names)), shape)
+    return weight / np.prod([_NODES[pin][1][0] for pin in part.pins])
 
 
 class Example(NamedTuple):
@@ -126,12 +132,15 @@ def integral(examples: Sequence[Example], keep: Sequence[str], at: Point) -> np.
         axes = list(dict.fromkeys(axis for part in parts for axis in axes_of(part.names)))
         operands: list[Any] = []
         for part in parts:
-            operands += [part.grid, [list(_LETTERS).index(axis) for axis in axes_of(part.names)]]
+            operands += [density(part), [_NUMBERS[axis] for axis in axes_of(part.names)]]
         for axis in axes:
             if axis not in kept:
-                operands += [_NODES[axis][1], [list(_LETTERS).index(axis)]]
+                operands += [_NODES[axis][1], [_NUMBERS[axis]]]
+        for part in parts:  # a mass that stays one is read as such
+            if not any(name in axes and name not in kept for name in part.through):
+                operands += [np.prod([_NODES[pin][1][0] for pin in part.pins if pin in kept]), []]
         mine = [axis for axis in kept if axis in axes]
-        values = np.einsum(*operands, [list(_LETTERS).index(axis) for axis in mine], optimize="greedy")
+        values = np.einsum(*operands, [_NUMBERS[axis] for axis in mine], optimize="greedy")
         total = total + values[tuple(_position(axis, at) for axis in mine)]
     return np.asarray(total)
 
@@ -251,7 +260,10 @@ def _height(u: np.ndarray, heights: np.ndarray, edges: Sequence[float]) -> np.nd
 X1 = {"mean": np.array([0.5]), "precision": np.array([[1.7]]), "log_scale": np.array(0.3)}
 EXAMPLES = {
     "table": Example(
-        {"weights": W}, lambda p: fb.Table(p["weights"], ("a", "b")), (Part(("a", "b"), lambda p: W[p["a"], p["b"]]),), fb.Table
+        {"weights": W},
+        lambda p: fb.Table(p["weights"], ("a", "b")),
+        (Part(("a", "b"), lambda p: W[p["a"], p["b"]]),),
+        fb.Table,
     ),
     "log table": Example(
         {"logs": np.log(WA)},
@@ -259,9 +271,7 @@ EXAMPLES = {
         (Part(("a",), lambda p: WA[p["a"]]),),
         fb.Table,
     ),
-    "gaussian": Example(
-        X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),), fb.Gaussian
-    ),
+    "gaussian": Example(X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),), fb.Gaussian),
     "rank-deficient gaussian": Example(
         {"root": np.array([[0.8], [-1.1]]), "white": np.array([0.4])},
         lambda p: fb.Gaussian(white=p["white"], precision_sqrt=p["root"], inputs={"x": fb.Real, "y": fb.Real}),
@@ -312,11 +322,7 @@ EXAMPLES = {
             {"x": _y + fb.Array(p["shift"])},
             fb.Gaussian(mean=p["mean"], precision=p["precision"], inputs={"y": fb.Real}),
         ),
-        (
-            Part(
-                ("x", "y"), lambda p: _is(p["x"], p["y"] + 0.5) * _line(-0.25, 1.3, p["y"]), ("x",)
-            ),
-        ),
+        (Part(("x", "y"), lambda p: _is(p["x"], p["y"] + 0.5) * _line(-0.25, 1.3, p["y"]), ("x",), ("y",)),),
         fb.Delta,
     ),
     "mixture over a bound index": Example(
@@ -328,9 +334,7 @@ EXAMPLES = {
         (
             Part(
                 ("a", "x"),
-                lambda p: sum(
-                    SHARES[p["a"], k] * _line(COMPONENTS[k, 0], 1.9, p["x"]) for k in range(2)
-                ),
+                lambda p: sum(SHARES[p["a"], k] * _line(COMPONENTS[k, 0], 1.9, p["x"]) for k in range(2)),
             ),
         ),
         fb.Mixture,
@@ -368,8 +372,10 @@ EXAMPLES = {
         (
             Part(
                 ("v",),
-                lambda p: _normal(np.array([0.3, -0.4]), np.linalg.inv(COV), p["v"])
-                / (2 * np.pi * np.sqrt(np.linalg.det(COV))),
+                lambda p: (
+                    _normal(np.array([0.3, -0.4]), np.linalg.inv(COV), p["v"])
+                    / (2 * np.pi * np.sqrt(np.linalg.det(COV)))
+                ),
             ),
         ),
         fb.Factor,
@@ -414,7 +420,11 @@ EXAMPLES = {
         {}, lambda p: fb.dist.Normal(fb.Array(AT, ("a",)), 1.0)("x").sum("x"), (Part(("a",), lambda p: 1.0),), fb.Factor
     ),
     "unit of a real name": Example(
-        {}, lambda p: fb.dist.Normal(_y, 1.0)("x").sum("x"), (Part(("y",), lambda p: 1.0),), fb.Factor, closed=frozenset()
+        {},
+        lambda p: fb.dist.Normal(_y, 1.0)("x").sum("x"),
+        (Part(("y",), lambda p: 1.0),),
+        fb.Factor,
+        closed=frozenset(),
     ),
     "steps": Example(
         {"heights": HEIGHTS},
@@ -437,7 +447,10 @@ PRIOR = {
             Part(
                 (name,),
                 lambda p, name=name: np.prod(
-                    [_line(mean, 1.1, z) for mean, z in zip((0.2, -0.1), np.moveaxis(_z(p, name), -1, 0), strict=False)],
+                    [
+                        _line(mean, 1.1, z)
+                        for mean, z in zip((0.2, -0.1), np.moveaxis(_z(p, name), -1, 0), strict=False)
+                    ],
                     axis=0,
                 ),
             ),

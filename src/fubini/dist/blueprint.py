@@ -18,6 +18,16 @@ from fubini.domains import Domain
 from fubini.errors import DomainError
 from fubini.ops import Op, lift
 
+class Constant:
+    """An argument that cannot be hashed, a transform say: it is equal to itself alone."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
 class Blueprint(NamedTuple):
     """A distribution without its Values: hashable, so that what is traced for it is found again."""
 
@@ -29,7 +39,8 @@ class Blueprint(NamedTuple):
     def build(self, leaves: Iterator[Data]) -> Any:
         """numpyro's distribution over these arrays, an iterator in the order of `leaf_values`."""
         args = [next(leaves) if inner is None else inner.build(leaves) for inner in self.inner]
-        given = {**dict(zip(self.keys, args, strict=True)), **dict(self.statics)}
+        given = _closed(dict(zip(self.keys, args, strict=True)))
+        given.update((key, value.value if isinstance(value, Constant) else value) for key, value in self.statics)
         maker = getattr(numpyro_families, self.family)
         if "validate_args" in inspect.signature(maker).parameters:
             given["validate_args"] = False
@@ -38,6 +49,18 @@ class Blueprint(NamedTuple):
         if "batch_shape" in given and self.family == "ExpandedDistribution":
             return given["base_dist"].expand(given["batch_shape"])
         return maker(**given)
+
+
+def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments `key:0`, `key:1` … as one list."""
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        name, several, _ = key.partition(":")
+        if several:
+            found.setdefault(name, []).append(value)
+        else:
+            found[name] = value
+    return found
 
 
 class Signature(NamedTuple):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from fubini.arrays import is_jax, is_traced, require
-from fubini.dist.blueprint import Blueprint, Signature, log_probability, signature_of, statistic
+from fubini.dist.blueprint import Blueprint, Constant, Signature, log_probability, signature_of, statistic
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
@@ -25,7 +25,7 @@ from fubini.terms.value import Array, Value, Variable, apply, to_value
 # Arguments that say what a family is rather than where it lies; they are not Values.
 STATIC = frozenset(
     "dimension num_steps event_dim reinterpreted_batch_ndims batch_shape event_shape sample_method is_sparse support "
-    "transforms total_count_max sde_fn init_dist".split()
+    "transforms total_count_max sde_fn".split()
 )
 COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
 
@@ -41,8 +41,9 @@ class Distribution(Term):
     statics: tuple[tuple[str, Any], ...]
 
     def __init__(self, family: str, given: Mapping[str, Any]) -> None:
+        given = _opened(given)
         terms = {key: _to_term(value) for key, value in given.items() if not _is_static(family, key, value)}
-        statics = tuple((key, _hashable(key, value)) for key, value in given.items() if key not in terms)
+        statics = tuple((key, _hashable(value)) for key, value in given.items() if key not in terms)
         fields = {"family": family, "keys": tuple(terms), "statics": statics}
         self._set(args=tuple(terms.values()), **fields, inputs=merge_inputs(*(t.inputs for t in terms.values())))
         self._set(args=tuple(self._checked(key, term) for key, term in terms.items()))
@@ -166,14 +167,23 @@ def _to_term(value: Any) -> Term:
     return to_value(value)
 
 
-def _hashable(key: str, value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     if isinstance(value, list):
         value = tuple(value)
     try:
         hash(value)
     except TypeError:
-        raise DomainError(f"{key}={value!r} in a distribution", expected="a Value, an array or a constant") from None
+        return Constant(value)
     return value
+
+
+def _opened(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of distributions as one argument for each: `key:0`, `key:1` …"""
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        several = isinstance(value, (list, tuple)) and value and all(isinstance(one, Distribution) for one in value)
+        found.update({f"{key}:{place}": one for place, one in enumerate(value)} if several else {key: value})
+    return found
 
 
 class Density(Factor):
@@ -198,8 +208,9 @@ class Density(Factor):
 
     @property
     def pins(self) -> tuple[Name, ...]:
-        point = self.distribution.family == "Delta" and isinstance(self.value, Variable)
-        return (self.value.name,) if point else ()
+        if self.distribution.family != "Delta" or not isinstance(self.value, Variable):
+            return ()
+        return (self.value.name,)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}

@@ -28,6 +28,8 @@ def draw_density(randomness: Randomness, f: Density, names: tuple) -> dict:
     batch = {SAMPLES: randomness.domain, **{key: domain for key, domain in f.inputs.items() if key != name}}
     shape = tuple(domain.extent for domain in batch.values())
     data = _mapped(f.distribution.blueprint, randomness, leaves, tuple(batch), shape)
+    if f.inputs[name].is_discrete and data.dtype.kind not in "iu":  # some of numpyro's samplers count in floats
+        data = data.astype(int)
     return {name: Array._of(data, tuple(batch), batch, f.inputs[name])}
 
 

@@ -125,10 +125,11 @@ def plated_marginal(factor: Factor, name: Name, plates: Sequence[Name]) -> Facto
     element = domain.with_shape(domain.shape[len(plates) :])
     size = math.prod(element.shape)
     found = factor.conditional(name)
-    xp = namespace(found.covariance)
-    blocks = [found.covariance[..., k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(cells)]
+    whole = found.covariance
+    xp = namespace(whole)
+    blocks = [whole[..., k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(cells)]
     extents = domain.shape[: len(plates)]
-    batch = found.covariance.shape[:-2]
+    batch = whole.shape[:-2]
     covariance = xp.stack(blocks, axis=-3).reshape((*batch, *extents, size, size))
     mean = found.mean.reshape((*found.mean.shape[:-1], *extents, size))
     return _from_moments(factor, name, element, plates, extents, mean, covariance, found)
@@ -150,7 +151,7 @@ def _from_moments(
         **{plate: Bint[size] for plate, size in zip(plates, extents, strict=True)},
     }
     xp = namespace(covariance)
-    K, K_names = xp.linalg.inv(covariance), (*found.covariance_names, *plates)
+    K, K_names = xp.linalg.inv(covariance), (*found.names, *plates)
     h, h_names = numerics.by_name(
         lambda M, v: xp.matmul(M, v[..., None])[..., 0], (K, K_names, 2), (mean, (*found.mean_names, *plates), 1)
     )

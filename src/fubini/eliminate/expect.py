@@ -162,8 +162,8 @@ def _covariance(f: Gaussian, names: tuple[Name, ...], used: tuple[Name, ...]) ->
     rest = f.reduced(gone) if gone else f
     assert isinstance(rest, Gaussian)
     found = rest.conditional(*used)
-    size = found.covariance.shape[-1]
-    return Array._of(found.covariance, found.covariance_names, rest.inputs, Real[size, size], f.exactness)
+    size = found.half.shape[-1]
+    return Array._of(found.covariance, found.names, rest.inputs, Real[size, size], f.exactness)
 
 
 @exact_expect.rule

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
+from fubini.eliminate.array_variables import find_plan_with_arrays
 from fubini.eliminate.ask import Factors, Scopes, prepared, problem_of
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.run import find_plan
+from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, lazy
@@ -103,7 +105,7 @@ def explain(
     """
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates)
-    plan = find_plan(problem_of(terms, summed, plates, scale, memory_limit), False)
+    plan, terms, _ = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
     return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan)
 
@@ -123,22 +125,30 @@ def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors
 
 
 def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line]:
-    kinds = [Table if is_tabular(term) else type(term) for term in terms]
+    slots = _slots(plan, terms, semiring)
     marks = [term.exactness for term in terms]
     lines = []
     for step in plan.steps:
-        mine = [kinds[slot] for slot in step.operands]
         mark = exactly
         for slot in step.operands:
             mark = mark | marks[slot]
         if current().project is not None and step.kind == "contract" and step.eliminated:
             mark = mark | projected(current().name)
         marks.append(mark)
-        kinds.append(Table if set(mine) == {Table} else Factor)
-        lines.append(
-            Line(_equation(step, plan, semiring), _rule(step, plan, mine, semiring), step.work, step.size, mark)
-        )
+        operands = [slots[slot] for slot in step.operands]
+        lines.append(Line(_equation(step, plan, semiring), _rule(step, operands, semiring), step.work, step.size, mark))
     return lines
+
+
+def _slots(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> Sequence[Factor]:
+    """The factor of every slot without its numbers: small tables of the same names, or an abstract run of the plan."""
+    if all(map(is_tabular, terms)):
+        return [_stand_in(names) for names in plan.names]
+    return jax.eval_shape(lambda: _whole_forward(plan, terms, semiring))
+
+
+def _whole_forward(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Factor]:
+    return forward(plan, [embed(semiring, term) for term in terms], semiring, keep_all=True)
 
 
 def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
@@ -150,27 +160,19 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     return f"{symbol_of(semiring)}_{gone} {operands}" if gone else operands
 
 
-def _rule(step: Step, plan: Plan, kinds: list[type], semiring: Semiring) -> str:
-    """The name of the rule that will run, found with tables of the same names in place of what is not there yet."""
-    operands = [_stand_in(plan.names[slot]) for slot in step.operands]
+def _rule(step: Step, operands: Sequence[Factor], semiring: Semiring) -> str:
+    """The name of the rule that will run."""
     if step.kind == "multiply out":
-        head, args = MULTIPLY_OUT, (*operands, step.eliminated)
-    elif len(kinds) == 1:
-        head, args = SUM, (semiring, *operands, step.eliminated)
+        found = current().find(MULTIPLY_OUT, (*operands, step.eliminated))
+    elif len(operands) == 1:
+        found = current().find(SUM, (semiring, *operands, step.eliminated))
     else:
-        head, args = CONTRACT, (semiring, *operands, step.keep)
-    tabular = set(kinds) == {Table}
-    found = current().find(head, args) if tabular else current().expected(head, _kinds(args, kinds))
+        found = current().find(CONTRACT, (semiring, *operands, step.keep))
     return "none" if found is None else found.name
 
 
 def _stand_in(names: frozenset[Name]) -> Table:
     return Table(np.ones((1,) * len(names)), tuple(names))
-
-
-def _kinds(args: tuple, kinds: list[type]) -> tuple[type, ...]:
-    given = iter(kinds)
-    return tuple(next(given) if isinstance(arg, Table) else type(arg) for arg in args)
 
 
 def optimize(term: Any) -> Any:

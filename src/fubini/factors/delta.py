@@ -70,6 +70,10 @@ class Delta(Factor):
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property
+    def is_known_zero(self) -> bool:
+        return self.weight.is_known_zero
+
+    @property
     def pins(self) -> tuple[Name, ...]:
         return self.names
 

@@ -24,6 +24,7 @@ from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
 from fubini.terms.heads import (
     ADD,
+    CONTRACT,
     DIVIDE,
     JOIN,
     MULTIPLY,
@@ -244,6 +245,11 @@ def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> F
     mine = [term for term in f.terms if any(name in term.inputs for name in names)]
     if len(mine) == 1:
         return product(*rest, interpret(SUM, semiring, mine[0], names))
+    if len(mine) == 2:
+        keep = frozenset(name for term in mine for name in term.inputs if name not in names)
+        rule = current().find(CONTRACT, (semiring, *mine, keep))
+        if rule is not None and rule.signature[1] != (Factor,):  # the general one has been here
+            return product(*rest, rule.function(semiring, *mine, keep))
     if semiring is sum_product and all(f.inputs[name].is_finite for name in names):
         return product(*rest, mixture((product(*mine),), names))
     raise blocked(semiring, product(*mine), names)
@@ -257,8 +263,8 @@ def blocked(semiring: Semiring, f: Factor, names: Sequence[Name]) -> Intractable
     what = "the integral" if semiring is sum_product else f"{semiring}"
     return Intractable(
         f"{what} over {listed(real)} of {' * '.join(map(repr, mine or terms))}",
-        expected="factors that are Tables, Gaussians or Deltas in these variables, or one density summed over its own",
-        nearest="; ".join(f"{term!r} is none of them in {_mentioned(term, real)}" for term in mine if term.promotes),
+        expected="factors that multiply into one Table, Gaussian, Delta or Mixture, or one density summed over its own",
+        nearest="; ".join(f"{term!r} does not in {_mentioned(term, real)}" for term in mine),
         advice="observe or keep these variables, record the sum with `with fb.lazy:`, or approximate it",
     )
 

@@ -112,6 +112,10 @@ class Gaussian(Factor):
         return found
 
     @property
+    def is_known_zero(self) -> bool:
+        return self.scale.is_known_zero
+
+    @property
     def info(self) -> Array:
         """h of the canonical form exp(g + h·z − ½ z·K z)."""
         form = numerics.canonical(self.quadratic).rest
@@ -193,13 +197,14 @@ class Gaussian(Factor):
             mean = found.mean.reshape((*found.mean.shape[:-1], *shape))
             return Array._of(mean, found.mean_names, self.inputs, Real.with_shape(shape), self.exactness)
         centre = Array._of(found.mean, found.mean_names, self.inputs, Real[found.mean.shape[-1]], self.exactness)
-        slope = self._matrix(found.slope, found.slope_names)
+        slope = self._matrix(found.slope, found.names)
         return Apply(_linear(others, shape), (centre, slope, *(Variable(*pair) for pair in others)))
 
     def _covariance(self, name: Name) -> Array:
         found, shape = self.conditional(name), dict(self.reals)[name].shape
-        data = found.covariance.reshape((*found.covariance.shape[:-2], *shape, *shape))
-        return Array._of(data, found.covariance_names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
+        covariance = found.covariance
+        data = covariance.reshape((*covariance.shape[:-2], *shape, *shape))
+        return Array._of(data, found.names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
 
     def conditional(self, *names: Name) -> numerics.Conditional:
         """Mean and covariance of some variables, in this order, given the others."""
@@ -207,19 +212,16 @@ class Gaussian(Factor):
         mine = tuple(position for name in names for position in places[name])
         others = tuple(position for name, place in places.items() if name not in names for position in place)
         found = numerics.conditional(self.quadratic, mine, others)
-        mean, covariance = require(
-            found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.covariance
-        )
-        return found._replace(mean=mean, covariance=covariance)
+        mean, half = require(found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.half)
+        return found._replace(mean=mean, half=half)
 
     def _entropy(self) -> Value:
         """½ log det(2πe Σ) of a normalised Gaussian without a batch."""
         self._require_no_batch("entropy")
         found = self.conditional(*dict(self.reals))
         size = self.quadratic.size
-        xp = namespace(found.covariance)
-        entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + xp.linalg.slogdet(found.covariance)[1])
-        return Array._of(xp.asarray(entropy), (), {}, Real, self.exactness)
+        entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + found.log_determinant)
+        return Array._of(namespace(entropy).asarray(entropy), (), {}, Real, self.exactness)
 
     def _kl(self, other: Factor) -> Value:
         """E_p[log p − log q] of normalised Gaussians over the same variables."""
@@ -229,12 +231,10 @@ class Gaussian(Factor):
         other._require_no_batch("kl")
         names = tuple(dict(self.reals))
         mine, theirs = self.conditional(*names), other.conditional(*names)
-        xp = namespace(mine.covariance, theirs.covariance)
-        gap = mine.mean - theirs.mean
-        precision = xp.linalg.inv(theirs.covariance)
-        log_ratio = xp.linalg.slogdet(theirs.covariance)[1] - xp.linalg.slogdet(mine.covariance)[1]
-        spread = xp.sum(precision * mine.covariance)
-        distance = xp.sum(gap * (precision @ gap))
+        xp = namespace(mine.half, theirs.half)
+        log_ratio = theirs.log_determinant - mine.log_determinant
+        spread = xp.sum(xp.linalg.solve(theirs.half, mine.half) ** 2)
+        distance = xp.sum(xp.linalg.solve(theirs.half, (mine.mean - theirs.mean)[:, None]) ** 2)
         total = 0.5 * (log_ratio + spread + distance - self.quadratic.size)
         return Array._of(xp.asarray(total), (), {}, Real, self.exactness | other.exactness)
 

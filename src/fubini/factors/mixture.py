@@ -50,6 +50,10 @@ class Mixture(Factor):
     def pins(self) -> tuple[Name, ...]:
         return tuple(dict.fromkeys(name for component in self.components for name in component.pins))
 
+    @property
+    def is_known_zero(self) -> bool:
+        return all(component.is_known_zero for component in self.components)
+
     def require_one_measure(self, names: Sequence[Name], asked: str) -> None:
         """A density and a point mass of one real variable cannot be compared at a point."""
         for name in names:
@@ -140,12 +144,22 @@ def mixture(components: Sequence[Factor], names: Sequence[Name] = ()) -> Factor:
     if tables:
         summed = [table.reduced(sum_product, [name for name in bounds if name in table.inputs]) for table in tables]
         others.append(reduce(add_tables, summed))
+    others = _without_zeros(others)
     used = tuple(bound for bound in bounds if any(bound in component.inputs for component in others))
     if len(others) == 1 and not used:
         return others[0]
     made = Mixture(others, used)
     require_within_cap(made.size, made)
     return made
+
+
+def _without_zeros(components: list[Factor]) -> list[Factor]:
+    """The components that are not known to be zero everywhere; all inputs stay."""
+    if len(components) < 2:
+        return components
+    left = [component for component in components if not component.is_known_zero]
+    inputs = {name for component in components for name in component.inputs}
+    return left if left and inputs == {name for component in left for name in component.inputs} else components
 
 
 def _bound(components: Sequence[Factor], names: Sequence[Name]) -> tuple[Sequence[Factor], tuple[Bound, ...]]:

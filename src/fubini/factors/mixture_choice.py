@@ -5,12 +5,14 @@ from __future__ import annotations
 from fubini.arrays import Data, namespace
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.randomness import SAMPLES, Randomness
+from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
 from fubini.interpretations import interpret
-from fubini.terms.factor import substitute
+from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import CHOOSE, DRAW, JOIN, exact_choose, exact_draw
 from fubini.terms.named import align
 from fubini.terms.term import Name
@@ -68,10 +70,31 @@ def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
             name: Array._of(position, tuple(batch), batch, domain)
             for (name, domain), position in zip(bounds.items(), positions, strict=True)
         }
-        found = interpret(DRAW, randomness, substitute(part, at), names)
+        found = interpret(DRAW, randomness, _assured(substitute(part, at), inside, batch), names)
         drawn = {name: _chosen(inside, batch, found[name], drawn.get(name)) for name in names}
         start += size
     return drawn
+
+
+def _assured(f: Factor, inside: Data, batch: dict) -> Factor:
+    """The factor with weight where its component was not chosen: what is drawn there is not used."""
+    if isinstance(f, Delta):
+        return Delta._of(f.located, _assured(interpret(JOIN, f.weight), inside, batch))
+    if isinstance(f, Gaussian):
+        scale = _assured(f.scale, inside, batch)
+        assert isinstance(scale, Table)
+        return Gaussian._of(scale, f.quadratic, f.reals, f.inputs)
+    if not isinstance(f, Table):
+        return f
+    inputs = {**batch, **{name: domain for name, domain in f.inputs.items() if name not in batch}}
+    names = tuple(inputs)
+    shape = [domain.extent for domain in inputs.values()]
+    weights, shift, *_ = f.aligned(names)
+    xp = namespace(weights, inside)
+    keep = align(inside, tuple(batch), names)
+    weights = xp.broadcast_to(xp.where(keep, weights, 1.0), shape)
+    shift = xp.broadcast_to(xp.where(keep, shift, 0.0), shape)
+    return Table._of(Scaled(weights, shift), inputs, f.exactness)
 
 
 def _flat_masses(f: Mixture, parts: list, masses: list, batch: dict) -> tuple[Data, list[int]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fubini.domains import merge_inputs
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap
+from fubini.factors.promotion import promoted
 from fubini.factors.table import Table, is_tabular, no_mass
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, sum_product
@@ -165,8 +166,12 @@ def _cells(f: Factor, names: tuple) -> list[dict[Name, Value]]:
 @exact_substitute.rule
 def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
     """(Σ_c f_c)(x = u)  =  Σ_c f_c(x = u)"""
-    f.require_one_measure(tuple(values), f"the value of {f} at {', '.join(f'{k}={v}' for k, v in values.items())}")
-    there = [substitute(component, values) for component in f.components]
+    there = [promoted(substitute(component, values)) for component in f.components]
+    missed = [part.is_known_zero for part in there]
+    if not all(missed):  # what is zero here, a point mass elsewhere say, has no part in the value
+        reached = Mixture([c for c, gone in zip(f.components, missed, strict=True) if not gone], f.bounds)
+        here = ", ".join(f"{name}={value}" for name, value in values.items())
+        reached.require_one_measure([name for name in values if name in reached.inputs], f"the value of {f} at {here}")
     fresh = merge_inputs(*(value.inputs for value in values.values()))
     lost = {name: domain for name, domain in fresh.items() if not any(name in part.inputs for part in there)}
     return mixture([product(part, Unit(lost)) if lost else part for part in there], f.bounds)

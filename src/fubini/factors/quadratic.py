@@ -30,6 +30,9 @@ Positions = tuple[int, ...]
 # Reflections that a traced program unrolls; more variables at once are eliminated in canonical form.
 UNROLLED = 16
 
+# Rows that a traced program keeps for each variable, and besides, before it goes over to canonical form.
+ROWS, SPARE_ROWS = 4, 32
+
 
 class Quadratic(NamedTuple):
     """Canonical: `vector` is h, `matrix` is K. White: `vector` is r, `matrix` is R, one row for each element of r."""
@@ -196,7 +199,7 @@ def canonical(quadratic: Quadratic) -> Shifted:
 
 
 def compressed(quadratic: Quadratic) -> Shifted:
-    """No more rows than variables: by QR, or, where derivatives may be asked for, in canonical form.
+    """No more rows than variables, by QR; where derivatives may be asked for, not many more, or canonical form.
 
     The derivatives of a QR factorisation do not exist where the rows are dependent; those of RᵀR always do.
     """
@@ -204,7 +207,8 @@ def compressed(quadratic: Quadratic) -> Shifted:
     if not white or M.shape[-2] <= M.shape[-1]:
         return Shifted(quadratic, 0.0, ())
     if is_jax(v) or is_jax(M):
-        return canonical(quadratic)
+        few = M.shape[-2] <= ROWS * M.shape[-1] + SPARE_ROWS
+        return Shifted(quadratic, 0.0, ()) if few else canonical(quadratic)
     Q, U = np.linalg.qr(M)
     r, r_names = by_name(lambda q, x: _times_vector(_transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     log, names = by_name(
@@ -269,7 +273,9 @@ def multiplied_out(quadratic: Quadratic, sizes: Mapping[Name, int]) -> Shifted:
     if not stacking:
         return found
     log, log_names = _summed(found.log, found.log_names, stacking)
-    if is_jax(found.rest.matrix) or is_jax(found.rest.vector):
+    rows = found.rest.rows * math.prod(stacking.values())
+    many = rows > ROWS * found.rest.size + SPARE_ROWS
+    if many and (is_jax(found.rest.matrix) or is_jax(found.rest.vector)):
         rest, more, more_names = canonical(found.rest)
         more, more_names = _summed(more, more_names, stacking)
         rest = _summed_out(rest, stacking)
@@ -311,7 +317,9 @@ def _merged_rows(data: Data, names: Names, sizes: Mapping[Name, int], event: int
     rest = tuple(name for name in names if name not in sizes)
     ordered = align(data, names, (*rest, *sizes), event)
     batch = ordered.shape[: len(rest)]
-    spread = np.broadcast_to(ordered, (*batch, *sizes.values(), *ordered.shape[len(rest) + len(sizes) :]))
+    spread = namespace(ordered).broadcast_to(
+        ordered, (*batch, *sizes.values(), *ordered.shape[len(rest) + len(sizes) :])
+    )
     return spread.reshape((*batch, -1, *spread.shape[len(rest) + len(sizes) + 1 :])), rest
 
 
@@ -613,22 +621,31 @@ def transformed(quadratic: Quadratic, A: Data, A_names: Names, b: Data, b_names:
 
 
 class Conditional(NamedTuple):
-    """z_a given z_b: mean + slope · z_b, and covariance, each with its names, and where they exist."""
+    """z_a given z_b: mean + slope · z_b, and covariance H Hᵀ, each with its names, and where they exist."""
 
     mean: Data
     mean_names: Names
     slope: Data
-    slope_names: Names
-    covariance: Data
-    covariance_names: Names
+    half: Data
+    names: Names
     ok: Data
+
+    @property
+    def covariance(self) -> Data:
+        """H Hᵀ."""
+        return self.half @ _transposed(self.half)
+
+    @property
+    def log_determinant(self) -> Data:
+        """log det of the covariance, from the diagonal of its triangular root."""
+        xp = namespace(self.half)
+        return 2.0 * xp.sum(xp.log(xp.abs(xp.diagonal(self.half, axis1=-2, axis2=-1))), axis=-1)
 
 
 def conditional(quadratic: Quadratic, mine: Positions, others: Positions) -> Conditional:
     """The moments of some elements given the others: K_aa⁻¹(h_a − K_ab z_b) and K_aa⁻¹."""
     v, v_names, M, M_names, white = quadratic
     half, ok, turned = _inverse_root(quadratic, mine)
-    covariance = half @ _transposed(half)
     block = _at(M, _all_rows(M), others) if white else _at(M, mine, others)
     vector = v if white else _at(v, mine)
     mean, mean_names = by_name(
@@ -638,7 +655,7 @@ def conditional(quadratic: Quadratic, mine: Positions, others: Positions) -> Con
         (vector, v_names, 1),
     )
     slope = -(half @ (_transposed(turned) @ block))
-    return Conditional(mean, mean_names, slope, M_names, covariance, M_names, ok)
+    return Conditional(mean, mean_names, slope, half, M_names, ok)
 
 
 def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Data]:

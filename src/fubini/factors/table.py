@@ -82,6 +82,10 @@ class Table(Factor):
         return self.mark
 
     @property
+    def is_known_zero(self) -> bool:
+        return type(self.weights) is np.ndarray and not self.weights.any()
+
+    @property
     def names(self) -> tuple[Name, ...]:
         """The axes, in order."""
         return tuple(self.inputs)

@@ -51,6 +51,11 @@ class Factor(Term):
         return None
 
     @property
+    def is_known_zero(self) -> bool:
+        """It is zero everywhere, and its numbers are there to tell."""
+        return False
+
+    @property
     def pins(self) -> tuple[Name, ...]:
         """The variables that the factor fixes to a point."""
         return ()
