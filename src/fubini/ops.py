@@ -194,12 +194,40 @@ class Lifted:
 
     def __call__(self, xp: Any, *arrays: Data) -> Data:
         if any(map(is_jax, arrays)):
-            return self.function(*arrays)
+            return self._run(arrays)
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            result = self.function(*map(jnp.asarray, arrays))
+            result = self._run(tuple(map(jnp.asarray, arrays)))
         if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too
             return self.function(*map(jnp.asarray, arrays))
         return np.asarray(result)
+
+    def _run(self, arrays: tuple[Data, ...]) -> Data:
+        """The function; compiled where it holds a NumPy array of its own.
+
+        JAX remembers how wide such an array was when the function was typed, and an eager call in the other width
+        then fails inside it.
+        """
+        function = self.function
+        if _holds_arrays(function) and not any(isinstance(array, Tracer) for array in arrays):
+            function = jax.jit(function)
+        try:
+            return function(*arrays)
+        except jax.errors.JaxRuntimeError:
+            if function is not self.function:
+                raise
+            return jax.jit(function)(*arrays)
+
+
+def _holds_arrays(function: Callable) -> bool:
+    cells = getattr(function, "__closure__", None) or ()
+    return any(isinstance(_content(cell), np.ndarray) for cell in cells)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
 
 
 def lift(function: Callable) -> Op:

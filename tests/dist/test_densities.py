@@ -87,7 +87,6 @@ GAUSSIANS = {
     "MultivariateNormal, precision": lambda x: dist.MultivariateNormal(x, precision_matrix=COVARIANCE),
     "MultivariateNormal, root": lambda x: dist.MultivariateNormal(x, scale_tril=ROOT),
     "LowRankMultivariateNormal": lambda x: dist.LowRankMultivariateNormal(x, np.array([[0.5], [0.2]]), np.ones(2)),
-    "CirculantNormal": lambda x: dist.CirculantNormal(x, np.array([1.0, 0.3])),
     "Independent": lambda x: dist.Normal(x, np.array([0.7, 1.1])).to_event(1),
     "MatrixNormal": lambda x: dist.MatrixNormal(x, ROOT, np.eye(3)),
     "CAR": lambda x: dist.CAR(x, 0.4, 1.3, np.array([[0.0, 1.0], [1.0, 0.0]])),
@@ -126,7 +125,7 @@ def test_becomes_a_gaussian(name: str) -> None:
 def test_covariances() -> None:
     """The covariance of each kind, written out."""
     found = {
-        name: np.asarray(make(np.zeros(2))("y").covariance("y").data) for name, make in list(GAUSSIANS.items())[1:7]
+        name: np.asarray(make(np.zeros(2))("y").covariance("y").data) for name, make in list(GAUSSIANS.items())[1:6]
     }
     np.testing.assert_allclose(found["MultivariateNormal, covariance"], COVARIANCE, rtol=1e-12)
     np.testing.assert_allclose(found["MultivariateNormal, precision"], np.linalg.inv(COVARIANCE), rtol=1e-12)
@@ -134,7 +133,6 @@ def test_covariances() -> None:
     np.testing.assert_allclose(
         found["LowRankMultivariateNormal"], np.eye(2) + np.outer([0.5, 0.2], [0.5, 0.2]), rtol=1e-12
     )
-    np.testing.assert_allclose(found["CirculantNormal"], [[1.0, 0.3], [0.3, 1.0]], rtol=1e-12)
     np.testing.assert_allclose(found["Independent"], np.diag([0.49, 1.21]), rtol=1e-12)
 
 
@@ -189,10 +187,7 @@ def test_multivariate_normals_along_i_and_j() -> None:
         for j in range(3):
             right = stats.multivariate_normal(loc[i], roots[j] @ roots[j].T).logpdf(point)
             right += stats.norm.logpdf(point, 0.0, 2.0).sum()
-            cell = (
-                dict(zip(at.names, at.data.shape, strict=True))
-                and at.data[(i, j) if at.names == ("i", "j") else (j, i)]
-            )
+            cell = at(i=i, j=j)
             assert float(cell) == pytest.approx(right, rel=1e-10)
 
 
@@ -382,7 +377,7 @@ def test_shared_parameter_in_a_plate_counts_once_for_each_cell() -> None:
 def test_posterior_predictive_against_quadrature() -> None:
     """What is blocked exactly is still evaluable point by point."""
     f = (dist.Gamma(2.0, 3.0)("g") * dist.Poisson(G)("n"))(n=2)
-    total, _ = integrate.quad(lambda g: float(f(g=g)), 0.0, np.inf, epsabs=1e-10)
+    total, _ = integrate.quad(lambda g: float(f(g=g)), 0.0, 20.0, epsabs=1e-10)
     assert total == pytest.approx(stats.nbinom.pmf(2, 2, 0.75), rel=1e-8)
 
 

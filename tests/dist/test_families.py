@@ -771,6 +771,18 @@ def test_parameters_on_different_axes() -> None:
     np.testing.assert_allclose(found.data, right, rtol=1e-12)
 
 
+@of(*VARIED)
+def test_a_traced_parameter(recipe: Recipe) -> None:
+    """At a known point: abstractly, so that nothing is compiled."""
+    (point, *_) = points(recipe)
+
+    def log(parameter: Any) -> Any:
+        return recipe.ours(**{recipe.vary: parameter})("x")(x=point).log().data
+
+    given = jax.ShapeDtypeStruct(np.shape(recipe.given[recipe.vary]), jnp.float32)
+    assert jax.eval_shape(log, given).shape == ()
+
+
 def test_jax_parameters_stay_single() -> None:
     f = dist.Gamma(jnp.asarray(2.0), 3.0)("g")
     found = f(g=0.5).log().data

@@ -13,8 +13,6 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
@@ -51,6 +49,7 @@ _NODES = {
     "v1": (_LINE[12:-12], np.full(57, 0.25)),
 }
 _NUMBERS = {axis: number for number, axis in enumerate(_NODES)}
+_POINTS = len(_NUMBERS)
 
 
 def axes_of(names: Sequence[str]) -> list[str]:
@@ -120,57 +119,59 @@ class Example(NamedTuple):
         return sum(part(point) for part in self.parts)
 
 
-def on_jax(parameters: dict, dtype: Any = jnp.float32) -> dict:
-    return {key: jnp.asarray(value, dtype) for key, value in parameters.items()}
-
-
-def integral(examples: Sequence[Example], keep: Sequence[str], at: Point) -> np.ndarray:
-    """∫ Π examples over every name not kept, by quadrature, at points of the names kept that are nodes."""
-    kept = axes_of(keep)
+def integral(examples: Sequence[Example], at: Point = {}) -> np.ndarray:  # noqa: B006
+    """∫ Π examples over every name but those of the points, by quadrature, at points that are nodes."""
+    kept = axes_of(tuple(at))
+    where = {axis: _position(axis, at) for axis in kept}
     total: Any = 0.0
     for parts in product(*(example.parts for example in examples)):
-        axes = list(dict.fromkeys(axis for part in parts for axis in axes_of(part.names)))
+        axes = dict.fromkeys(axis for part in parts for axis in axes_of(part.names))
         operands: list[Any] = []
         for part in parts:
-            operands += [density(part), [_NUMBERS[axis] for axis in axes_of(part.names)]]
+            operands += _at_points(part, where)
         for axis in axes:
             if axis not in kept:
                 operands += [_NODES[axis][1], [_NUMBERS[axis]]]
         for part in parts:  # a mass that stays one is read as such
             if not any(name in axes and name not in kept for name in part.through):
                 operands += [np.prod([_NODES[pin][1][0] for pin in part.pins if pin in kept]), []]
-        mine = [axis for axis in kept if axis in axes]
-        values = np.einsum(*operands, [_NUMBERS[axis] for axis in mine], optimize="greedy")
-        total = total + values[tuple(_position(axis, at) for axis in mine)]
+        there = [_POINTS] if kept and any(axis in axes for axis in kept) else []
+        total = total + np.einsum(*operands, there, optimize="greedy")
     return np.asarray(total)
+
+
+def _at_points(part: Part, where: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[int]]:
+    """Its density at the points, for every node of the other axes."""
+    mine = axes_of(part.names)
+    kept = [axis for axis in mine if axis in where]
+    rest = [axis for axis in mine if axis not in where]
+    if not kept:
+        return density(part), [_NUMBERS[axis] for axis in rest]
+    front = np.moveaxis(density(part), [mine.index(axis) for axis in kept], range(len(kept)))
+    return front[tuple(where[axis] for axis in kept)], [_POINTS, *(_NUMBERS[axis] for axis in rest)]
 
 
 def _position(axis: str, at: Point) -> np.ndarray:
     value = at["v"][..., int(axis[1])] if axis in ("v0", "v1") else at[axis]
-    nodes = _NODES[axis][0]
-    index = np.abs(np.asarray(nodes)[:, None] - np.asarray(value)).argmin(0)
-    np.testing.assert_allclose(np.asarray(nodes)[index], value)
+    nodes = np.asarray(_NODES[axis][0])
+    index = np.abs(nodes[:, None] - np.asarray(value)).argmin(0)
+    np.testing.assert_allclose(nodes[index], value)
     return index
 
 
 # -- points ---------------------------------------------------------------------------------------------------------
 
 
-def points(examples: Sequence[Example], count: int = 6, nodes: bool = False) -> dict[str, np.ndarray]:
-    """Random points of all names of the examples, some on their points of mass; nodes of the quadrature if asked."""
+def points(examples: Sequence[Example], count: int = 4, nodes: bool = False) -> dict[str, np.ndarray]:
+    """Random points of all names of the examples, and as many on each point of mass; nodes of the quadrature if asked."""
     generator = np.random.default_rng(7)
     names = list(dict.fromkeys(name for example in examples for name in example.names))
-    found = {name: _draw(generator, name, count, nodes) for name in names}
-    for example in examples:
-        for part in example.parts:
-            if part.pins:
-                found = {name: np.concatenate([found[name], found[name]]) for name in names}
-                found = {name: _joined(value, _placed(part, found)[name], count) for name, value in found.items()}
-    return {name: value[-count * 3 :] for name, value in found.items()}
-
-
-def _joined(old: np.ndarray, new: np.ndarray, count: int) -> np.ndarray:
-    return np.concatenate([old[: len(old) // 2], new[len(new) // 2 :]])
+    anywhere = {name: _draw(generator, name, count, nodes) for name in names}
+    groups = [anywhere]
+    for part in dict.fromkeys(part for example in examples for part in example.parts):
+        if part.pins:
+            groups.append(_placed(part, {name: _draw(generator, name, count, True) for name in names}))
+    return {name: np.concatenate([group[name] for group in groups]) for name in names}
 
 
 def _draw(generator: np.random.Generator, name: str, count: int, nodes: bool) -> np.ndarray:
@@ -477,26 +478,37 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def read(factor: fb.Factor, at: Point) -> np.ndarray:
-    """The factor at points, through its logarithm; a factor without a name has one value."""
+    """The factor at points, by putting them in."""
+    given = _given(factor.inputs, at)
+    return _numbers((factor(**given) if given else factor).log())
+
+
+def read_log(factor: fb.Factor, at: Point) -> np.ndarray:
+    """The factor at points, by putting them into its logarithm."""
     value = factor.log()
-    given = {name: fb.Array(at[name], ("point",), _domain(name)) for name in value.inputs}
-    found = value(**given) if given else value
-    data = fb.stack(found, "point").data if "point" in found.inputs else found.data
+    given = _given(value.inputs, at)
+    return _numbers(value(**given) if given else value)
+
+
+def _given(inputs: Mapping, at: Point) -> dict[str, fb.Array]:
+    return {name: fb.Array(at[name], ("point",), DOMAINS[name]) for name in inputs if name in at}
+
+
+def _numbers(value: fb.Value) -> np.ndarray:
+    data = fb.stack(value, "point").data if "point" in value.inputs else value.data
     return np.exp(np.asarray(data, np.float64))
 
 
-def _domain(name: str) -> fb.Domain:
-    return DOMAINS[name]
-
-
-def assert_at(factor: fb.Factor, expected: Any, at: Point, rtol: float = 1e-9, atol: float = 1e-11) -> None:
-    """The factor is exact, and has these values at these points."""
+def assert_at(factor: fb.Factor, expected: Any, at: Point, rtol: float = 1e-9, how: Callable = read) -> None:
+    """The factor is exact, is over these names, and has these values at these points."""
     assert factor.exactness.is_exact
-    count = len(next(iter(at.values()))) if at else 1
-    actual = np.broadcast_to(read(factor, at), (count,))
-    np.testing.assert_allclose(actual, np.broadcast_to(expected, (count,)), rtol=rtol, atol=atol)
+    assert set(factor.inputs) == set(at)
+    actual, expected = np.broadcast_arrays(how(factor, at), expected)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=1e-11)
 
 
-def in_double(function: Callable, *args: Any) -> Any:
-    with jax.enable_x64(True):
-        return function(*args)
+def assert_total(total: fb.Factor, expected: Any, rtol: float = 1e-9) -> None:
+    """A closed factor, exact, of this value."""
+    assert not total.inputs
+    assert total.exactness.is_exact
+    np.testing.assert_allclose(float(total), expected, rtol=rtol)

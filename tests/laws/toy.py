@@ -7,6 +7,7 @@ No file of the package knows of either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -60,15 +61,20 @@ class Steps(fb.Factor):
         return self.with_heights(self.heights._marked(mark))
 
     def _log(self) -> fb.Value:
-        edges = self.edges
+        return _look_up(self.edges)(fb.stack(self.heights.log(), BIN), fb.Variable(self.name, fb.Real))
 
-        @fb.lift
-        def look_up(logs: Any, x: Any) -> Any:
-            index = jnp.searchsorted(jnp.asarray(edges), x, side="right") - 1
-            inside = (index >= 0) & (index < len(edges) - 1)
-            return jnp.where(inside, logs[jnp.clip(index, 0, len(edges) - 2)], -jnp.inf)
 
-        return look_up(fb.stack(self.heights.log(), BIN), fb.Variable(self.name, fb.Real))
+@lru_cache
+def _look_up(edges: tuple[float, ...]) -> Any:
+    """The height of the bin of x, as an op: the same one for the same edges, so that it is compiled once."""
+
+    @fb.lift
+    def look_up(logs: Any, x: Any) -> Any:
+        index = jnp.searchsorted(jnp.asarray(edges), x, side="right") - 1
+        inside = (index >= 0) & (index < len(edges) - 1)
+        return jnp.where(inside, logs[jnp.clip(index, 0, len(edges) - 2)], -jnp.inf)
+
+    return look_up
 
 
 def steps(name: str, edges: Sequence[float], heights: Any, batch: Sequence[str] = ()) -> Steps:
@@ -255,17 +261,20 @@ def _is_over_the_line(semiring: fb.Semiring, f: Steps, g: fb.Gaussian, keep: fro
     return semiring is fb.sum_product and reals == [f.name] and f.name not in keep
 
 
-@fb.heads.exact_contract.rule(when=_is_over_the_line)
-def contract_steps_gaussian(semiring: fb.Semiring, f: Steps, g: fb.Gaussian, keep: frozenset) -> fb.Factor:
-    """∫ Σ_k h_k 1[x in bin k] Z N(x; μ, σ²) dx  =  Z Σ_k h_k (Φ((e_{k+1} − μ)/σ) − Φ((e_k − μ)/σ))"""
-    edges = f.edges
-
+@lru_cache
+def _log_mass(edges: tuple[float, ...]) -> Any:
     @fb.lift
     def log_mass(logs: Any, mean: Any, variance: Any) -> Any:
         below = jax.scipy.stats.norm.cdf((jnp.asarray(edges) - mean) / jnp.sqrt(variance))
         return jnp.log(jnp.sum(jnp.exp(logs) * jnp.diff(below)))
 
-    share = Weight(log_mass(fb.stack(f.heights.log(), BIN), g.mean(f.name), g.variance(f.name)))
+    return log_mass
+
+
+@fb.heads.exact_contract.rule(when=_is_over_the_line)
+def contract_steps_gaussian(semiring: fb.Semiring, f: Steps, g: fb.Gaussian, keep: frozenset) -> fb.Factor:
+    """∫ Σ_k h_k 1[x in bin k] Z N(x; μ, σ²) dx  =  Z Σ_k h_k (Φ((e_{k+1} − μ)/σ) − Φ((e_k − μ)/σ))"""
+    share = Weight(_log_mass(f.edges)(fb.stack(f.heights.log(), BIN), g.mean(f.name), g.variance(f.name)))
     whole = interpret(fb.heads.MULTIPLY, g.sum(f.name), interpret(fb.heads.JOIN, share))
     gone = tuple(name for name in whole.inputs if name not in keep)
     return whole.sum(*gone) if gone else whole

@@ -111,7 +111,10 @@ def _support(made: Any) -> Any:
 
 def _is_proper(made: Any) -> bool:
     """It has total mass one over its own values."""
-    improper = (numpyro_families.ImproperUniform, numpyro_families.Unit, numpyro_families.MaskedDistribution)
+    improper = (
+        *(numpyro_families.ImproperUniform, numpyro_families.Unit, numpyro_families.MaskedDistribution),
+        numpyro_families.Delta,  # it has a density of its own at its point
+    )
     censored = tuple(
         getattr(numpyro_families, name)
         for name in ("LeftCensoredDistribution", "RightCensoredDistribution", "IntervalCensoredDistribution")

@@ -55,6 +55,9 @@ class Distribution(Term):
         args = {key: arg.replaced(values) for key, arg in zip(self.keys, self.args, strict=True)}  # type: ignore[attr-defined]
         return Distribution(self.family, {**args, **dict(self.statics)})
 
+    def _remade(self, children: tuple) -> Distribution:
+        return Distribution(self.family, {**dict(zip(self.keys, children, strict=True)), **dict(self.statics)})
+
     def __getitem__(self, key: str) -> Term:
         return self.args[self.keys.index(key)]
 
@@ -217,7 +220,7 @@ class Density(Factor):
         return Density(self.distribution.replaced(fresh), self.value.replaced(fresh))
 
     def _evaluated(self, children: tuple) -> Factor:
-        return Density(self.distribution, children[-1])
+        return Density(*children)
 
     def _log(self) -> Value:
         return apply(log_probability(self.distribution.blueprint), self.value, *self.distribution.leaf_values)

@@ -250,6 +250,8 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
 def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name, Value], Factor]:
     """δ(u = v) as a Delta over what u depends on, and a weight."""
     reals = [other for other, domain in value.inputs.items() if not domain.is_finite]
+    if not reals and any(not domain.is_finite for domain in point.inputs.values()):
+        reals, value, point = [other for other in point.inputs if not f.inputs[other].is_finite], point, value
     if not reals:
         return {}, Weight(log_indicator(value, point))
     solution = solve(value, point, reals[0]) if len(reals) == 1 else None
@@ -257,5 +259,6 @@ def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name
         raise Intractable(
             f"{f} at {name}={value}",
             expected=f"a known point, or an invertible function of one real variable: {name}=fb.ops.exp(y)",
+            advice="integrate the other variables out first",
         )
     return {solution.name: solution.value}, Weight(solution.log_jacobian)

@@ -11,11 +11,9 @@ from fubini.domains import Domain, Real, merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables
-from fubini.interpretations import interpret
 from fubini.semirings import sum_product
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, rename
-from fubini.terms.heads import JOIN
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Bound, Name
@@ -94,8 +92,8 @@ class Mixture(Factor):
 
     def _shares(self, name: Name) -> list[tuple[Factor, Array]]:
         """Each component with its share of the mass, for each cell of its bound indices and of the batch."""
-        parts = [interpret(JOIN, component) for component in self.components]
-        masses = [interpret(JOIN, part.sum(name)) for part in parts]
+        parts = [component._joined() for component in self.components]
+        masses = [part.sum(name)._joined() for part in parts]
         total = mixture(masses, self.bounds)
         logs = [mass.log() - total.log() for mass in masses]
         return [(part, to_array(ops.exp(log))) for part, log in zip(parts, logs, strict=True)]

@@ -7,13 +7,14 @@ from fubini.errors import NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
+from fubini.factors.promotion import promoted
 from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
 from fubini.interpretations import interpret
-from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import CHOOSE, DRAW, JOIN, exact_choose, exact_draw
+from fubini.terms.factor import Factor, Product, product, substitute, terms_of
+from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
 from fubini.terms.named import align
 from fubini.terms.term import Name
 from fubini.terms.value import Array, to_array
@@ -31,12 +32,32 @@ def choose_delta(f: Delta, names: tuple) -> dict:
 def draw_delta(randomness: Randomness, f: Delta, names: tuple) -> dict:
     """x = v; the names that the weight has, by its own rule"""
     others = tuple(name for name in names if name not in f.names)
-    chosen = interpret(DRAW, randomness, interpret(JOIN, f.weight), others) if others else {}
+    chosen = interpret(DRAW, randomness, promoted(f.weight), others) if others else {}
     return {**chosen, **_points(f, chosen)}
 
 
 def _points(f: Delta, chosen: dict) -> dict[Name, Array]:
     return {name: to_array(point.replaced(chosen)) for name, point in f.located.items()}
+
+
+@exact_draw.rule
+def draw_product(randomness: Randomness, f: Product, names: tuple) -> dict:
+    """x ~ f_k for each term f_k with names of its own; the bounded integers first, with the mass they have"""
+    infinite = tuple(name for name in names if not f.inputs[name].is_finite)
+    finite = tuple(name for name in names if name not in infinite)
+    chosen = interpret(DRAW, randomness, promoted(f.sum(*infinite)), finite) if finite and infinite else {}
+    given = substitute(f, chosen)
+    for term in terms_of(given):
+        mine = tuple(name for name in (infinite or finite) if name in term.inputs)
+        if any(name in chosen for name in mine):
+            raise NoRule(
+                f"a draw of {', '.join(map(repr, mine))} from {f}",
+                expected="each variable in one factor, or factors that multiply into one",
+                advice="observe some of the variables, or sum them out first",
+            )
+        if mine:
+            chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), mine)}
+    return dict(chosen)
 
 
 @exact_choose.rule
@@ -53,8 +74,8 @@ def choose_mixture(f: Mixture, names: tuple) -> dict:
 @exact_draw.rule
 def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
     """a component with the mass it has, then a value of it"""
-    parts = [interpret(JOIN, component) for component in f.components]
-    masses = [interpret(JOIN, part.sum(*names)) for part in parts]
+    parts = [promoted(component) for component in f.components]
+    masses = [promoted(part.sum(*names)) for part in parts]
     batch = {SAMPLES: randomness.domain, **{name: domain for name, domain in f.inputs.items() if name not in names}}
     logs, sizes = _flat_masses(f, parts, masses, batch)
     index = draw_index(randomness, logs, names)
@@ -79,11 +100,13 @@ def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
 def _assured(f: Factor, inside: Data, batch: dict) -> Factor:
     """The factor with weight where its component was not chosen: what is drawn there is not used."""
     if isinstance(f, Delta):
-        return Delta._of(f.located, _assured(interpret(JOIN, f.weight), inside, batch))
+        return Delta._of(f.located, _assured(promoted(f.weight), inside, batch))
     if isinstance(f, Gaussian):
         scale = _assured(f.scale, inside, batch)
         assert isinstance(scale, Table)
         return Gaussian._of(scale, f.quadratic, f.reals, f.inputs)
+    if isinstance(f, Product):
+        return product(*(_assured(term, inside, batch) for term in f.terms))
     if not isinstance(f, Table):
         return f
     inputs = {**batch, **{name: domain for name, domain in f.inputs.items() if name not in batch}}

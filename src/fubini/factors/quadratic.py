@@ -209,6 +209,7 @@ def compressed(quadratic: Quadratic) -> Shifted:
     if is_jax(v) or is_jax(M):
         few = M.shape[-2] <= ROWS * M.shape[-1] + SPARE_ROWS
         return Shifted(quadratic, 0.0, ()) if few else canonical(quadratic)
+    v, v_names, M, M_names, _ = _sorted_rows(quadratic)
     Q, U = np.linalg.qr(M)
     r, r_names = by_name(lambda q, x: _times_vector(_transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     log, names = by_name(
@@ -436,7 +437,7 @@ def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positi
 
 def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
     """Rows turned by an orthogonal Q until only the first hold what goes; the others are what is left."""
-    r, r_names, R, R_names, _ = quadratic
+    r, r_names, R, R_names, _ = _sorted_rows(quadratic)
     B, A = _at(R, _all_rows(R), gone), _at(R, _all_rows(R), kept)
     xp = namespace(r, R)
     if R.shape[-2] < len(gone):
@@ -455,6 +456,23 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
     if not kept:
         log, names = by_name(_plus, (_square(r), r_names, 0), (log, names, 0))
     return Reduced(Quadratic(r, r_names, A, R_names, True), log, names, ok)
+
+
+def _sorted_rows(quadratic: Quadratic) -> Quadratic:
+    """The largest rows first: then reflections are stable row by row, however different the rows (Cox & Higham 1998)."""
+    r, r_names, R, R_names, white = quadratic
+    if is_jax(R) or is_jax(r) or R.shape[-2] < 2 or not R.shape[-1]:
+        return quadratic
+    order = np.argsort(-np.abs(R).max(axis=-1), axis=-1)
+    R = np.take_along_axis(R, order[..., None], axis=-2)
+    r, r_names = by_name(
+        lambda x, places: np.take_along_axis(*_spread(x, places), axis=-1), (r, r_names, 1), (order, R_names, 1)
+    )
+    return Quadratic(r, r_names, R, R_names, white)
+
+
+def _spread(x: Data, y: Data) -> tuple[Data, Data]:
+    return np.broadcast_arrays(x, y)  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=4096)

@@ -68,11 +68,18 @@ class _Reader:
         name, kind = node["name"], node.get("type")
         if name in self.nodes:
             raise self.error(f"node {name!r}", "occurs twice", expected="one node for each name")
-        if kind not in KEYS:
+        if not isinstance(kind, str) or kind not in KEYS:
             raise self.error(f"node {name!r}", f"is of type {kind!r}", expected=f"one of {listed(KEYS)}")
         missing = [key for key in KEYS[kind] if key not in node]
         if missing:
             raise self.error(f"node {name!r}", f"lacks {listed(missing)}", expected=f"the keys {listed(KEYS[kind])}")
+        for key in ("parents", "discrete_parents", "continuous_parents"):
+            parents = node.get(key, [])
+            if not isinstance(parents, list) or len(set(map(str, parents))) != len(parents):
+                raise self.error(f"node {name!r}", f"has the {key} {parents!r}", expected="a list of different names")
+        for key in ("coef", "levels"):
+            if not isinstance(node.get(key, {}), dict):
+                raise self.error(f"node {name!r}", f"has the {key} {node[key]!r}", expected="one entry for each parent")
         self.nodes[name] = node
 
     def _domain(self, name: str, node: Mapping) -> Domain:
@@ -180,7 +187,8 @@ class _Reader:
 
     def _order(self, name: str, parent: str, node: Mapping) -> list[int]:
         """For each state of a parent, where this node lists it."""
-        levels = [str(level) for level in node["levels"].get(parent, ())]
+        given = node["levels"].get(parent, ())
+        levels = [str(level) for level in given] if isinstance(given, list) else [repr(given)]
         labels = self.domains[parent].labels or ()
         if sorted(levels) != sorted(labels):
             raise self.error(

@@ -331,6 +331,28 @@ class Product(Factor):
     def notation(self) -> Notation:
         return Infix("*", tuple(term.notation() for term in self.terms)) if self.terms else Symbol("1")
 
+    def _only(self, name: Name, asked: str) -> Factor:
+        """The one term that depends on a name: the others do not change what is normalised over it."""
+        mine = [term for term in self.terms if name in term.inputs]
+        if len(mine) != 1:
+            raise _missing(self, f"{asked} of {name!r}")
+        return mine[0]
+
+    def _mean(self, name: Name) -> Value:
+        return self._only(name, "the mean").mean(name)
+
+    def _covariance(self, name: Name) -> Value:
+        return self._only(name, "the covariance").covariance(name)
+
+    def _variance(self, name: Name) -> Value:
+        return self._only(name, "the variance").variance(name)
+
+    def _entropy(self) -> Value:
+        (name,) = self.inputs if len(self.inputs) == 1 else (None,)
+        if name is None:
+            raise _missing(self, "the entropy")
+        return self._only(name, "the entropy").entropy(name)
+
 
 def product(*factors: Any) -> Factor:
     """The flat product; of one factor, the factor itself.
