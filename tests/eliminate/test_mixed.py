@@ -371,10 +371,11 @@ class Hmm:
     def beliefs(self, seen: Mapping[int, float]) -> tuple[float, np.ndarray]:
         """log-evidence and the smoothed states, by enumeration of all K^T paths."""
         logs, paths = [], list(itertools.product(range(K), repeat=T))
+        densities = {t: stats.norm.logpdf(y, self.location, self.deviation) for t, y in seen.items()}
         for path in paths:
             log = math.log(self.initial[path[0]])
             log += sum(math.log(self.transition[a, b]) for a, b in itertools.pairwise(path))
-            log += sum(stats.norm(self.location[path[t]], self.deviation[path[t]]).logpdf(y) for t, y in seen.items())
+            log += sum(densities[t][path[t]] for t in seen)
             logs.append(log)
         total = logsumexp(logs)
         tables = np.zeros((T, K))
@@ -393,8 +394,13 @@ def random_hmm(seed: int) -> Hmm:
 STATES, EMISSIONS = tuple(f"s{t}" for t in range(T)), tuple(f"y{t}" for t in range(T))
 
 
-@pytest.mark.parametrize("seen", [{}, {0: 0.3, 2: -1.0, 5: 2.0}, dict(enumerate([0.1, 0.2, -3.0, 1.0, 1.1, 0.7]))])
-@pytest.mark.parametrize("engine", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+SEEN = [{}, {0: 0.3, 2: -1.0, 5: 2.0}, dict(enumerate([0.1, 0.2, -3.0, 1.0, 1.1, 0.7]))]
+
+
+@pytest.mark.parametrize(
+    ("seen", "engine"),
+    [*((seen, np.asarray) for seen in SEEN), pytest.param(SEEN[1], jnp.asarray, marks=pytest.mark.slow)],
+)
 def test_a_chain_with_emissions(seen: dict[int, float], engine: Callable) -> None:
     """Emissions seen, unseen and both: evidence, states, and the emissions that are predicted."""
     hmm = random_hmm(1)
@@ -763,6 +769,22 @@ def test_nested_scales() -> None:
     assert float(found.log()) == pytest.approx(oracle.log, rel=1e-9)
 
 
+@pytest.mark.parametrize("plate", ["i", "j"])
+def test_marginals_with_a_scale(plate: str) -> None:
+    """Of what lives above the plate: as if each cell were there twice."""
+    variant = Variant(("w", "iwx", "ijxy"), {"w": (), "x": ("i",), "y": ("i", "j")}, ("i", "j"))
+    factors, parts = build(variant)
+    found = fb.marginals(factors, variant.lives, ("i", "j"), scale={plate: 2.0})
+    more = [(repeated(arrays, plate, 2), 1.0) for arrays, _ in parts]
+    oracle = Assembled(variant.lives, {**SIZES, plate: 2 * SIZES[plate]}, more)
+    for name in ("w", "x") if plate == "j" else ("w",):
+        for cell in itertools.product(*(range(SIZES[p]) for p in variant.lives[name])):
+            block = oracle.blocks[name, cell][0]
+            one = found[name](**dict(zip(variant.lives[name], cell, strict=True)))
+            assert float(one.mean(name)) == pytest.approx(oracle.mean[block], rel=1e-8, abs=1e-9)
+            assert float(one.variance(name)) == pytest.approx(oracle.covariance[block, block], rel=1e-8)
+
+
 # -- mixed plates -----------------------------------------------------------------------------------------------------
 
 
@@ -978,6 +1000,7 @@ def test_mixture_program_of_three_components() -> None:
     assert float(found.log()) == pytest.approx(mixture_evidence(data, weights, PRIOR[2], 0.5 * np.eye(2)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_mixture_program_of_jax_arrays() -> None:
     data, weights = mixture_data(5, 2), np.array([0.3, 0.7])
     arrays = (data, weights, PRIOR[2], 0.5 * np.eye(2))
@@ -1012,6 +1035,7 @@ def test_mixture_program_recorded_at_6() -> None:
     assert float(fb.evaluate(recorded).log()) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_evidence_of_the_mixture_program() -> None:
     """In the data, the weights, the prior and the noise; against differences of the enumeration."""
     point = (mixture_data(3, 2), np.array([0.3, 0.7]), PRIOR[2], np.array([[0.5, 0.1], [0.1, 0.8]]))
@@ -1090,7 +1114,7 @@ def ask_samples(factors: list, names: tuple) -> object:
     return fb.sample(KEY, factors, names, n=10)
 
 
-QUESTIONS = [ask_evidence, ask_marginals, ask_argmax, ask_samples]
+QUESTIONS = [ask_evidence, ask_marginals, ask_argmax, pytest.param(ask_samples, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("ask", QUESTIONS, ids=lambda ask: ask.__name__)

@@ -951,3 +951,85 @@ def test_two_precise_sensors_of_a_vague_variable():
     expected = 1e-7 * weights[1] / weights.sum()
     assert float(f.mean("x")) - 1.0 == pytest.approx(expected, rel=1e-6)
     assert float(f.variance("x")) == pytest.approx(1 / (weights.sum() + 1e-4), rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", LINKS)
+def test_functionals_of_a_nearly_deterministic_link(noise):
+    """Entropy, divergence and mutual information of (x, 2x + tiny noise)."""
+    x = fb.Variable("x", fb.Real)
+    joint = dist.Normal(0.0, 1.0)("x") * dist.Normal(2.0 * x, noise)("y")
+    other = dist.Normal(0.1, 1.0)("x") * dist.Normal(2.0 * x, 2 * noise)("y")
+    assert float(joint.entropy("x", "y")) == pytest.approx(1 + math.log(2 * math.pi) + math.log(noise), rel=1e-6)
+    assert float(joint.mutual_information("x", "y")) == pytest.approx(0.5 * math.log1p(4 / noise**2), rel=1e-6)
+    expected = 0.5 * 0.1**2 + 0.5 * (0.25 - 1 + math.log(4))
+    assert float(joint.kl(other, "x", "y")) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", LINKS)
+def test_a_precise_sum_of_vague_variables(noise):
+    """x₁ + x₂ known almost exactly: each stays as vague as the other lets it be."""
+    x1, x2 = fb.Variable("x1", fb.Real), fb.Variable("x2", fb.Real)
+    joint = dist.Normal(0.0, 100.0)("x1") * dist.Normal(0.0, 100.0)("x2") * dist.Normal(x1 + x2, noise)(5.0)
+    first = joint.sum("x2")
+    total = 2e4 + noise**2
+    assert float(first.mean("x1")) == pytest.approx(5e4 / total, rel=1e-6)
+    assert float(first.variance("x1")) == pytest.approx(1e4 - 1e8 / total, rel=1e-6)
+    assert float(first.sum("x1").log()) == pytest.approx(stats.norm(0, math.sqrt(total)).logpdf(5.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", LINKS)
+def test_samples_of_a_nearly_deterministic_link(noise):
+    x = fb.Variable("x", fb.Real)
+    drawn = (dist.Normal(1.0, 1.0)("x") * dist.Normal(2.0 * x, noise)("y")).sample(
+        jax.random.key(5), "x", "y", n=20_000
+    )
+    residual = (drawn["y"] - 2 * drawn["x"]) / noise
+    assert abs(residual.mean()) < 0.04 and abs(residual.std() - 1) < 0.03
+    assert abs(drawn["x"].mean() - 1) < 0.04 and abs(drawn["x"].std() - 1) < 0.03
+
+
+def test_a_long_chain_of_precise_steps():
+    """Fifty states with steps of 10⁻⁵, seen at every tenth: marginals and mode of the joint normal."""
+    size, noise = 50, 1e-5
+    data = np.random.default_rng(12).normal(size=5)
+    v = [fb.Variable(f"v{k}", fb.Real) for k in range(size)]
+    names = [variable.name for variable in v]
+    factors = [dist.Normal(1.0, 2.0)("v0"), *(dist.Normal(v[k - 1], noise)(v[k]) for k in range(1, size))]
+    factors += [dist.Normal(v[10 * k], 1.0)(data[k]) for k in range(5)]
+    prior = 4.0 + noise**2 * np.minimum.outer(np.arange(size), np.arange(size))
+    seen = prior[::10, ::10] + np.eye(5)
+    gain = np.linalg.solve(seen, prior[::10]).T
+    mean, covariance = 1.0 + gain @ (data - 1.0), prior - gain @ prior[::10]
+    beliefs, mode = fb.marginals(factors, names), fb.argmax(factors, names)
+    np.testing.assert_allclose([float(beliefs[name].mean(name)) for name in names], mean, rtol=1e-6)
+    np.testing.assert_allclose([float(beliefs[name].variance(name)) for name in names], np.diag(covariance), rtol=1e-6)
+    np.testing.assert_allclose([float(mode[name]) for name in names], mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e5])
+def test_data_far_from_zero_in_single_precision(offset):
+    """Whole numbers about an offset: each is exact in single precision, so is the residual the evidence is made of."""
+    gaps = np.array([1.0, -2.0, 0.0, 3.0, 1.0, -1.0, 0.0, 2.0])
+    x = fb.Variable("x", fb.Real)
+
+    @jax.jit
+    def ask(data):
+        f = dist.Normal(offset, 10.0)("x") * dist.Normal(x, 1.0)(fb.Array(data, ("i",))).product("i")
+        return f.sum("x").log().data
+
+    expected = stats.multivariate_normal(np.zeros(8), 100 * np.ones((8, 8)) + np.eye(8)).logpdf(gaps)
+    np.testing.assert_allclose(ask(jnp.asarray(offset + gaps, jnp.float32)), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-2, 1e-3, 1e-4])
+def test_a_precise_link_in_single_precision(noise):
+    x = fb.Variable("x", fb.Real)
+
+    @jax.jit
+    def ask(scale):
+        joint = dist.Normal(0.0, 1.0)("x") * dist.Normal(2.0 * x, scale)("y")
+        return joint.sum("x").variance("y").data, joint(y=1.0).sum("x").log().data
+
+    variance, log = ask(jnp.float32(noise))
+    np.testing.assert_allclose(variance, 4 + noise**2, rtol=1e-4)
+    np.testing.assert_allclose(log, stats.norm(0, math.sqrt(4 + noise**2)).logpdf(1.0), rtol=1e-3)

@@ -152,7 +152,7 @@ def test_traced_is_nan(case):
 
 def test_checked_raises(case):
     ask = fb.checked(jax.jit(case.ask))
-    np.testing.assert_allclose(ask(jnp.asarray(case.good)), case.ask(case.good), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ask(jnp.asarray(case.good)), case.ask(jnp.asarray(case.good)), rtol=1e-4, atol=1e-5)
     says(complaint(DataError, ask, jnp.asarray(case.bad)), *case.words)
 
 
@@ -275,7 +275,7 @@ def test_names_with_two_domains():
     f = fb.Gaussian(info=np.zeros(1), precision=np.eye(1), inputs={"x": fb.Real})
     g = fb.Gaussian(info=np.zeros(2), precision=np.eye(2), inputs={"x": fb.Reals[2]})
     for ask in (lambda: f * g, lambda: f / g, lambda: f + g):
-        says(complaint(DomainError, ask), "'x'", "Real", "Real[2]")
+        says(complaint(DomainError, ask), "'x'", "Real", "Reals[2]")
 
 
 # -- names ----------------------------------------------------------------------------------------------------------
@@ -447,11 +447,11 @@ def test_float_of_an_open_gaussian():
 
 @pytest.mark.parametrize("value", [np.ones(2), fb.Variable("v", fb.Reals[2])], ids=["array", "variable"])
 def test_a_value_of_another_shape(value):
-    says(complaint(DomainError, lambda: plane(EYE)(x=value)), "'x'", "Real")
+    says(complaint(DomainError, lambda: plane(EYE)(x=value)), "x=", "Reals[2]", "domain Real")
 
 
 def test_a_substitute_of_another_domain():
-    says(complaint(DomainError, lambda: plane(EYE)(x=fb.Variable("y", fb.Reals[2]))), "Real")
+    says(complaint(DomainError, lambda: plane(EYE)(x=fb.Variable("y", fb.Reals[2]))), "x=", "Reals[2]")
 
 
 def test_an_index_out_of_range():

@@ -139,8 +139,8 @@ class LogProbability:
         self.__name__ = f"log_{blueprint.family}"
 
     def __call__(self, value: Data, *leaves: Data) -> Data:
-        made = self.blueprint.build(iter(leaves))
-        support = _support(made)
+        made = self.blueprint.build(map(jnp.asarray, leaves))
+        value, support = jnp.asarray(value), _support(made)
         if is_everywhere(support) or isinstance(made, numpyro_families.Delta):
             return jnp.sum(made.log_prob(value))
         inside = support(value)

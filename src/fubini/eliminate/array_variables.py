@@ -14,15 +14,16 @@ from fubini.domains import Bint, Domain
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import PlatesDoNotNest, Problem, where_variables_live
 from fubini.eliminate.run import find_plan
+from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
 from fubini.interpretations import interpret
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import MULTIPLY_OUT, POWER
+from fubini.terms.heads import MULTIPLY_OUT
 from fubini.terms.term import Name
-from fubini.terms.value import Array, Variable, to_value
+from fubini.terms.value import Array, Variable
 
 Summed = list[tuple[Name, tuple[Name, ...] | None]]
 
@@ -48,13 +49,20 @@ def _inside(problem: Problem, plate: Name) -> list[Name]:
 
 
 def _plate_to_open(problem: Problem, terms: Sequence[Factor], stuck: PlatesDoNotNest) -> Name:
-    """The plate whose variables are all real and make the smallest array."""
+    """The plate whose variables are all real and make the smallest array; a scaled one is no product of its cells."""
     domains = _domains(terms)
+    scaled = {plate for plate, scale in problem.scales if scale != 1}
     possible = [
         plate
-        for plate in sorted(stuck.plates, key=str)
+        for plate in sorted(stuck.plates - scaled, key=str)
         if _inside(problem, plate) and all(domains[name].kind == "real" for name in _inside(problem, plate))
     ]
+    if not possible and scaled & stuck.plates:
+        raise Intractable(
+            str(stuck).splitlines()[0],
+            expected="plates that nest, or one without a scale= to turn into an array of variables",
+            nearest=f"a scale is given for {listed(sorted(scaled & stuck.plates, key=str))}",
+        )
     if not possible:
         raise stuck
 
@@ -81,8 +89,7 @@ def _opened(
         domain = domains[name]
         values[name] = Variable(name, domain.with_shape((extent, *domain.shape)))[index]
         arrays[name] = (plate, *arrays.get(name, ()))
-    power = math.prod(scale for name, scale in problem.scales if name == plate)
-    made = [_multiplied_out(substitute(term, values), plate, power) if plate in term.inputs else term for term in terms]
+    made = [_multiplied_out(substitute(term, values), plate) if plate in term.inputs else term for term in terms]
     sizes = tuple((name, size) for name, size in problem.sizes if name != plate)
     dimensions = tuple((name, size * extent if name in values else size) for name, size in problem.dimensions)
     homes = tuple((n, None if h is None else tuple(p for p in h if p != plate)) for n, h in problem.summed)
@@ -99,9 +106,8 @@ def _opened(
     return opened, made
 
 
-def _multiplied_out(term: Factor, plate: Name, power: float) -> Factor:
-    out = promoted(interpret(MULTIPLY_OUT, promoted(term), (plate,)))
-    return out if power == 1 else interpret(POWER, out, to_value(float(power)))
+def _multiplied_out(term: Factor, plate: Name) -> Factor:
+    return promoted(interpret(MULTIPLY_OUT, promoted(term), (plate,)))
 
 
 # -- back -----------------------------------------------------------------------------------------------------------

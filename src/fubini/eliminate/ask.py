@@ -363,14 +363,14 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
 
 
 @lru_cache(maxsize=4096)
-def _standard_bound(position: int) -> Bound:
-    return Bound(f"bound {position}")
+def _standard_bound(position: int, label: str) -> Bound:
+    return Bound(label)
 
 
 def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]) -> Factor:
     """Bound names by position, so that plans and compiled functions are found again for alike terms."""
     bounds = [name for name in f.inputs if isinstance(name, Bound)]
-    standard = [_standard_bound(position) for position, _ in enumerate(bounds)]
+    standard = [_standard_bound(position, bound.label) for position, bound in enumerate(bounds)]
     there: dict[Name, Name] = dict(zip(bounds, standard, strict=True))
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fubini.errors import DomainError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta, log_indicator, to_indicator
-from fubini.factors.mixture import Mixture, mixture, require_discrete
+from fubini.factors.mixture import Mixture, require_discrete, summed
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
 from fubini.interpretations import interpret
@@ -177,7 +177,7 @@ def _sum_others(semiring: Semiring, f: Delta, names: tuple[Name, ...]) -> Factor
         )
     reals = [name for name in moving if not f.inputs[name].is_finite]
     if not reals:
-        return mixture((f,), moving)
+        return summed(f, moving)
     rest = tuple(name for name in moving if name != reals[0])
     solved = _solved(f, reals[0])
     return solved.reduce(semiring, *rest) if rest else solved
@@ -244,7 +244,7 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
         if any(other in point.inputs for other in kept):
             raise DomainError(f"{f} at {name}={point}", expected="points that do not depend on the names they fix")
     weight = promoted(product(*weights))
-    return Delta._of(kept, weight) if kept else weight
+    return Delta(kept, weight) if kept else weight
 
 
 def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name, Value], Factor]:

@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
+import numpy as np
+
 from fubini import ops
 from fubini.arrays import require
 from fubini.domains import merge_inputs
-from fubini.errors import Intractable, listed
+from fubini.errors import DataError, Intractable, listed
 from fubini.factors.delta import Delta
-from fubini.factors.mixture import mixture
+from fubini.factors.mixture import mixture, summed
 from fubini.factors.promotion import common_kind, is_joinable, promoted, to_kind
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular, no_mass
@@ -93,9 +95,14 @@ def join_product(f: Product) -> Factor:
     return combined(f.terms)
 
 
-def _covers(f: Factor, unit: Unit) -> bool:
-    """f has every input of a unit and is not one itself."""
-    return unit.inputs.items() <= f.inputs.items() and not isinstance(f, Unit)
+def _leaves_integers(f: Factor, unit: Unit) -> bool:
+    """What a unit has beyond another factor are bounded integers."""
+    return not isinstance(f, Unit) and all(d.is_finite for name, d in unit.inputs.items() if name not in f.inputs)
+
+
+def _times_one(f: Factor, unit: Unit) -> Factor:
+    missing = {name: domain for name, domain in unit.inputs.items() if name not in f.inputs}
+    return interpret(MULTIPLY, f, Table(np.ones([d.extent for d in missing.values()]), missing)) if missing else f
 
 
 # -- the operations on pairs ----------------------------------------------------------------------------------------
@@ -122,16 +129,16 @@ def multiply_products(f: Product, g: Product) -> Factor:
 _ONE = ("multiply_mixture", "multiply_by_mixture", "multiply_delta", "multiply_by_delta", "multiply_product")
 
 
-@exact_multiply.rule(when=lambda f, g: _covers(g, f), overlaps=(*_ONE, "multiply_by_product"))
+@exact_multiply.rule(when=lambda f, g: _leaves_integers(g, f), overlaps=(*_ONE, "multiply_by_product"))
 def multiply_unit(f: Unit, g: Factor) -> Factor:
     """1·g  =  g"""
-    return g
+    return _times_one(g, f)
 
 
-@exact_multiply.rule(when=lambda f, g: _covers(f, g), overlaps=(*_ONE, "multiply_by_product", "multiply_unit"))
+@exact_multiply.rule(when=lambda f, g: _leaves_integers(f, g), overlaps=(*_ONE, "multiply_by_product", "multiply_unit"))
 def multiply_by_unit(f: Factor, g: Unit) -> Factor:
     """f·1  =  f"""
-    return f
+    return _times_one(f, g)
 
 
 @exact_multiply.rule(when=lambda f, g: is_promotable(f, g))
@@ -149,6 +156,11 @@ def divide_promoted(f: Factor, g: Factor) -> Factor:
 @exact_divide.rule(when=lambda f, g: _has_open(f) or _has_open(g), overlaps=("divide_promoted",))
 def divide_open(f: Factor, g: Factor) -> Factor:
     """f/g  =  exp(log f − log g) where one of them is no representation"""
+    divisor = promoted(g)
+    if isinstance(divisor, Table) and type(divisor.weights) is np.ndarray and not divisor.weights.all():
+        raise DataError(
+            f"{f} / {g}, which is zero somewhere", expected="a divisor that is positive wherever the dividend is"
+        )
     over, under = f.log(), g.log()
     return Weight(ops.where(ops.equal(over, -math.inf), -math.inf, over - under))
 
@@ -161,7 +173,8 @@ def _has_open(f: Factor) -> bool:
 @exact_add.rule(when=lambda f, g: any(map(is_joinable, (f, g))))
 def add_promoted(f: Factor, g: Factor) -> Factor:
     """f + g after promotion of both"""
-    return interpret(ADD, promoted(f), promoted(g))
+    f, g = promoted(f), promoted(g)
+    return mixture((f, g)) if f.promotes or g.promotes else interpret(ADD, f, g)
 
 
 @exact_normalize.rule(
@@ -251,7 +264,7 @@ def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> F
         if rule is not None and rule.signature[1] != (Factor,):  # the general one has been here
             return product(*rest, rule.function(semiring, *mine, keep))
     if semiring is sum_product and all(f.inputs[name].is_finite for name in names):
-        return product(*rest, mixture((product(*mine),), names))
+        return product(*rest, summed(product(*mine), names))
     raise blocked(semiring, product(*mine), names)
 
 

@@ -12,7 +12,7 @@ from fubini.domains import Domain, merge_inputs
 from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
 from fubini.factors.gaussian import Gaussian, shifted
-from fubini.factors.mixture import mixture, require_discrete
+from fubini.factors.mixture import require_discrete, summed
 from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.factors.table import Table, is_tabular, multiply_out, no_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
@@ -193,7 +193,7 @@ def sum_batch(semiring: Semiring, f: Gaussian, names: tuple[Name, ...]) -> Facto
             nearest=f"{listed(name for name, _ in f.reals)} stays: a maximum of Gaussians is not one",
             advice="maximise over the real inputs too",
         )
-    return mixture((rest,), coupled)
+    return summed(rest, coupled)
 
 
 @exact_contract.rule(when=lambda semiring, f, g, keep: semiring in (sum_product, max_product))

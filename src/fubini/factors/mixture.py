@@ -126,10 +126,10 @@ def _outer_product(value):  # type: ignore[no-untyped-def]
     return (value.reshape(-1, 1) * value.reshape(1, -1)).reshape(value.shape + value.shape)
 
 
-def mixture(components: Sequence[Factor], names: Sequence[Name] = ()) -> Factor:
-    """Σ over components and names, in as few components as it takes: tables are added, mixtures opened."""
-    components, bounds = _bound(components, names)
+def mixture(components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> Factor:
+    """Σ over components and bound indices, in as few components as it takes: tables are added, mixtures opened."""
     flat: list[Factor] = []
+    bounds = tuple(bounds)
     for component in components:
         if isinstance(component, Mixture):
             flat.extend(component.components)
@@ -151,6 +151,12 @@ def mixture(components: Sequence[Factor], names: Sequence[Name] = ()) -> Factor:
     return made
 
 
+def summed(factor: Factor, names: Sequence[Name]) -> Factor:
+    """Σ over bounded integers of one factor, as a mixture with fresh bound names in their place."""
+    fresh: dict[Name, Name] = {name: Bound(name) for name in names}
+    return mixture((rename(factor, fresh),), tuple(fresh.values()))  # type: ignore[arg-type]
+
+
 def _without_zeros(components: list[Factor]) -> list[Factor]:
     """The components that are not known to be zero everywhere; all inputs stay."""
     if len(components) < 2:
@@ -158,13 +164,6 @@ def _without_zeros(components: list[Factor]) -> list[Factor]:
     left = [component for component in components if not component.is_known_zero]
     inputs = {name for component in components for name in component.inputs}
     return left if left and inputs == {name for component in left for name in component.inputs} else components
-
-
-def _bound(components: Sequence[Factor], names: Sequence[Name]) -> tuple[Sequence[Factor], tuple[Bound, ...]]:
-    """The components with fresh bound names in place of free ones."""
-    bounds = tuple(name if isinstance(name, Bound) else Bound(name) for name in names)
-    fresh: dict[Name, Name] = {name: bound for name, bound in zip(names, bounds, strict=True) if name is not bound}
-    return ([rename(component, fresh) for component in components] if fresh else components), bounds
 
 
 def freshened(f: Mixture, taken: Sequence[Bound]) -> Mixture:

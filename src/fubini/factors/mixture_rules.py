@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from fubini.arrays import require
 from fubini.domains import merge_inputs
 from fubini.errors import Intractable, NoRule, listed
-from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap
+from fubini.factors.fallbacks import combined
+from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap, summed
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table, is_tabular, no_mass
 from fubini.interpretations import interpret
@@ -17,7 +19,6 @@ from fubini.terms.heads import (
     DIVIDE,
     MULTIPLY,
     NORMALIZE,
-    SUM,
     exact_add,
     exact_divide,
     exact_join,
@@ -41,7 +42,7 @@ def join_mixture(f: Mixture) -> Mixture:
 @exact_multiply.rule
 def multiply_mixture(f: Mixture, g: Factor) -> Factor:
     """(Σ_c f_c)·g  =  Σ_c f_c·g"""
-    return mixture([interpret(MULTIPLY, component, g) for component in f.components], f.bounds)
+    return mixture([combined((component, g)) for component in f.components], f.bounds)
 
 
 @exact_multiply.rule(overlaps=("multiply_mixture",))
@@ -55,7 +56,7 @@ def multiply_mixtures(f: Mixture, g: Mixture) -> Factor:
     """(Σ_c f_c)(Σ_d g_d)  =  Σ_c Σ_d f_c·g_d"""
     g = freshened(g, f.bounds)
     require_within_cap(f.size * g.size, f, f"the product of two mixtures, over {listed((*f.bounds, *g.bounds))}")
-    pairs = [interpret(MULTIPLY, a, b) for a in f.components for b in g.components]
+    pairs = [combined((a, b)) for a in f.components for b in g.components]
     return mixture(pairs, (*f.bounds, *g.bounds))
 
 
@@ -85,9 +86,16 @@ def divide_mixtures(f: Mixture, g: Mixture) -> Factor:
 @exact_normalize.rule
 def normalize_mixture(f: Mixture, total: Factor) -> Factor:
     """(Σ_c f_c)/Z  =  Σ_c f_c/Z"""
-    if isinstance(total, Table) and not total.inputs and float(total.log()) == -math.inf:
-        raise no_mass(f)
+    if isinstance(total, Table):
+        (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
+        total = Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness)
     return mixture([interpret(NORMALIZE, component, total) for component in f.components], f.bounds)
+
+
+@exact_normalize.rule(overlaps=("normalize_mixture", "normalize_delta"))
+def normalize_by_mixture(f: Factor, total: Mixture) -> Factor:
+    """f/(Σ_c g_c) has no closed form"""
+    return divide_by_mixture(f, total)
 
 
 @exact_add.rule
@@ -135,8 +143,8 @@ def _summed(component: Factor, names: tuple, whole: Mixture) -> Factor:
         )
     times = math.prod(domain.extent for domain in absent.values())
     present = tuple(name for name in names if name in component.inputs)
-    component = interpret(SUM, sum_product, component, present) if present else component
-    return component if times == 1 else interpret(MULTIPLY, component, Table(float(times)))
+    component = component.sum(*present) if present else component
+    return component if times == 1 else combined((component, Table(float(times))))
 
 
 @exact_multiply_out.rule
@@ -180,4 +188,4 @@ def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
 def sum_lazily(f: Factor, names: tuple[Name | Bound, ...]) -> Factor | None:
     """Σ_k f as a Mixture where every name is a bounded integer, whatever f is."""
     discrete = all(f.inputs[name].is_finite for name in names)
-    return mixture((f,), names) if discrete and not is_tabular(f) else None
+    return summed(f, names) if discrete and not is_tabular(f) else None

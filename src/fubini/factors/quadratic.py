@@ -27,9 +27,6 @@ Names = tuple[Name, ...]
 Reals = tuple[tuple[Name, Domain], ...]
 Positions = tuple[int, ...]
 
-# Reflections that a traced program unrolls; more variables at once are eliminated in canonical form.
-UNROLLED = 16
-
 # Rows that a traced program keeps for each variable, and besides, before it goes over to canonical form.
 ROWS, SPARE_ROWS = 4, 32
 
@@ -380,12 +377,6 @@ def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: b
     """∫ (or max) over the elements `gone`."""
     if not quadratic.white:
         return _schur_complement(quadratic, gone, kept, integrate)
-    traced = is_jax(quadratic.matrix) or is_jax(quadratic.vector)
-    if len(gone) > 1 and traced and len(gone) > UNROLLED:
-        form, log, names = canonical(quadratic)
-        found = _schur_complement(form, gone, kept, integrate)
-        total, total_names = by_name(_plus, (found.log, found.log_names, 0), (log, names, 0))
-        return found._replace(log=total, log_names=total_names)
     return _reflected(quadratic, gone, kept, integrate)
 
 
@@ -414,7 +405,7 @@ def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, in
         (W, K_names, 2),
         (u, u_names, 1),
     )
-    return Reduced(Quadratic(info, info_names, precision, K_names), log, names, ok)
+    return Reduced(Quadratic(info, info_names, precision, K_names), log, names, align(ok, K_names, names))
 
 
 def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
@@ -450,16 +441,16 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
         A = A - stop_gradient(xp.where(small[..., None, :], A, 0.0))
     elif small.any():
         A = np.where(small[..., None, :], 0.0, A)
-    log, names = xp.zeros(()), ()
+    log, names = xp.zeros(R.shape[:-2], R.dtype), R_names
     if integrate:
-        log, names = 0.5 * len(gone) * math.log(2 * math.pi) - xp.sum(xp.log(xp.abs(pivots)), axis=-1), R_names
+        log = 0.5 * len(gone) * math.log(2 * math.pi) - xp.sum(xp.log(xp.abs(pivots)), axis=-1)
     if not kept:
-        log, names = by_name(_plus, (_square(r), r_names, 0), (log, names, 0))
-    return Reduced(Quadratic(r, r_names, A, R_names, True), log, names, ok)
+        log, names = by_name(_plus, (log, names, 0), (_square(r), r_names, 0))
+    return Reduced(Quadratic(r, r_names, A, R_names, True), log, names, align(ok, R_names, names))
 
 
 def _sorted_rows(quadratic: Quadratic) -> Quadratic:
-    """The largest rows first: then reflections are stable row by row, however different the rows (Cox & Higham 1998)."""
+    """The largest rows first: then reflections are stable row by row (Cox & Higham 1998)."""
     r, r_names, R, R_names, white = quadratic
     if is_jax(R) or is_jax(r) or R.shape[-2] < 2 or not R.shape[-1]:
         return quadratic
@@ -496,24 +487,29 @@ def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[
         ok = np.all(np.abs(pivots) > _tolerance(B) * sizes, axis=-1)
         safe = np.where(ok[..., None], pivots, 1.0)
         return (rest @ A, r, r_names), safe, ok
-    pivots, oks = [], []
-    for _ in range(B.shape[-1]):
-        column = B[..., 0]
-        v, beta, pivot = _householder(column)
-        limit = _tolerance(B) * sizes[..., len(pivots)] if B.shape[-1] > 1 or pivots else 0.0
-        oks.append(xp.abs(pivot) > limit)
-        B, A = _reflect(B[..., 1:], v, beta)[..., 1:, :], _reflect(A, v, beta)[..., 1:, :]
-        r, r_names = by_name(
-            lambda x, w, b: (x - w * (b * xp.sum(w * x, axis=-1))[..., None])[..., 1:],
-            (r, r_names, 1),
-            (v, R_names, 1),
-            (beta, R_names, 0),
-        )
-        pivots.append(xp.where(oks[-1], pivot, 1.0))
-    ok = oks[0]
-    for other in oks[1:]:
-        ok = ok & other
-    return (A, r, r_names), xp.stack(pivots, axis=-1), ok
+    if B.shape[-1] > 1:
+        return _projected(B, A, r, r_names, R_names, sizes)
+    v, beta, pivot = _householder(B[..., 0])
+    r, r_names = by_name(
+        lambda x, w, b: (x - w * (b * xp.sum(w * x, axis=-1))[..., None])[..., 1:],
+        (r, r_names, 1),
+        (v, R_names, 1),
+        (beta, R_names, 0),
+    )
+    ok = xp.abs(pivot) > 0
+    return (_reflect(A, v, beta)[..., 1:, :], r, r_names), xp.where(ok, pivot, 1.0)[..., None], ok
+
+
+def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data) -> tuple[tuple, Data, Data]:
+    """(1 − QQᵀ)A and (1 − QQᵀ)r for B = QU: as many rows as before, which a traced program differentiates with ease."""
+    Q, U = jnp.linalg.qr(B)
+    pivots = jnp.diagonal(U, axis1=-2, axis2=-1)
+    ok = jnp.all(jnp.abs(pivots) > _tolerance(B) * sizes, axis=-1)
+    A = A - Q @ (_transposed(Q) @ A)
+    r, r_names = by_name(
+        lambda q, x: x - _times_vector(q, _times_vector(_transposed(q), x)), (Q, R_names, 2), (r, r_names, 1)
+    )
+    return (A, r, r_names), jnp.where(ok[..., None], pivots, 1.0), ok
 
 
 def _householder(column: Data) -> tuple[Data, Data, Data]:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from fubini import ops
-from fubini.arrays import Data
+from fubini.arrays import Data, is_traced
 from fubini.ops import Op, lift
 from fubini.terms.operators import matmul
 from fubini.terms.term import Name
-from fubini.terms.value import Apply, Value, Variable, to_value
+from fubini.terms.value import Apply, Array, Value, Variable, to_value
 
 
 class Solution(NamedTuple):
@@ -56,20 +57,37 @@ def _step(value: Value, target: Value, name: Name) -> tuple[Value, Value, Value]
     if rule is None or inside.output.shape != value.output.shape:
         return None
     held = next((arg for k, arg in enumerate(value.args) if k != position), None)
+    if value.op in (ops.multiply, ops.divide) and _is_known_zero(held):
+        return None
     found, slope = rule(target, held)
     return inside, found, slope + 0.0 * found
+
+
+def _is_known_zero(value: Value | None) -> bool:
+    return isinstance(value, Array) and not is_traced(value.array) and not np.all(np.asarray(value.array))
+
+
+def _within(low: float, high: float, middle: float, rule: Callable) -> Callable:
+    """A rule on the image of its op: what lies outside is the image of nothing, and has no mass."""
+
+    def checked(t: Value, c: Value | None) -> tuple[Value, Value]:
+        inside = ops.logical_and(ops.greater(t, low), ops.less(t, high))
+        found, slope = rule(ops.where(inside, t, middle), c)
+        return found, ops.where(inside, slope, -np.inf)
+
+    return checked
 
 
 def _linear_system(matrix: Value, inside: Value, target: Value) -> tuple[Value, Value, Value] | None:
     shape = matrix.output.shape
     if len(shape) != 2 or shape[0] != shape[1] or len(inside.output.shape) != 1:
         return None
-    return inside, _solved(matrix, target), -_log_determinant(matrix)
+    return inside, matmul(_inverted(matrix), target), -_log_determinant(matrix)
 
 
 @lift
-def _solved(matrix: Data, target: Data) -> Data:
-    return jnp.linalg.solve(matrix, target)
+def _inverted(matrix: Data) -> Data:
+    return jnp.linalg.inv(matrix)
 
 
 @lift
@@ -97,11 +115,11 @@ _INVERSES: dict[tuple[Op, int], Callable] = {
     (ops.multiply, 1): lambda t, c: (t / c, -_log_size(c)),
     (ops.divide, 0): lambda t, c: (t * c, _log_size(c)),
     (ops.divide, 1): lambda t, c: (c / t, _log_size(c) - 2.0 * _log_size(t)),
-    (ops.exp, 0): lambda t, c: (ops.log(t), -ops.log(t)),
+    (ops.exp, 0): _within(0.0, np.inf, 1.0, lambda t, c: (ops.log(t), -ops.log(t))),
     (ops.log, 0): lambda t, c: (ops.exp(t), t),
-    (ops.expm1, 0): lambda t, c: (ops.log1p(t), -ops.log1p(t)),
+    (ops.expm1, 0): _within(-1.0, np.inf, 0.0, lambda t, c: (ops.log1p(t), -ops.log1p(t))),
     (ops.log1p, 0): lambda t, c: (ops.expm1(t), t),
-    (ops.tanh, 0): lambda t, c: (0.5 * (ops.log1p(t) - ops.log1p(-t)), -ops.log1p(-t * t)),
-    (ops.sigmoid, 0): lambda t, c: (ops.log(t) - ops.log1p(-t), -ops.log(t) - ops.log1p(-t)),
-    (ops.softplus, 0): lambda t, c: (ops.log(ops.expm1(t)), t - ops.log(ops.expm1(t))),
+    (ops.tanh, 0): _within(-1.0, 1.0, 0.0, lambda t, c: (0.5 * (ops.log1p(t) - ops.log1p(-t)), -ops.log1p(-t * t))),
+    (ops.sigmoid, 0): _within(0.0, 1.0, 0.5, lambda t, c: (ops.log(t) - ops.log1p(-t), -ops.log(t) - ops.log1p(-t))),
+    (ops.softplus, 0): _within(0.0, np.inf, 1.0, lambda t, c: (ops.log(ops.expm1(t)), t - ops.log(ops.expm1(t)))),
 }
