@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -1014,16 +1015,15 @@ def test_mixture_program_at_50_says_what_blocks() -> None:
     with pytest.raises(fb.FubiniError) as caught:
         mixture_program(mixture_data(50, 2), np.array([0.3, 0.7]), PRIOR[2], 0.5 * np.eye(2))
     text = str(caught.value)
-    assert "'j'" in text and "'z'" in text and "50" in text
+    assert re.search(r"plate 'j', of 50 cells.*mixture over '?c\b.*'z'", text)
     assert "moment_matching" in text
-    assert "c" in text.replace("choose", "").split() or "'c'" in text or "over c" in text
 
 
 def test_mixture_program_at_50_stays_recorded_under_lazy() -> None:
     with fb.lazy:
         recorded = mixture_program(mixture_data(50, 2), np.array([0.3, 0.7]), PRIOR[2], 0.5 * np.eye(2))
     assert not recorded.inputs
-    with pytest.raises(fb.FubiniError, match=r"'j'"):
+    with pytest.raises(fb.FubiniError, match=r"plate '?j\b.*50 cells.*mixture over '?c\b.*'?z\b"):
         fb.evaluate(recorded)
 
 

@@ -150,6 +150,7 @@ def test_traced_is_nan(case):
     assert np.any(np.isnan(ask(jnp.asarray(case.bad))))
 
 
+@pytest.mark.slow
 def test_checked_raises(case):
     ask = fb.checked(jax.jit(case.ask))
     np.testing.assert_allclose(ask(jnp.asarray(case.good)), case.ask(jnp.asarray(case.good)), rtol=1e-4, atol=1e-5)

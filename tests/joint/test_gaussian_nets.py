@@ -327,11 +327,22 @@ def test_healthcare_given_costs(healthcare: Mixed, seed: int) -> None:
         assert float(found[name].variance(name)) == pytest.approx(expected.variances[name], rel=1e-6, abs=1e-9), name
 
 
-def test_healthcare_at_a_value_of_d(healthcare: Mixed) -> None:
+def test_healthcare_at_the_mass_of_some_cells(healthcare: Mixed) -> None:
     """A mass in some cells, a density in others: not one number, and the error says of what and what to do."""
-    for value in (0.0, 2.5):
-        with pytest.raises(fb.FubiniError, match=r"(?s)'D'.*point mass.*condition on the discrete"):
-            healthcare[0].condition(D=value).log_evidence()
+    with pytest.raises(fb.FubiniError, match=r"(?s)'D'.*point mass.*condition on the discrete"):
+        healthcare[0].condition(D=0.0).log_evidence()
+
+
+def test_healthcare_off_the_mass(healthcare: Mixed) -> None:
+    """D = 2.5 is possible only where it has a density, so that H is any."""
+    net, nodes = healthcare
+    expected = enumerated(nodes, {"H": "any"}, {"D": 2.5})
+    asked = net.condition(D=2.5)
+    assert float(asked.log_evidence()) == pytest.approx(expected.log_evidence, abs=1e-10)
+    found = asked.marginals()
+    check_tables(found, expected, 1e-10)
+    np.testing.assert_allclose(np.exp(found["H"].log().data), [0.0, 1.0], atol=1e-12)
+    assert float(found["T"].mean("T")) == pytest.approx(expected.means["T"], rel=1e-9)
 
 
 def test_healthcare_at_a_value_of_d_where_it_has_a_density(healthcare: Mixed) -> None:

@@ -97,6 +97,7 @@ class Example(NamedTuple):
     parts: tuple[Part, ...]
     kind: type  # the class of the factor as it is built
     closed: frozenset[str] = frozenset("abxyvrnu")  # the names it can be summed over when it is alone
+    is_proper: bool = True  # its sum over all names is finite, and known
 
     @property
     def factor(self) -> fb.Factor:
@@ -163,7 +164,7 @@ def _position(axis: str, at: Point) -> np.ndarray:
 
 
 def points(examples: Sequence[Example], count: int = 4, nodes: bool = False) -> dict[str, np.ndarray]:
-    """Random points of all names of the examples, and as many on each point of mass; nodes of the quadrature if asked."""
+    """Random points of all names of the examples, and as many on each point of mass; nodes of the grid if asked."""
     generator = np.random.default_rng(7)
     names = list(dict.fromkeys(name for example in examples for name in example.names))
     anywhere = {name: _draw(generator, name, count, nodes) for name in names}
@@ -283,7 +284,7 @@ EXAMPLES = {
             ),
         ),
         fb.Gaussian,
-        closed=frozenset("ab"),
+        is_proper=False,
     ),
     "batched gaussian": Example(
         {"mean": MA, "precision": KA, "log_scale": np.log(WA)},
@@ -362,10 +363,10 @@ EXAMPLES = {
     ),
     "normal density": Example(
         {"offset": AT, "scale": np.array(0.8)},
-        lambda p: fb.dist.Normal(fb.Array(p["offset"], ("a",)) + 0.5 * _x, fb.Array(p["scale"]))("y"),
-        (Part(("a", "x", "y"), lambda p: normal(p["y"], AT[p["a"]] + 0.5 * p["x"], 0.8)),),
+        lambda p: fb.dist.Normal(fb.Array(p["offset"], ("a",)) + 1.25 * _x, fb.Array(p["scale"]))("y"),
+        (Part(("a", "x", "y"), lambda p: normal(p["y"], AT[p["a"]] + 1.25 * p["x"], 0.8)),),
         fb.Factor,
-        closed=frozenset("abyvrnu"),
+        is_proper=False,
     ),
     "multivariate normal density": Example(
         {"loc": np.array([0.3, -0.4]), "covariance": COV},
@@ -415,7 +416,8 @@ EXAMPLES = {
         lambda p: fb.weight(log=-fb.Array(p["c"]) * _x**4),
         (Part(("x",), lambda p: np.exp(-0.25 * p["x"] ** 4)),),
         fb.Factor,
-        closed=frozenset("ab"),
+        closed=frozenset(),
+        is_proper=False,
     ),
     "unit of a discrete name": Example(
         {}, lambda p: fb.dist.Normal(fb.Array(AT, ("a",)), 1.0)("x").sum("x"), (Part(("a",), lambda p: 1.0),), fb.Factor
@@ -426,6 +428,7 @@ EXAMPLES = {
         (Part(("y",), lambda p: 1.0),),
         fb.Factor,
         closed=frozenset(),
+        is_proper=False,
     ),
     "steps": Example(
         {"heights": HEIGHTS},

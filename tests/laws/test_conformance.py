@@ -31,10 +31,32 @@ from .representations import (
 )
 from .toy import Steps, steps
 
+SECOND = {  # second examples of a representation: their pairs are left to the slow tests
+    "log table",
+    "gaussian",
+    "array gaussian",
+    "sum of gaussians",
+    "multivariate normal density",
+    "categorical density",
+    "poisson density",
+    "unit of a discrete name",
+    "steps",
+}
+
+
+def _pair(one: str, two: str, word: str) -> object:
+    return pytest.param(one, two, id=f"{one} {word} {two}", marks=[pytest.mark.slow] if {one, two} & SECOND else [])
+
+
+def _of_arrays(key: str) -> object:
+    return pytest.param(key, marks=[pytest.mark.slow] if key in SECOND else [])
+
+
 each = pytest.mark.parametrize("key", EXAMPLES)
-every_pair = pytest.mark.parametrize(("one", "two"), [pytest.param(*pair, id=" and ".join(pair)) for pair in pairs()])
-ordered = [(one, two) for one in EXAMPLES for two in EXAMPLES]
-every_ordered_pair = pytest.mark.parametrize(("one", "two"), [pytest.param(*p, id=" by ".join(p)) for p in ordered])
+every_pair = pytest.mark.parametrize(("one", "two"), [_pair(*pair, "and") for pair in pairs()])
+every_ordered_pair = pytest.mark.parametrize(
+    ("one", "two"), [_pair(one, two, "by") for one in EXAMPLES for two in EXAMPLES]
+)
 
 POINT_MASSES = {key for key, example in EXAMPLES.items() if example.pins}
 MIXTURES = {key for key, example in EXAMPLES.items() if example.kind is fb.Mixture}
@@ -150,7 +172,7 @@ def test_sum_over_an_absent_variable(key):
         example.factor.sum(fb.Variable("z", fb.Real))
 
 
-@pytest.mark.parametrize("key", [key for key, example in EXAMPLES.items() if set(example.names) <= example.closed])
+@pytest.mark.parametrize("key", [key for key, example in EXAMPLES.items() if example.is_proper])
 def test_normalised_it_sums_to_one(key):
     example = EXAMPLES[key]
     whole = example.factor.normalize()
@@ -198,7 +220,7 @@ def test_normalised_over_one_name(key, name):
 
 @pytest.mark.parametrize("key", ["batched gaussian", "gamma density", "mixture over a bound index"])
 def test_normalised_by_a_mixture_is_an_error(key):
-    with pytest.raises(NoRule, match="Σ_a"):
+    with pytest.raises(NoRule, match="a quotient by a sum of factors is not a sum of factors"):
         EXAMPLES[key].factor.normalize("a")
 
 
@@ -441,7 +463,7 @@ def test_a_mix_is_the_sum_at_every_point(one, two):
 def test_the_sum_of_a_mix_is_the_mix_of_the_sums(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     names, rest = all_names(f, g), priors([f, g])
-    if {"r", "n", "u"} & set(names) and set(f.names) != set(g.names):
+    if {"r", "n", "u"} & (set(f.names) ^ set(g.names)):
         with pytest.raises(Intractable, match="is infinite"):  # one of them is constant along a name without a prior
             ((f.factor + g.factor) * product(*rest)).sum(*names)
         return
@@ -478,7 +500,7 @@ KINDS = (
     (("table", "batched gaussian"), "a", fb.Mixture),
     (("table", "batched gaussian"), "xy", fb.Table),
     (("gaussian", "rank-deficient gaussian"), "x", fb.Gaussian),
-    (("gaussian", "rank-deficient gaussian"), "xy", None),
+    (("gaussian", "rank-deficient gaussian"), "xy", fb.Table),
     (("gaussian", "normal density"), "x", fb.Gaussian),
     (("gaussian", "quadratic weight"), "y", fb.Gaussian),
     (("batched gaussian", "discrete delta"), "a", fb.Gaussian),
@@ -487,26 +509,24 @@ KINDS = (
     (("batched gaussian", "real delta"), "y", fb.Delta),
     (("table", "delta at a discrete name"), "b", fb.Delta),
     (("table", "delta at a discrete name"), "a", fb.Mixture),
-    (("table", "delta at a discrete name"), "x", None),
+    (("table", "delta at a discrete name"), "x", fb.Table),
     (("gaussian", "mixture over a bound index"), "x", fb.Table),
     (("batched gaussian", "mixture over a bound index"), "x", fb.Mixture),
     (("real delta", "mixture over a bound index"), "x", fb.Table),
     (("gaussian", "gaussian plus delta"), "x", fb.Table),
     (("table", "steps"), "b", Steps),
     (("steps", "box"), "u", fb.Table),
-    (("steps", "box"), "b", Steps),
 )
 
 
 @pytest.mark.parametrize(("keys", "names", "kind"), KINDS)
 def test_kind_of_a_sum(keys, names, kind):
-    """One factor of the kind the algebra says; a singular Gaussian is an error, a product of tables stays a product."""
-    found = [EXAMPLES[key].factor for key in keys]
-    if keys == ("gaussian", "rank-deficient gaussian") and kind is None:
-        kind = fb.Table
-    result = fb.eliminate(found, sum=tuple(names))
+    """A factor of the kind that the algebra says, beside tables perhaps."""
+    result = fb.eliminate([EXAMPLES[key].factor for key in keys], sum=tuple(names))
     pieces = result.terms if hasattr(result, "terms") else (result,)
-    assert {type(piece) for piece in pieces} == {kind or fb.Table}
+    kinds = {type(piece) for piece in pieces}
+    assert kind in kinds
+    assert kinds <= {kind, fb.Table}
     assert result.exactness.is_exact
 
 
@@ -567,8 +587,9 @@ def test_plates_with_toys():
 
 # -- JAX: eagerly, and under jit, vmap and grad ---------------------------------------------------------------------
 
-ARRAYS = [key for key, example in EXAMPLES.items() if example.parameters and key not in OPEN | {"quadratic weight"}]
-arrays = pytest.mark.parametrize("key", ARRAYS)
+NO_ARRAYS = {"gamma density", "poisson density", "quadratic weight", "quartic weight", "categorical density"}
+ARRAYS = [key for key, example in EXAMPLES.items() if example.parameters and key not in NO_ARRAYS]
+arrays = pytest.mark.parametrize("key", [_of_arrays(key) for key in ARRAYS])
 SINGLE = 1e-4
 
 
@@ -581,15 +602,14 @@ def beside(example: Example) -> list[Example]:
     return [EXAMPLES["table"], *priors([example])]
 
 
-def evidence(example: Example, parameters: dict) -> fb.Factor:
-    whole = example.build(parameters) * product(*beside(example))
-    return whole.sum(*all_names(example, EXAMPLES["table"]))
+def evidence(example: Example, factor: fb.Factor) -> fb.Factor:
+    return (factor * product(*beside(example))).sum(*all_names(example, EXAMPLES["table"]))
 
 
 @arrays
 def test_on_jax_eagerly(key):
     example = EXAMPLES[key]
-    found = evidence(example, on_jax(example.parameters))
+    found = evidence(example, example.build(on_jax(example.parameters)))
     assert any(isinstance(leaf, jax.Array) for leaf in found.leaves())
     assert_total(found, integral([example, *beside(example)]), rtol=SINGLE)
 
@@ -598,15 +618,13 @@ def test_on_jax_eagerly(key):
 def test_under_jit(key):
     """A factor goes in; its evidence and the factor itself come out, and the next one is not traced again."""
     example, traced = EXAMPLES[key], []
-    rest = product(*beside(example))
 
     @jax.jit
     def run(factor: fb.Factor) -> tuple[fb.Factor, fb.Factor]:
         traced.append(factor)
-        return factor, (factor * rest).sum(*all_names(example, EXAMPLES["table"]))
+        return factor, evidence(example, factor)
 
-    built = example.build(on_jax(example.parameters))
-    for factor in (built, example.build(on_jax(example.parameters))):
+    for factor in [example.build(on_jax(example.parameters)) for _ in range(2)]:
         back, total = run(factor)
         assert type(back) is type(factor)
         assert back.inputs == factor.inputs
@@ -617,36 +635,38 @@ def test_under_jit(key):
 @arrays
 def test_under_vmap(key):
     """A batch of factors built under vmap, its axis named, is the same as building each."""
-    example = EXAMPLES[key]
-    scales = (1.0, 1.25, 0.8)
-    stacked = {name: jnp.stack([jnp.asarray(scale * v) for scale in scales]) for name, v in example.parameters.items()}
-    if key == "categorical density":
-        stacked = {name: jnp.stack([jnp.asarray(value)] * 3) for name, value in example.parameters.items()}
-    batch = fb.name_axis(jax.vmap(example.build)(stacked), "i")
-    assert set(batch.inputs) == {"i", *example.names}
-    rest = product(*beside(example))
-    found = (batch * rest).sum(*all_names(example, EXAMPLES["table"]))
-    for k, scale in enumerate(scales):
-        scale = 1.0 if key == "categorical density" else scale
-        alone = evidence(example, {name: scale * value for name, value in example.parameters.items()})
-        np.testing.assert_allclose(float(found(i=k)), float(alone), rtol=SINGLE)
+    example, scales = EXAMPLES[key], (1.0, 1.25, 0.8)
+    scaled = [{name: scale * value for name, value in example.parameters.items()} for scale in scales]
+    stacked = {name: jnp.stack([jnp.asarray(one[name]) for one in scaled]) for name in example.parameters}
+
+    @jax.jit
+    def run(parameters: dict) -> tuple[fb.Factor, fb.Factor]:
+        batch = fb.name_axis(jax.vmap(example.build)(parameters), "i")
+        return batch, evidence(example, batch)
+
+    batch, total = run(stacked)
+    assert batch.inputs == {"i": fb.Bint[3], **{name: DOMAINS[name] for name in example.names}}
+    expected = [float(evidence(example, example.build(parameters))) for parameters in scaled]
+    np.testing.assert_allclose(_over_batch(total), expected, rtol=SINGLE)
+
+
+def _over_batch(factor: fb.Factor) -> np.ndarray:
+    return np.exp(np.asarray(fb.stack(factor.log(), "i").data, np.float64))
 
 
 @arrays
 def test_under_grad(key):
     """The derivative of the log-evidence along a direction, against central differences in double precision."""
     example = EXAMPLES[key]
-    if key == "categorical density":
-        direction = {"probs": np.array([[0.1, -0.05, -0.05], [-0.1, 0.05, 0.05]])}
-    else:
-        direction = {name: 0.3 * value + (0.1 if value.ndim < 2 else 0.0) for name, value in example.parameters.items()}
+    direction = {name: 0.3 * value + (0.1 if value.ndim < 2 else 0.0) for name, value in example.parameters.items()}
+
+    def log_evidence(parameters: dict) -> object:
+        return evidence(example, example.build(parameters)).log().data
 
     def moved(step: float) -> float:
-        parameters = {name: value + step * direction[name] for name, value in example.parameters.items()}
-        return float(evidence(example, parameters).log())
+        return float(log_evidence({name: value + step * direction[name] for name, value in example.parameters.items()}))
 
     with jax.enable_x64(True):
-        slopes = jax.grad(lambda parameters: evidence(example, parameters).log().data)(on_jax(example.parameters))
+        slopes = jax.jit(jax.grad(log_evidence))(on_jax(example.parameters))
         found = sum(float(jnp.vdot(slopes[name], direction[name])) for name in direction)
-    expected = (moved(1e-5) - moved(-1e-5)) / 2e-5
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(found, (moved(1e-5) - moved(-1e-5)) / 2e-5, rtol=1e-7, atol=1e-8)

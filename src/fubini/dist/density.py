@@ -266,7 +266,23 @@ def density(distribution: Distribution, value: Any) -> Density:
         return Density(distribution, Variable(value, distribution.domain))
     point = to_value(value)
     _require_fit(distribution, point.output, point)
-    return Density(distribution, point)
+    return Density(distribution, _numbers(distribution, point))
+
+
+def _numbers(distribution: Distribution, point: Value) -> Value:
+    """Data that are numbers: NaN is refused, and stays NaN under tracing."""
+    if not isinstance(point, Array) or point.output.is_discrete:
+        return point
+
+    def error() -> DataError:
+        return DataError(
+            f"{distribution} at data that are not numbers (NaN)",
+            expected="numbers",
+            advice="leave missing data out, or mask them: dist.Normal(…).mask(present)",
+        )
+
+    (data,) = require(point.array == point.array, error, point.array)
+    return point if data is point.array else Array._of(data, point.names, point.inputs, point.output, point.mark)
 
 
 def _require_fit(distribution: Distribution, given: Domain, value: Value) -> None:

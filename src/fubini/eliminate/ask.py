@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -76,6 +76,15 @@ def _not_a_number(terms: Sequence[Factor]) -> DataError:
     )
 
 
+def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
+    """What a compiled function could not say: the error of the same run step by step."""
+    try:
+        run(*args)
+    except DataError as found:
+        return found
+    return otherwise
+
+
 def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list]:
     """The terms as a plan takes them, Deltas put in place, and the names with where they live."""
     terms, summed = covering_terms(split_terms(factors), names)
@@ -91,7 +100,7 @@ def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Facto
     results = on_engine(run_forward, plan, terms, semiring)
     if not all(isinstance(term, (Table, Unit)) for term in terms) and engine_of(terms) == "xla":
         for piece in results:  # what is checked when a table is made is made inside the compiled function
-            require(_is_number(piece), lambda: _not_a_number(terms))
+            require(_is_number(piece), lambda: _cause(_not_a_number(terms), run_forward, plan, terms, semiring))
     return product(*(_ordered(piece, plan.sizes) for piece in results))
 
 
@@ -127,9 +136,11 @@ def marginals(
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
     for belief in beliefs:  # a compiled function cannot raise: it marks what it could not normalise by NaN
         if isinstance(belief, Table):
-            require(belief.weights == belief.weights, partial(no_mass, belief))
+            again = partial(_cause, no_mass(belief), run_marginals, plan, terms, semiring, wanted, tuple(batch))
+            require(belief.weights == belief.weights, again)
         elif engine_of(terms) == "xla":
-            require(_is_number(belief), lambda: _not_a_number(terms))
+            again = partial(_cause, _not_a_number(terms), run_marginals, plan, terms, semiring, wanted, tuple(batch))
+            require(_is_number(belief), again)
     found = dict(zip(wanted, beliefs, strict=True))
     found.update((name, plated_marginal(found[name], name, arrays[name])) for name in wanted if name in arrays)
     return {name: _ordered(belief, inputs) for name, belief in found.items()}
@@ -143,7 +154,7 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     """
     asked = _assignment_plan(factors, names, plates, "argmax over")
     found = on_engine(_run_argmax, asked.plan, asked.terms)
-    _require_chosen(found, asked.names)
+    _require_chosen(found, asked.names, partial(_run_argmax, asked.plan, asked.terms))
     return {name: _plain(found[name], name, asked) for name in asked.names}
 
 
@@ -159,17 +170,17 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
         raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
     asked = _assignment_plan(factors, names, plates, "a sample of")
     found = on_engine(_run_sample, asked.plan, asked.terms, 1 if n is None else n, arrays=(key,))
-    _require_chosen(found, asked.names)
+    _require_chosen(found, asked.names, partial(_run_sample, asked.plan, asked.terms, key, 1))
     drawn = {name: _plain(found[name], name, asked, 1 if n is None else n) for name in asked.names}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
 
-def _require_chosen(found: Mapping[Name, Array], names: list[Name]) -> None:
+def _require_chosen(found: Mapping[Name, Array], names: list[Name], again: Callable) -> None:
     """A compiled function cannot raise: it marks what it could not choose by −1 or NaN."""
     for name in names:
         value = found[name]
         ok = value.array >= 0 if value.output.is_discrete else value.array == value.array
-        require(ok, lambda: nothing_to_choose(names))
+        require(ok, lambda: _cause(nothing_to_choose(names), again))
 
 
 def problem_of(

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import is_traced
+from fubini.arrays import is_traced, namespace
 from fubini.dist.density import Density
 from fubini.domains import Real, merge_inputs
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture, mixture
-from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.factors.weight_rules import derivatives
 from fubini.interpretations import interpret
 from fubini.terms.degree import degree
-from fubini.terms.factor import Factor, Product
+from fubini.terms.factor import Factor, Product, Weight
 from fubini.terms.heads import EXPECT, exact_expect
 from fubini.terms.indexing import fold
 from fubini.terms.term import Name
@@ -45,6 +45,9 @@ def integrate(factor: Factor, value: Any, *names: Name) -> Value:
     30
     """
     value, names = _asked(factor, value, names, "an integral")
+    joined = promoted(factor)
+    if isinstance(joined, Table):
+        return _settled(_weighted(_numbers(joined), value, names))
     log = factor.sum(*names).log()
     if not log.inputs and not is_traced(log.data) and float(log) == -np.inf:
         return to_value(0.0)
@@ -73,20 +76,25 @@ def _expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
     return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, names)
 
 
+def _numbers(table: Table) -> Value:
+    """The weights as a Value, with a derivative at a zero weight."""
+    weights, shift, *_ = table.pair
+    xp = namespace(weights, shift)
+    zero = weights == 0
+    return Array._of(weights * xp.exp(xp.where(zero, 0.0, shift)), table.names, table.inputs, Real, table.exactness)
+
+
 def _weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
-    """Σ weights · value, where a zero weight takes no part whatever the value is."""
-    shape = (1,) * len(value.output.shape)
-    array = to_array(weights)
-    data = array.array.reshape((*array.array.shape, *shape))
-    spread = Array._of(data, array.names, array.inputs, Real.with_shape(shape), array.mark)
-    product = ops.where(ops.equal(spread, 0.0), 0.0, spread * value)
+    """Σ weights · value, where a zero weight takes no part of an infinite value."""
+    infinite = ops.equal(ops.absolute(value), np.inf)
+    product = weights * ops.where(ops.logical_and(ops.equal(weights, 0.0), infinite), 0.0, value)
     return fold(ops.add, product, *(name for name in names if name in product.inputs))
 
 
 @exact_expect.rule
 def expect_table(f: Table, value: Value, names: tuple) -> Value:
     """Σ_x p(x) v(x)"""
-    return _weighted(ops.exp(f.normalized(names).log()), value, names)
+    return _weighted(_numbers(f.normalized(names)), value, names)
 
 
 @exact_expect.rule
@@ -114,8 +122,15 @@ def expect_gaussian(f: Gaussian, value: Value, names: tuple) -> Value:
 
 
 def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value:
-    others = tuple(name for name, domain in value.inputs.items() if domain.kind == "real" and name not in names)
-    found = degree(value, (*names, *others))
+    others = tuple(name for name, domain in value.inputs.items() if not domain.is_finite and name not in names)
+    found = degree(value, names)
+    if found == 2 and others and degree(value, (*names, *others)) > 2:
+        raise Intractable(
+            f"the expectation of {value} under {f}",
+            expected=f"a curvature in {listed(names)} that is a number",
+            nearest=f"it depends on {listed(others)}",
+            advice=f"substitute numbers for {listed(others)} first",
+        )
     if found > 2:
         raise Intractable(
             f"the expectation of {value} under {f}",
@@ -185,9 +200,18 @@ def expect_density(f: Density, value: Value, names: tuple) -> Value:
     return value.replaced({f.own: f.mean(f.own)})  # type: ignore[dict-item, arg-type]
 
 
-@exact_expect.rule(when=lambda f, value, names: not is_joinable(f), overlaps=("expect_density",))
-def expect_blocked(f: Density | Product, value: Value, names: tuple) -> Value:
-    """E[v] under what has no closed form"""
+@exact_expect.rule
+def expect_product(f: Product, value: Value, names: tuple) -> Value:
+    """E[v] under the one term that depends on the names; the others do not change it"""
+    mine = [term for term in f.terms if any(name in term.inputs for name in names)]
+    if len(mine) == 1:
+        return interpret(EXPECT, mine[0], value, names)
+    return expect_open(f, value, names)
+
+
+@exact_expect.rule
+def expect_open(f: Density | Weight, value: Value, names: tuple) -> Value:
+    """E[v] under what is no representation has no closed form"""
     raise Intractable(
         f"the expectation of {value} over {listed(names)} under {f}",
         expected="a Table, Gaussian, Delta or Mixture, or an affine function of the variable of one density",

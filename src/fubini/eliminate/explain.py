@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -15,13 +15,14 @@ from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
+from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, lazy
 from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
-from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, SUM
+from fubini.terms.heads import CONTRACT, MULTIPLY, MULTIPLY_OUT, SUM
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Value
 
@@ -60,6 +61,7 @@ class Explanation:
     lines: tuple[Line, ...]
     scopes: Mapping[Name, tuple[Name, ...]]
     plan: Plan
+    arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[Name, ...]:
@@ -79,6 +81,10 @@ class Explanation:
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
         table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
         plated = [f"{name!r} lives in the plates {listed(home)}" for name, home in self.scopes.items() if home]
+        plated += [
+            f"{name!r} of the plates {listed(home)}, which do not nest with others, is one array variable"
+            for name, home in self.arrays.items()
+        ]
         slices = [f"sliced over {listed(self.plan.slices)}: {self.plan.passes:,} passes"] if self.plan.slices else []
         return "\n".join([summary, *plated, *slices, *(line.rstrip() for line in table)])
 
@@ -105,9 +111,9 @@ def explain(
     """
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates)
-    plan, terms, _ = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
+    plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
-    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan)
+    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan, arrays)
 
 
 def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors, Scopes, Semiring]:
@@ -136,7 +142,9 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
             mark = mark | projected(current().name)
         marks.append(mark)
         operands = [slots[slot] for slot in step.operands]
-        lines.append(Line(_equation(step, plan, semiring), _rule(step, operands, semiring), step.work, step.size, mark))
+        made = slots[len(plan.inputs) + len(lines)]
+        rule = _rule(step, operands, made, semiring)
+        lines.append(Line(_equation(step, plan, semiring), rule, step.work, step.size, mark))
     return lines
 
 
@@ -160,15 +168,20 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     return f"{symbol_of(semiring)}_{gone} {operands}" if gone else operands
 
 
-def _rule(step: Step, operands: Sequence[Factor], semiring: Semiring) -> str:
-    """The name of the rule that will run."""
+def _rule(step: Step, operands: Sequence[Factor], made: Factor, semiring: Semiring) -> str:
+    """The name of the rule that will run; of a general one, what it multiplies by and what it makes."""
     if step.kind == "multiply out":
         found = current().find(MULTIPLY_OUT, (*operands, step.eliminated))
     elif len(operands) == 1:
         found = current().find(SUM, (semiring, *operands, step.eliminated))
     else:
         found = current().find(CONTRACT, (semiring, *operands, step.keep))
-    return "none" if found is None else found.name
+    if found is None:
+        return "none"
+    if len(operands) == 2 and found.signature[1] == (Factor,):
+        multiply = current().find(MULTIPLY, tuple(operands))
+        return f"{found.name if multiply is None else multiply.name} → {type(made).__name__}"
+    return found.name if not isinstance(made, Mixture) else f"{found.name} → Mixture"
 
 
 def _stand_in(names: frozenset[Name]) -> Table:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fubini import ops
 from fubini.arrays import Data, as_floats, is_jax, namespace, require
-from fubini.domains import Bint, Domain, Real, merge_inputs
+from fubini.domains import Bint, Domain, Real
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors import quadratic as numerics
 from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced, Shifted
@@ -371,7 +371,12 @@ def _only(what: str, **given: Data) -> tuple[str, Data]:
     if len(found) != 1:
         nearest = f"given: {listed(key for key, _ in found)}" if found else "none was given"
         raise DomainError(f"a Gaussian with {what}", expected=f"one of {listed(given)}", nearest=nearest)
-    return found[0]
+    key, data = found[0]
+
+    def error() -> DataError:
+        return DataError(f"a Gaussian with {key} that has NaN or infinity", expected="finite numbers")
+
+    return key, require(namespace(data).isfinite(data), error, data)[0]
 
 
 def _over_batch(
@@ -400,9 +405,11 @@ def _information(
     kind, M = matrix
     _over_batch(kind, M, batch, (size, None) if kind == "precision_sqrt" else (size, size))
     if kind in ("precision", "covariance"):
-        M = _checked(kind, M, numerics.is_symmetric, "a symmetric matrix")
+        M = _checked(kind, M, numerics.is_symmetric, "symmetric")
     if kind == "precision":
-        M = _checked(kind, M, numerics.is_semidefinite, "no negative eigenvalue")
+        M = _checked(
+            kind, M, numerics.is_semidefinite, "positive semi-definite (indefinite: it has a negative eigenvalue)"
+        )
     where, v = location
     _over_batch(where, v, batch, (None,) if where == "white" else (size,))
     xp = namespace(v, M)
@@ -422,7 +429,7 @@ def _precision_root(kind: str, M: Data, xp: object) -> Data:
     eye = xp.broadcast_to(xp.eye(M.shape[-1], dtype=M.dtype), M.shape)  # type: ignore[attr-defined]
     if kind == "precision":
         return _cholesky(kind, M, xp)
-    tril = _cholesky(kind, M, xp) if kind == "covariance" else M
+    tril = _cholesky(kind, M, xp) if kind == "covariance" else _checked(kind, M, _is_lower, "lower triangular")
     ok = xp.all(xp.diagonal(tril, axis1=-2, axis2=-1) > 0)  # type: ignore[attr-defined]
     (tril,) = require(ok, lambda: DataError(f"a Gaussian with {kind}", expected="a positive diagonal"), tril)
     return xp.swapaxes(xp.linalg.solve(tril, eye), -1, -2)  # type: ignore[attr-defined]
@@ -439,23 +446,19 @@ def _cholesky(kind: str, M: Data, xp: object) -> Data:
     return require(xp.isfinite(root), error, root)[0]  # type: ignore[attr-defined]
 
 
-def _checked(kind: str, M: Data, holds: Callable[[Data], Data], expected: str) -> Data:
-    ok = holds(M)
+def _is_lower(M: Data) -> Data:
+    xp = namespace(M)
+    return xp.all(xp.triu(M, 1) == 0, axis=(-2, -1))
+
+
+def _checked(kind: str, M: Data, holds: Callable[[Data], Data], what: str) -> Data:
+    """The matrix where it is what it should be; an error where not, NaN under tracing."""
 
     def error() -> DataError:
         return DataError(
-            f"a Gaussian with {kind} that does not have {expected}"
-            if expected.startswith("no")
-            else f"a Gaussian with {kind} that is not symmetric",
-            expected=expected if not expected.startswith("no") else "a positive semi-definite matrix",
-            nearest="a quotient of Gaussians may be indefinite; a Gaussian that is given may not"
-            if expected.startswith("no")
-            else "",
+            f"a Gaussian with {kind} that is not {what}",
+            expected=f"a matrix that is {what.partition(' (')[0]}",
+            nearest="a quotient of Gaussians may be indefinite; one that is given may not" if "semi" in what else "",
         )
 
-    return require(ok[..., None, None], error, M)[0]
-
-
-def batch_domains(*gaussians: Gaussian) -> dict[Name, Domain]:
-    """The inputs of several, merged."""
-    return merge_inputs(*(gaussian.inputs for gaussian in gaussians))
+    return require(holds(M)[..., None, None], error, M)[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from fubini import ops
-from fubini.domains import Domain, Real, merge_inputs
+from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables
@@ -17,7 +17,7 @@ from fubini.terms.factor import Factor, rename
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Bound, Name
-from fubini.terms.value import Array, Value, to_array
+from fubini.terms.value import Value
 
 # The most terms a mixture may have.
 CAP = 2**14
@@ -90,13 +90,13 @@ class Mixture(Factor):
 
     # -- moments ----------------------------------------------------------------------------------------------------
 
-    def _shares(self, name: Name) -> list[tuple[Factor, Array]]:
+    def _shares(self, name: Name) -> list[tuple[Factor, Value]]:
         """Each component with its share of the mass, for each cell of its bound indices and of the batch."""
         parts = [component._joined() for component in self.components]
         masses = [part.sum(name)._joined() for part in parts]
         total = mixture(masses, self.bounds)
         logs = [mass.log() - total.log() for mass in masses]
-        return [(part, to_array(ops.exp(log))) for part, log in zip(parts, logs, strict=True)]
+        return [(part, ops.exp(log)) for part, log in zip(parts, logs, strict=True)]
 
     def _mean(self, name: Name) -> Value:
         """Σ_c share_c · mean_c"""
@@ -108,12 +108,8 @@ class Mixture(Factor):
         spread = [(share, part.covariance(name), part.mean(name) - mean) for part, share in self._shares(name)]
         return reduce(ops.add, [self._averaged(share, within + _outer(gap)) for share, within, gap in spread])
 
-    def _averaged(self, share: Array, value: Value) -> Value:
-        shape = (1,) * len(value.output.shape)
-        weights = Array._of(
-            share.array.reshape((*share.array.shape, *shape)), share.names, share.inputs, Real.with_shape(shape)
-        )
-        product = weights * value
+    def _averaged(self, share: Value, value: Value) -> Value:
+        product = share * value
         return fold(ops.add, product, *(name for name in self.bounds if name in product.inputs))
 
 

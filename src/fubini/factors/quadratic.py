@@ -441,7 +441,7 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
         A = A - stop_gradient(xp.where(small[..., None, :], A, 0.0))
     elif small.any():
         A = np.where(small[..., None, :], 0.0, A)
-    log, names = xp.zeros(R.shape[:-2], R.dtype), R_names
+    log, names = xp.zeros(R.shape[:-2]), R_names
     if integrate:
         log = 0.5 * len(gone) * math.log(2 * math.pi) - xp.sum(xp.log(xp.abs(pivots)), axis=-1)
     if not kept:
