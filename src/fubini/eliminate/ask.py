@@ -134,12 +134,10 @@ def marginals(
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, True)
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
-    for belief in beliefs:  # a compiled function cannot raise: it marks what it could not normalise by NaN
-        if isinstance(belief, Table):
-            again = partial(_cause, no_mass(belief), run_marginals, plan, terms, semiring, wanted, tuple(batch))
-            require(belief.weights == belief.weights, again)
-        elif engine_of(terms) == "xla":
-            again = partial(_cause, _not_a_number(terms), run_marginals, plan, terms, semiring, wanted, tuple(batch))
+    if engine_of(terms) == "xla":  # a compiled function cannot raise: it marks what it could not normalise by NaN
+        for belief in beliefs:
+            otherwise = no_mass(belief) if isinstance(belief, Table) else _not_a_number(terms)
+            again = partial(_cause, otherwise, run_marginals, plan, terms, semiring, wanted, tuple(batch))
             require(_is_number(belief), again)
     found = dict(zip(wanted, beliefs, strict=True))
     found.update((name, plated_marginal(found[name], name, arrays[name])) for name in wanted if name in arrays)
@@ -274,7 +272,7 @@ def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over")
 
 def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
     """Σ_x δ(x = v) f(x)  =  f(v), for the names summed."""
-    terms = [promoted(term) if term.pins and term.promotes else term for term in terms]
+    terms = [promoted(term) if term.pins and not isinstance(term, Delta) else term for term in terms]
     for name in names:
         delta = next((term for term in terms if isinstance(term, Delta) and name in term.names), None)
         if delta is not None:

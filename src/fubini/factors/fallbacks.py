@@ -187,6 +187,12 @@ def normalize_open(f: Factor, total: Table) -> Factor:
     return product(f, Table._of(Scaled(1.0 / weights, -total.shift), {}, total.exactness))
 
 
+@exact_normalize.rule(overlaps=("normalize_mixture", "normalize_delta"))
+def normalize_by_unit(f: Factor, total: Unit) -> Factor:
+    """f / 1  =  f"""
+    return f
+
+
 @exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_open",))
 def normalize_promoted(f: Factor, total: Factor) -> Factor:
     """f/Z after promotion of both"""

@@ -408,7 +408,7 @@ def _information(
         M = _checked(kind, M, numerics.is_symmetric, "symmetric")
     if kind == "precision":
         M = _checked(
-            kind, M, numerics.is_semidefinite, "positive semi-definite (indefinite: it has a negative eigenvalue)"
+            kind, M, numerics.is_semidefinite, "positive semi-definite (it is indefinite)"
         )
     where, v = location
     _over_batch(where, v, batch, (None,) if where == "white" else (size,))

@@ -145,6 +145,8 @@ class Factor(Term):
     def normalize(self, *names: Name) -> Factor:
         """f / Σ f, over the names given, or all."""
         self._require_names(names, lambda name: f"normalising over {name!r} of {self}")
+        if self.own is not None and set(names or self.inputs) == {self.own}:
+            return self
         total = self.sum(*(names or self.inputs))
         return interpret(NORMALIZE, self, total)
 
