@@ -219,7 +219,7 @@ def differences(fn: Callable, at: tuple, step: float = 1e-5) -> list[np.ndarray]
     return found
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("wrap", [pytest.param(lambda f: f, marks=pytest.mark.slow), jax.jit], ids=["eager", "jit"])
 def test_log_evidence_is_differentiable_in_every_parameter(wrap: Callable) -> None:
     """Mean, deviation, noise and each datum, against differences of the joint-normal formula."""
     expected = differences(lambda m, s, n, d: evidence(d, float(m), float(s), float(n)), POINT)
@@ -318,7 +318,7 @@ def arrays_of_gaussian() -> tuple[np.ndarray, np.ndarray]:
     return RNG.normal(size=(4, 3)), root @ np.swapaxes(root, -1, -2)
 
 
-@every_engine
+@pytest.mark.parametrize("engine", [ENGINES[0], pytest.param(jnp.asarray, id="jax", marks=pytest.mark.slow)])
 def test_gaussian_of_arrays_with_a_leading_batch_axis(engine: Callable) -> None:
     h0, K0 = arrays_of_gaussian()
     f = fb.Gaussian(

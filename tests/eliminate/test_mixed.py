@@ -169,7 +169,7 @@ def test_evidence(case: Case) -> None:
     assert float(found.log()) == pytest.approx(logsumexp([log for _, log, _ in cells]), abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_evidence_of_arrays_of_jax(case: Case) -> None:
     """JAX's arrays in double precision."""
     world, seen, cells = case
@@ -432,13 +432,13 @@ def test_the_emissions_go_first() -> None:
 
 
 def test_a_long_chain_with_unseen_emissions_is_cheap() -> None:
-    """200 steps: labels after reals never grow beyond two states."""
+    """100 steps: labels after reals never grow beyond two states."""
     rng = np.random.default_rng(3)
     transition, location = rng.dirichlet(np.ones(3), 3), np.array([-1.0, 0.0, 2.0])
     factors: list[fb.Factor] = [fb.Table([0.2, 0.3, 0.5], ("s0",))]
     belief = np.array([0.2, 0.3, 0.5])
     log, names = 0.0, ["s0"]
-    for t in range(200):
+    for t in range(100):
         seen = rng.normal()
         factors.append(fb.Table(transition, (f"s{t}", f"s{t + 1}")))
         observed = t % 2 == 0
@@ -587,7 +587,7 @@ def test_bipartite_evidence_with_bare_names(name: str) -> None:
     assert float(found.log()) == pytest.approx(Assembled(variant.lives, SIZES, parts).log, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["scalars", "vector y"])
+@pytest.mark.parametrize("name", [pytest.param("scalars", marks=pytest.mark.slow), "vector y"])
 def test_bipartite_evidence_of_jax_arrays(name: str) -> None:
     """Also under jit, in double precision."""
     variant = VARIANTS[name]
@@ -822,7 +822,9 @@ def test_a_label_in_one_plate_and_a_real_in_the_other() -> None:
         assert float(found.log()) == pytest.approx(logsumexp(logs), abs=1e-9)
 
 
-@pytest.mark.parametrize("engine", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+@pytest.mark.parametrize(
+    "engine", [np.asarray, pytest.param(jnp.asarray, marks=pytest.mark.slow)], ids=["numpy", "jax"]
+)
 def test_a_plate_of_labels_and_reals(engine: Callable) -> None:
     """c[j] and x[j] both inside the plate: each cell on its own."""
     rng = np.random.default_rng(2)
@@ -1114,7 +1116,8 @@ def ask_samples(factors: list, names: tuple) -> object:
     return fb.sample(KEY, factors, names, n=10)
 
 
-QUESTIONS = [ask_evidence, ask_marginals, ask_argmax, pytest.param(ask_samples, marks=pytest.mark.slow)]
+SLOW = [pytest.param(ask, marks=pytest.mark.slow) for ask in (ask_marginals, ask_argmax, ask_samples)]
+QUESTIONS = [ask_evidence, *SLOW]
 
 
 @pytest.mark.parametrize("ask", QUESTIONS, ids=lambda ask: ask.__name__)

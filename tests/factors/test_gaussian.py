@@ -578,6 +578,7 @@ def test_mutual_information(names):
 # -- expectations ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_expectations_against_a_large_sample():
     """E[x], E[x y₁] and E_g[log h] under an unnormalised Gaussian."""
     g, h = dense(38, "xy"), dense(39, "yx")
@@ -797,7 +798,7 @@ def test_under_vmap():
     def one(h, K):
         return (fb.Gaussian(info=h, precision=K, inputs=domains(parts[0].shapes)) * dist.Normal(0.0, 1.0)("x")).sum("x")
 
-    container = jax.vmap(one)(
+    container = jax.jit(jax.vmap(one))(
         jnp.asarray([p.h for p in parts], jnp.float32), jnp.asarray([p.K for p in parts], jnp.float32)
     )
     named = fb.name_axis(container, "n")

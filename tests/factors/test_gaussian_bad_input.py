@@ -1,5 +1,6 @@
 """What a Gaussian refuses, in both engines and under tracing: each error says what was asked and what to do."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -372,7 +373,8 @@ def test_a_blocked_sum_is_recorded_under_lazy():
     with fb.lazy:
         recorded = f.sum("x")
     assert recorded.inputs == {"y": fb.Real}
-    says(complaint(Intractable, lambda: fb.evaluate(recorded)), "'x'")
+    text = complaint(Intractable, lambda: fb.evaluate(recorded))
+    assert re.search(r"over '?x'? of", text), text
 
 
 def test_a_scale_that_depends_on_the_variable():

@@ -403,6 +403,7 @@ def test_degrees():
     assert degree(X * 0.0 + 1.0, set()) == 0
 
 
+@pytest.mark.slow
 @others
 def test_a_substitution_that_is_not_affine_is_evaluated(value):
     """It stays a function: right at a point, whatever it is."""

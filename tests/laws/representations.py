@@ -8,7 +8,7 @@ weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -469,12 +469,6 @@ def priors(examples: Sequence[Example]) -> list[Example]:
     """A proper Gaussian for each real array of the examples, so that every sum is finite."""
     names = dict.fromkeys(name for example in examples for name in example.names)
     return [PRIOR[name] for name in names if name in PRIOR]
-
-
-def pairs() -> Iterator[tuple[str, str]]:
-    """Every pair, each with itself too."""
-    keys = list(EXAMPLES)
-    return ((one, two) for position, one in enumerate(keys) for two in keys[position:])
 
 
 # -- reading the library --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Where a pair is not closed the documented error is the law.
 """
 
 from functools import reduce
-from itertools import permutations
+from itertools import combinations_with_replacement, permutations
 from operator import mul
 
 import jax
@@ -23,7 +23,6 @@ from .representations import (
     assert_at,
     assert_total,
     integral,
-    pairs,
     points,
     priors,
     read,
@@ -31,17 +30,12 @@ from .representations import (
 )
 from .toy import Steps, steps
 
-SECOND = {  # second examples of a representation: their pairs are left to the slow tests
-    "log table",
-    "gaussian",
-    "array gaussian",
-    "sum of gaussians",
-    "multivariate normal density",
-    "categorical density",
-    "poisson density",
-    "unit of a discrete name",
-    "steps",
-}
+# Further examples of representations that have one already: alone they pass everything, in pairs some of them do,
+# in the slow tests.
+FURTHER = {"log table", "sum of gaussians", "multivariate normal density", "categorical density", "poisson density"}
+FURTHER |= {"unit of a discrete name"}
+SECOND = {"gaussian", "rank-deficient gaussian", "array gaussian", "quadratic weight", "steps"}
+PAIRED = [key for key in EXAMPLES if key not in FURTHER]
 
 
 def _pair(one: str, two: str, word: str) -> object:
@@ -55,9 +49,11 @@ def _of_arrays(key: str) -> object:
 
 
 each = pytest.mark.parametrize("key", EXAMPLES)
-every_pair = pytest.mark.parametrize(("one", "two"), [_pair(*pair, "and") for pair in pairs()])
+every_pair = pytest.mark.parametrize(
+    ("one", "two"), [_pair(*pair, "and") for pair in combinations_with_replacement(PAIRED, 2)]
+)
 every_ordered_pair = pytest.mark.parametrize(
-    ("one", "two"), [_pair(one, two, "by") for one in EXAMPLES for two in EXAMPLES]
+    ("one", "two"), [_pair(one, two, "by") for one in PAIRED for two in PAIRED]
 )
 
 POINT_MASSES = {key for key, example in EXAMPLES.items() if example.pins}
@@ -86,8 +82,7 @@ def number(value: np.ndarray) -> object:
 
 def blocked(one: str, two: str) -> tuple[type, str] | None:
     """The documented error of summing a pair over all its names, if there is one."""
-    shared = EXAMPLES[one].pins & EXAMPLES[two].pins
-    if shared and (one == two or "delta at a real name" not in (one, two)):
+    if EXAMPLES[one].pins & EXAMPLES[two].pins:
         return NoRule, "both fix 'x'"
     if one == two and one in OPEN - {"quartic weight"}:
         return Intractable, "the integral over '[rn]'"
@@ -354,10 +349,11 @@ def test_evidence_is_the_same_in_any_order(one, two):
                 ask()
         return
     expected = integral([f, g, *rest])
-    grouped = ((f.factor * g.factor) * prior, f.factor * (g.factor * prior), prior * (g.factor * f.factor))
+    grouped = ((f.factor * g.factor) * prior, g.factor * (f.factor * prior))
     for whole in grouped:
         assert_total(whole.sum(*names), expected)
-    for order in list(permutations(names))[:: max(1, len(list(permutations(names))) // 2)]:
+    orders = list(permutations(names))
+    for order in orders[:: max(1, len(orders) - 1)]:
         assert_total(fb.eliminate([f.factor, prior, g.factor], sum=order), expected)
     reals_first = sorted(names, key=lambda name: (name in "ab", name))
     for order in (reals_first, reals_first[::-1]):
@@ -368,7 +364,7 @@ def test_evidence_is_the_same_in_any_order(one, two):
 def test_sum_of_a_product_over_each_name(one, two):
     """Against quadrature, at points of the names that stay."""
     f, g = EXAMPLES[one], EXAMPLES[two]
-    if blocked(one, two) is not None or f.pins & g.pins:
+    if blocked(one, two) is not None:
         return
     rest, at = priors([f, g]), points([f, g], nodes=True)
     whole = product(f, g, *rest)
@@ -415,7 +411,7 @@ def not_a_quotient(one: str, two: str) -> tuple[type | tuple, str] | None:
     """The documented error of dividing one by two, if there is one."""
     if two in MIXED:
         return (NoRule, Intractable), f"a quotient by a sum of factors is not|a Delta over 'x'|{TWO_MEASURES}"
-    if two in MIXTURES and EXAMPLES[one].pins != {"x"}:
+    if two in MIXTURES and one not in ("real delta", "delta at a discrete name"):  # which put their point there
         return NoRule, "a quotient by a sum of factors is not a sum of factors"
     if two in POINT_MASSES:
         return NoRule, "a Delta over 'x' is zero everywhere but at a point"

@@ -16,7 +16,8 @@ from fubini.factors.fallbacks import blocked
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.promotion import is_joinable
 from fubini.factors.mixture_rules import sum_lazily
-from fubini.factors.quadratic import Names, Quadratic, Reals, by_name, compressed
+from fubini.factors.quadratic import Names, Quadratic, Reals, by_name
+from fubini.factors.quadratic_algebra import compressed
 from fubini.factors.table import Table, is_tabular
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names

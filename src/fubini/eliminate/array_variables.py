@@ -16,6 +16,7 @@ from fubini.eliminate.plates import PlatesDoNotNest, Problem, where_variables_li
 from fubini.eliminate.run import find_plan
 from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
+from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
@@ -149,7 +150,7 @@ def _from_moments(
     extents: tuple[int, ...],
     mean: object,
     covariance: object,
-    found: numerics.Conditional,
+    found: elimination.Conditional,
 ) -> Gaussian:
     """A normalised Gaussian for each cell, its mass that of the whole."""
     domains: Mapping[Name, Domain] = {

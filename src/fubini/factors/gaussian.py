@@ -7,7 +7,7 @@ all its variables. It is normalised only if you normalise it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from fubini.arrays import Data, as_floats, is_jax, namespace, require
 from fubini.domains import Bint, Domain, Real
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors import quadratic as numerics
+from fubini.factors import quadratic_algebra as algebra
+from fubini.factors import quadratic_elimination as elimination
+from fubini.factors.gaussian_forms import only_one, over_batch, require_reals, to_information
 from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced, Shifted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
@@ -67,18 +70,18 @@ class Gaussian(Factor):
     ) -> None:
         reals = tuple((name, domain) for name, domain in inputs.items() if not domain.is_finite)
         batch = {name: domain for name, domain in inputs.items() if domain.is_finite}
-        _require_reals(reals, inputs)
+        require_reals(reals, inputs)
         size = sum(math.prod(domain.shape) for _, domain in reals)
-        location = _only("a location", info=info, mean=mean, white=white)
-        matrix = _only(
+        location = only_one("a location", info=info, mean=mean, white=white)
+        matrix = only_one(
             "a matrix",
             precision=precision,
             covariance=covariance,
             scale_tril=scale_tril,
             precision_sqrt=precision_sqrt,
         )
-        h, K = _information(location, matrix, batch, size)
-        scale = Table.from_log(*_over_batch("log_scale", as_floats(log_scale), batch, ()))
+        h, K = to_information(location, matrix, batch, size)
+        scale = Table.from_log(*over_batch("log_scale", as_floats(log_scale), batch, ()))
         names = {0: (), len(batch): tuple(batch)}
         fields = {"vector_names": names[h.ndim - 1], "matrix_names": names[K.ndim - 2], "white": False}
         self._set(vector=h, matrix=K, scale=scale, reals=reals, inputs={**batch, **dict(reals)}, **fields)
@@ -118,13 +121,13 @@ class Gaussian(Factor):
     @property
     def info(self) -> Array:
         """h of the canonical form exp(g + h·z − ½ z·K z)."""
-        form = numerics.canonical(self.quadratic).rest
+        form = algebra.canonical(self.quadratic).rest
         return Array._of(form.vector, form.vector_names, self.inputs, Real[self.quadratic.size], self.exactness)
 
     @property
     def precision(self) -> Array:
         """K of the canonical form."""
-        form = numerics.canonical(self.quadratic).rest
+        form = algebra.canonical(self.quadratic).rest
         return self._matrix(form.matrix, form.matrix_names)
 
     @property
@@ -177,7 +180,7 @@ class Gaussian(Factor):
     def reduced(self, names: frozenset[Name], integrate: bool = True) -> Factor:
         """∫ (or max) over real names."""
         gone, kept = self.positions(names)
-        found = numerics.reduced(self.quadratic, gone, kept, integrate)
+        found = elimination.reduced(self.quadratic, gone, kept, integrate)
         if found.ok is not True:
             found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
         return self.left(found, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
@@ -206,12 +209,12 @@ class Gaussian(Factor):
         data = covariance.reshape((*covariance.shape[:-2], *shape, *shape))
         return Array._of(data, found.names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
 
-    def conditional(self, *names: Name) -> numerics.Conditional:
+    def conditional(self, *names: Name) -> elimination.Conditional:
         """Mean and covariance of some variables, in this order, given the others."""
         places = numerics.places(self.reals)
         mine = tuple(position for name in names for position in places[name])
         others = tuple(position for name, place in places.items() if name not in names for position in place)
-        found = numerics.conditional(self.quadratic, mine, others)
+        found = elimination.conditional(self.quadratic, mine, others)
         mean, half = require(found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.half)
         return found._replace(mean=mean, half=half)
 
@@ -349,116 +352,3 @@ class _Linear(_Canonical):
 
 def _flat(variables: tuple[Data, ...]) -> Data:
     return jnp.concatenate([jnp.reshape(variable, -1) for variable in variables])
-
-
-# -- construction ---------------------------------------------------------------------------------------------------
-
-
-def _require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:
-    for name, domain in reals:
-        if domain.kind != "real":
-            raise DomainError(
-                f"a Gaussian over {name!r}: {domain!r}", expected="real inputs, and bounded integers for the batch"
-            )
-    if not reals:
-        raise DomainError(
-            f"a Gaussian over {listed(inputs)}", expected="at least one real input", advice="use fb.Table"
-        )
-
-
-def _only(what: str, **given: Data) -> tuple[str, Data]:
-    found = [(key, as_floats(value)) for key, value in given.items() if value is not None]
-    if len(found) != 1:
-        nearest = f"given: {listed(key for key, _ in found)}" if found else "none was given"
-        raise DomainError(f"a Gaussian with {what}", expected=f"one of {listed(given)}", nearest=nearest)
-    key, data = found[0]
-
-    def error() -> DataError:
-        return DataError(f"a Gaussian with {key} that has NaN or infinity", expected="finite numbers")
-
-    return key, require(namespace(data).isfinite(data), error, data)[0]
-
-
-def _over_batch(
-    what: str, data: Data, batch: Mapping[Name, Domain], event: tuple[int | None, ...]
-) -> tuple[Data, dict]:
-    """The data with the batch it has: all of it or none."""
-    shape = tuple(domain.extent for domain in batch.values())
-    fits = len(data.shape) >= len(event) and all(
-        want in (None, got) for want, got in zip(event, data.shape[len(data.shape) - len(event) :], strict=True)
-    )
-    leading = data.shape[: len(data.shape) - len(event)]
-    if not fits or leading not in ((), shape):
-        expected = f"shape {_shape(shape, event)}" + (f" or {_shape((), event)}" if shape else "")
-        raise DomainError(f"a Gaussian with {what} of shape {data.shape}", expected=expected)
-    return data, dict(batch) if leading else {}
-
-
-def _shape(batch: tuple, event: tuple) -> str:
-    return f"({', '.join('any' if extent is None else str(extent) for extent in (*batch, *event))})"
-
-
-def _information(
-    location: tuple[str, Data], matrix: tuple[str, Data], batch: Mapping[Name, Domain], size: int
-) -> tuple[Data, Data]:
-    """h and K from any of the forms."""
-    kind, M = matrix
-    _over_batch(kind, M, batch, (size, None) if kind == "precision_sqrt" else (size, size))
-    if kind in ("precision", "covariance"):
-        M = _checked(kind, M, numerics.is_symmetric, "symmetric")
-    if kind == "precision":
-        M = _checked(
-            kind, M, numerics.is_semidefinite, "positive semi-definite (it is indefinite)"
-        )
-    where, v = location
-    _over_batch(where, v, batch, (None,) if where == "white" else (size,))
-    xp = namespace(v, M)
-    root = _precision_root(kind, M, xp) if kind != "precision" or where == "white" else None
-    K = M if kind == "precision" else root @ xp.swapaxes(root, -1, -2)
-    if where == "info":
-        return v, K
-    if where == "white" and root is not None and v.shape[-1] != root.shape[-1]:
-        raise DomainError(f"a Gaussian with white of length {v.shape[-1]}", expected=f"length {root.shape[-1]}")
-    return xp.matmul(K if where == "mean" else root, v[..., None])[..., 0], K
-
-
-def _precision_root(kind: str, M: Data, xp: object) -> Data:
-    """P with K = P·Pᵀ."""
-    if kind == "precision_sqrt":
-        return M
-    eye = xp.broadcast_to(xp.eye(M.shape[-1], dtype=M.dtype), M.shape)  # type: ignore[attr-defined]
-    if kind == "precision":
-        return _cholesky(kind, M, xp)
-    tril = _cholesky(kind, M, xp) if kind == "covariance" else _checked(kind, M, _is_lower, "lower triangular")
-    ok = xp.all(xp.diagonal(tril, axis1=-2, axis2=-1) > 0)  # type: ignore[attr-defined]
-    (tril,) = require(ok, lambda: DataError(f"a Gaussian with {kind}", expected="a positive diagonal"), tril)
-    return xp.swapaxes(xp.linalg.solve(tril, eye), -1, -2)  # type: ignore[attr-defined]
-
-
-def _cholesky(kind: str, M: Data, xp: object) -> Data:
-    def error() -> DataError:
-        return DataError(f"a Gaussian with {kind}", expected="a positive definite matrix")
-
-    try:
-        root = xp.linalg.cholesky(M)  # type: ignore[attr-defined]
-    except np.linalg.LinAlgError as cause:
-        raise error() from cause
-    return require(xp.isfinite(root), error, root)[0]  # type: ignore[attr-defined]
-
-
-def _is_lower(M: Data) -> Data:
-    xp = namespace(M)
-    return xp.all(xp.triu(M, 1) == 0, axis=(-2, -1))
-
-
-def _checked(kind: str, M: Data, holds: Callable[[Data], Data], what: str) -> Data:
-    """The matrix where it is what it should be; an error where not, NaN under tracing."""
-
-    def error() -> DataError:
-        return DataError(
-            f"a Gaussian with {kind} that is not {what}",
-            expected=f"a matrix that is {what.partition(' (')[0]}",
-            nearest="a quotient of Gaussians may be indefinite; one that is given may not" if "semi" in what else "",
-        )
-
-    return require(holds(M)[..., None, None], error, M)[0]

@@ -10,6 +10,7 @@ from fubini.arrays import Data, is_jax, require
 from fubini.domains import Real
 from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
+from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian import Gaussian, improper
 from fubini.factors.quadratic import Names
 from fubini.factors.randomness import SAMPLES, Randomness
@@ -26,7 +27,7 @@ def choose_gaussian(f: Gaussian, names: tuple) -> dict:
     """max over z at K⁻¹h; of the bounded integers the arg max of what that leaves"""
     integers, given = _integers_first(f, names, False, lambda table, few: interpret(CHOOSE, table, few))
     everything = tuple(range(given.quadratic.size))
-    found = numerics.conditional(given.quadratic, everything, ())
+    found = elimination.conditional(given.quadratic, everything, ())
     return {**integers, **_placed(given, found.mean, found.mean_names, found.ok)}
 
 
@@ -37,7 +38,7 @@ def draw_gaussian(randomness: Randomness, f: Gaussian, names: tuple) -> dict:
     batch = {SAMPLES: randomness.domain, **given.batch}
     shape = (*(domain.extent for domain in batch.values()), given.quadratic.size)
     noise = randomness.normal(shape)
-    drawn, drawn_names, ok = numerics.drawn(given.quadratic, noise, tuple(batch))
+    drawn, drawn_names, ok = elimination.drawn(given.quadratic, noise, tuple(batch))
     return {**integers, **_placed(given, drawn, drawn_names, ok, {**given.inputs, **batch})}
 
 

@@ -11,6 +11,7 @@ from fubini.arrays import Data, namespace, require
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
+from fubini.factors import quadratic_algebra as algebra
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import require_discrete, summed
 from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
@@ -49,7 +50,7 @@ def multiply_gaussians(f: Gaussian, g: Gaussian) -> Gaussian:
     """exponents add:  h + h′,  K + K′"""
     reals = numerics.merged(f.reals, g.reals)
     inputs = merge_inputs(f.inputs, g.inputs)
-    both = numerics.added(f.onto(reals), g.onto(reals))
+    both = algebra.added(f.onto(reals), g.onto(reals))
     return _with(_scales(f.scale, g.scale), both, reals, inputs)
 
 
@@ -84,7 +85,7 @@ def divide_gaussians(f: Gaussian, g: Gaussian) -> Gaussian:
     """exponents subtract:  h − h′,  K − K′;  the result may be indefinite"""
     reals = numerics.merged(f.reals, g.reals)
     inputs = merge_inputs(f.inputs, g.inputs)
-    both = numerics.subtracted(f.onto(reals), g.onto(reals))
+    both = algebra.subtracted(f.onto(reals), g.onto(reals))
     return _with(divide_tables(f.scale, g.scale), both, reals, inputs)
 
 
@@ -97,7 +98,7 @@ def divide_gaussian_table(f: Gaussian, g: Table) -> Gaussian:
 @exact_divide.rule
 def divide_table_gaussian(f: Table, g: Gaussian) -> Gaussian:
     """w′ / (w·exp(q))  =  (w′/w)·exp(−q)"""
-    minus = numerics.raised(g.quadratic, np.asarray(-1.0), ())
+    minus = algebra.raised(g.quadratic, np.asarray(-1.0), ())
     return _with(divide_tables(f, g.scale), minus, g.reals, merge_inputs(f.inputs, g.inputs))
 
 
@@ -116,7 +117,7 @@ def normalize_gaussian(f: Gaussian, total: Table | Gaussian) -> Factor:
 def power_gaussian(f: Gaussian, exponent: Value) -> Gaussian:
     """(w·exp(q))^a  =  w^a·exp(a q)"""
     a = to_array(exponent)
-    raised = numerics.raised(f.quadratic, a.array, a.names)
+    raised = algebra.raised(f.quadratic, a.array, a.names)
     return _with(power_table(f.scale, exponent), raised, f.reals, merge_inputs(f.inputs, a.inputs))
 
 
@@ -125,7 +126,7 @@ def multiply_out_gaussian(f: Gaussian, names: tuple) -> Factor:
     """Π_i w(i)·exp(q(i))  =  Π_i w(i)·exp(Σ_i q(i)),  what lacks i counting |i| times"""
     require_discrete(f, names)
     sizes = {name: f.inputs[name].extent for name in names}
-    return _with(_plate_of_table(f.scale, sizes), numerics.multiplied_out(f.quadratic, sizes), f.reals, f.inputs)
+    return _with(_plate_of_table(f.scale, sizes), algebra.multiplied_out(f.quadratic, sizes), f.reals, f.inputs)
 
 
 def _plate_of_table(scale: Table, sizes: Mapping[Name, int]) -> Table:
@@ -139,7 +140,7 @@ def _plate_of_table(scale: Table, sizes: Mapping[Name, int]) -> Table:
 def exclude_gaussian(semiring: Semiring, f: Gaussian, names: tuple) -> Factor:
     """g(i, z)  =  Π_{j≠i} f(j, z)"""
     sizes = {name: f.inputs[name].extent for name in names}
-    (h, h_names, K, K_names, _), log, log_names = numerics.canonical(f.quadratic)
+    (h, h_names, K, K_names, _), log, log_names = algebra.canonical(f.quadratic)
     others = Quadratic(*_all_but_own(h, h_names, sizes, 1), *_all_but_own(K, K_names, sizes, 2))
     scale = _plate_spread(shifted(f.scale, log, log_names, f.inputs), {name: f.inputs[name] for name in names})
     return Gaussian._of(exclude_table(semiring, scale, names), others, f.reals, f.inputs)
@@ -236,7 +237,7 @@ def _gathered(f: Gaussian, values: Mapping[Name, Value]) -> Gaussian:
         {name: domain for name, domain in f.inputs.items() if name not in args}, *(arg.inputs for arg in args.values())
     )
     scale = substitute(f.scale, values)
-    there = numerics.gathered(f.quadratic, f.inputs, indices)
+    there = algebra.gathered(f.quadratic, f.inputs, indices)
     return Gaussian._of(scale, there, f.reals, domains)  # type: ignore[arg-type]
 
 
@@ -252,7 +253,7 @@ def _conditioned(f: Gaussian, values: Mapping[Name, Array]) -> Factor:
     gone, kept = f.positions(names)
     places = numerics.places(f.reals)
     at, at_names = stacked([_flattened(values[name], len(places[name])) for name, _ in f.reals if name in names], 1)
-    found = numerics.conditioned(f.quadratic, gone, kept, at, at_names)
+    found = algebra.conditioned(f.quadratic, gone, kept, at, at_names)
     domains = merge_inputs(f.inputs, *(value.inputs for value in values.values()))
     return f.left(found, tuple(pair for pair in f.reals if pair[0] not in names), domains)
 
@@ -267,7 +268,7 @@ def _transformed(f: Gaussian, values: Mapping[Name, Value], parts: Mapping[Name,
     rows = [_row(pair, parts.get(pair[0]), reals) for pair in f.reals]
     A, A_names = stacked([row[0] for row in rows], 2)
     b, b_names = stacked([row[1] for row in rows], 1)
-    found = numerics.transformed(f.quadratic, A, A_names, b, b_names)
+    found = algebra.transformed(f.quadratic, A, A_names, b, b_names)
     return f.left(found, reals, merge_inputs(dict(f.batch), incoming))
 
 
