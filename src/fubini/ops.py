@@ -7,6 +7,7 @@ array namespace; `lift` makes one of any JAX function.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -171,7 +172,7 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
         kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
         given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
         try:
-            result = jax.eval_shape(function, *given)
+            result = jax.eval_shape(with_own_arrays(function), *given)
         except (TypeError, ValueError) as error:
             name = getattr(function, "__name__", "the function")
             asked = f"{name} of {', '.join(map(repr, domains))}"
@@ -198,36 +199,46 @@ class Lifted:
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             result = self._run(tuple(map(jnp.asarray, arrays)))
         if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too
-            return self.function(*map(jnp.asarray, arrays))
+            return self._run(tuple(map(jnp.asarray, arrays)))
         return np.asarray(result)
 
     def _run(self, arrays: tuple[Data, ...]) -> Data:
-        """The function; compiled where it holds a NumPy array of its own.
-
-        JAX remembers how wide such an array was when the function was typed, and an eager call in the other width
-        then fails inside it.
-        """
-        function = self.function
-        if _holds_arrays(function) and not any(isinstance(array, Tracer) for array in arrays):
-            function = jax.jit(function)
-        try:
-            return function(*arrays)
-        except jax.errors.JaxRuntimeError:
-            if function is not self.function:
-                raise
-            return jax.jit(function)(*arrays)
+        return with_own_arrays(self.function)(*arrays)
 
 
-def _holds_arrays(function: Callable) -> bool:
-    cells = getattr(function, "__closure__", None) or ()
-    return any(isinstance(_content(cell), np.ndarray) for cell in cells)
+def with_own_arrays(function: Callable) -> Callable:
+    """The function with the NumPy arrays it captures as JAX arrays of the width in force.
+
+    JAX remembers in which width it first saw a captured NumPy array, and a call in the other width then fails.
+    """
+    if not isinstance(function, types.FunctionType):
+        return function
+    cells = tuple(_rebound(cell) for cell in function.__closure__ or ())
+    used = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    arrays = {name: jnp.asarray(value) for name, value in used.items() if isinstance(value, np.ndarray)}
+    if not arrays and all(new is old for new, old in zip(cells, function.__closure__ or (), strict=True)):
+        return function
+    scope = {**function.__globals__, **arrays} if arrays else function.__globals__
+    own = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
 
 
-def _content(cell: Any) -> Any:
+def at_call(function: Callable) -> Callable:
+    """The function, its arrays captured anew at each call: what is mapped or differentiated before it is run."""
+
+    def run(*args: Data) -> Data:
+        return with_own_arrays(function)(*args)
+
+    return run
+
+
+def _rebound(cell: types.CellType) -> types.CellType:
     try:
-        return cell.cell_contents
+        content = cell.cell_contents
     except ValueError:  # not filled yet
-        return None
+        return cell
+    return types.CellType(jnp.asarray(content)) if isinstance(content, np.ndarray) else cell
 
 
 def lift(function: Callable) -> Op:

@@ -392,6 +392,7 @@ def test_moments_of_gammas() -> None:
     assert float(gammas().variance("s")) == pytest.approx(variance, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_of_gammas() -> None:
     found = gammas().sample(jax.random.key(0), "s", n=4000)["s"]
     mean = W @ SHAPES / 1.5

@@ -129,7 +129,7 @@ def _of_lifted(term: Apply, parts: list[Affine]) -> Affine:
 
 @lru_cache(maxsize=1024)
 def _jacobian(op: Op, position: int) -> Op:
-    return ops.lift(jax.jacfwd(op.function.function, position))  # type: ignore[union-attr]
+    return ops.lift(jax.jacfwd(ops.at_call(op.function.function), position))  # type: ignore[union-attr]
 
 
 def _chained(outer: Array, inner: Array, shape: tuple[int, ...]) -> Array:

@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from fubini import ops
 from fubini.arrays import is_traced
 from fubini.domains import Domain
-from fubini.ops import Lifted, Op
+from fubini.ops import Lifted, Op, with_own_arrays
 from fubini.terms.term import Name
 from fubini.terms.value import Apply, Array, Value, Variable
 
@@ -103,7 +103,7 @@ _OPS: dict[Op, Callable[[Sequence[Degree]], Degree]] = {
 def _of_lifted(op: Op, domains: tuple[Domain, ...], degrees: tuple[Degree, ...]) -> Degree:
     kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
     given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
-    closed = jax.make_jaxpr(op.function.function)(*given)  # type: ignore[union-attr]
+    closed = jax.make_jaxpr(with_own_arrays(op.function.function))(*given)  # type: ignore[union-attr]
     return max(_of_jaxpr(closed.jaxpr, degrees), default=0)
 
 

@@ -334,7 +334,7 @@ def _broadcastable(arg: Array, names: tuple[Name, ...], event: int) -> Data:
 def _mapped(op: Op, args: Sequence[Array], names: tuple[Name, ...]) -> Data:
     """A lifted function mapped over every name, the last innermost; arguments without a name are not repeated."""
     assert isinstance(op.function, ops.Lifted), "an op that is not elementwise is lifted"
-    function = op.function.function
+    function = ops.at_call(op.function.function)
     for name in reversed(names):
         function = jax.vmap(function, in_axes=tuple(0 if name in arg.names else None for arg in args))
     ordered = [align(arg.array, arg.names, [n for n in names if n in arg.names], len(arg.output.shape)) for arg in args]
