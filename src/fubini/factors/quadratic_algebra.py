@@ -27,7 +27,7 @@ from fubini.factors.quadratic import (
 from fubini.terms.named import Index, align, gather, substituted_names
 from fubini.terms.term import Name
 
-# Rows that a traced program keeps for each variable, and besides, before it goes over to canonical form.
+# Rows that are kept for each variable, and besides, before they are made fewer.
 ROWS, SPARE_ROWS = 4, 32
 
 
@@ -44,16 +44,15 @@ def canonical(quadratic: Quadratic) -> Shifted:
 
 
 def compressed(quadratic: Quadratic) -> Shifted:
-    """No more rows than variables, by QR; where derivatives may be asked for, not many more, or canonical form.
+    """Not many more rows than variables: by QR, or, where derivatives may be asked for, in canonical form.
 
     The derivatives of a QR factorisation do not exist where the rows are dependent; those of RᵀR always do.
     """
     v, v_names, M, M_names, white = quadratic
-    if not white or M.shape[-2] <= M.shape[-1]:
+    if not white or M.shape[-2] <= ROWS * M.shape[-1] + SPARE_ROWS:
         return Shifted(quadratic, 0.0, ())
     if is_jax(v) or is_jax(M):
-        few = M.shape[-2] <= ROWS * M.shape[-1] + SPARE_ROWS
-        return Shifted(quadratic, 0.0, ()) if few else canonical(quadratic)
+        return canonical(quadratic)
     v, v_names, M, M_names, _ = sorted_rows(quadratic)
     Q, U = np.linalg.qr(M)
     r, r_names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))

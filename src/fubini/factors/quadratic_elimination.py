@@ -29,7 +29,6 @@ from fubini.factors.quadratic import (
     tolerance,
     transposed,
 )
-from fubini.factors.quadratic_algebra import sorted_rows
 from fubini.terms.named import align
 
 
@@ -88,7 +87,7 @@ def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positi
 
 def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
     """Rows turned by an orthogonal Q until only the first hold what goes; the others are what is left."""
-    r, r_names, R, R_names, _ = sorted_rows(quadratic)
+    r, r_names, R, R_names, _ = quadratic
     B, A = block(R, all_rows(R), gone), block(R, all_rows(R), kept)
     xp = namespace(r, R)
     if R.shape[-2] < len(gone):
@@ -113,25 +112,48 @@ def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[
     """QᵀA and Qᵀr without the rows that Q makes of B, its pivots, and where B has full rank beyond rounding."""
     xp = namespace(B, A, r)
     sizes = xp.sqrt(xp.sum(B * B, axis=-2))
-    if xp is np and B.shape[-1] > 1:
-        Q, U = np.linalg.qr(B, mode="complete")
-        rest = transposed(Q)[..., B.shape[-1] :, :]
-        r, r_names = by_name(times_vector, (rest, R_names, 2), (r, r_names, 1))
-        pivots = np.diagonal(U, axis1=-2, axis2=-1)
-        ok = np.all(np.abs(pivots) > tolerance(B) * sizes, axis=-1)
-        safe = np.where(ok[..., None], pivots, 1.0)
-        return (rest @ A, r, r_names), safe, ok
-    if B.shape[-1] > 1:
+    if xp is not np and B.shape[-1] > 1:
         return _projected(B, A, r, r_names, R_names, sizes)
-    v, beta, pivot = _householder(B[..., 0])
+    pivots, oks, limit = [], [], tolerance(B)
+    for place in range(B.shape[-1]):
+        if xp is np:
+            B, A, r, r_names = _with_pivot_first(B, A, r, r_names, R_names)
+        v, beta, pivot = _householder(B[..., 0])
+        r, r_names = by_name(
+            lambda x, w, b: (x - w * (b * xp.sum(w * x, axis=-1))[..., None])[..., 1:],
+            (r, r_names, 1),
+            (v, R_names, 1),
+            (beta, R_names, 0),
+        )
+        B, A = _reflect(B[..., 1:], v, beta)[..., 1:, :], _reflect(A, v, beta)[..., 1:, :]
+        oks.append(xp.abs(pivot) > (limit * sizes[..., place] if sizes.shape[-1] > 1 else 0.0))
+        pivots.append(xp.where(oks[-1], pivot, 1.0))
+    return (A, r, r_names), xp.stack(pivots, axis=-1), xp.all(xp.stack(oks, axis=-1), axis=-1)
+
+
+def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[Data, Data, Data, Names]:
+    """The row with the largest first entry of B on top.
+
+    Then a row is changed in proportion to its own entry, and rows of very different scales keep their digits (Cox and
+    Higham, Stability of Householder QR factorization for weighted least squares problems, 1998).
+    """
+    if B.shape[-2] < 2:
+        return B, A, r, r_names
+    if B.ndim == 2 and r.ndim == 1:
+        top = int(np.abs(B[:, 0]).argmax())
+        if top == 0:
+            return B, A, r, r_names
+        order = np.arange(B.shape[0])
+        order[0], order[top] = top, 0
+        return B[order], A[order], r[order], r_names
+    order = np.argsort(-np.abs(B[..., 0]), axis=-1)
     r, r_names = by_name(
-        lambda x, w, b: (x - w * (b * xp.sum(w * x, axis=-1))[..., None])[..., 1:],
+        lambda x, places: np.take_along_axis(*np.broadcast_arrays(x, places), axis=-1),
         (r, r_names, 1),
-        (v, R_names, 1),
-        (beta, R_names, 0),
+        (order, R_names, 1),
     )
-    ok = xp.abs(pivot) > 0
-    return (_reflect(A, v, beta)[..., 1:, :], r, r_names), xp.where(ok, pivot, 1.0)[..., None], ok
+    rows = order[..., None]
+    return np.take_along_axis(B, rows, axis=-2), np.take_along_axis(A, rows, axis=-2), r, r_names
 
 
 def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data) -> tuple[tuple, Data, Data]:
