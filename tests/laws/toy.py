@@ -244,8 +244,14 @@ def divide_box_table(f: Box, g: fb.Table) -> Steps:
 
 
 @fb.heads.exact_normalize.rule
-def normalize_steps(f: Steps | Box, total: Steps | fb.Table) -> fb.Factor:
+def normalize_steps_table(f: Steps | Box, total: fb.Table) -> fb.Factor:
     """f/Z"""
+    return interpret(fb.heads.DIVIDE, f, total)
+
+
+@fb.heads.exact_normalize.rule
+def normalize_steps(f: Steps | Box, total: Steps) -> fb.Factor:
+    """f(x, a)/Z(x)"""
     return interpret(fb.heads.DIVIDE, f, total)
 
 

@@ -13,12 +13,13 @@ from fubini.eliminate.passes import over_slices, reached_by_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.plates import Problem, make_plan
 from fubini.eliminate.slicing import with_slices
+from fubini.errors import Intractable
 from fubini.factors.fallbacks import blocked, combined, sum_of_product
 from fubini.factors.promotion import promoted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, contract_tables, embedded, is_tabular, multiply_out, read_out
 from fubini.interpretations import current, interpret
-from fubini.semirings import Semiring, same_pair
+from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.factor import Factor, Product, Unit, after_sum
 from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, POWER, SUM, exact_contract
 from fubini.terms.term import Name
@@ -105,6 +106,11 @@ def embed(semiring: Semiring, factor: Factor) -> Factor:
         shape = [domain.extent for domain in factor.inputs.values()]
         return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
     factor = promoted(factor)
+    if not isinstance(factor, Table) and semiring not in (sum_product, max_product):
+        raise Intractable(
+            f"{semiring} of {factor}",
+            expected="Tables: other semirings than sum_product and max_product are of bounded integers alone",
+        )
     return embedded(semiring, factor) if isinstance(factor, Table) else factor
 
 

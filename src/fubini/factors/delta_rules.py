@@ -186,7 +186,8 @@ def _sum_others(semiring: Semiring, f: Delta, names: tuple[Name, ...]) -> Factor
 def _solved(f: Delta, name: Name) -> Factor:
     """∫ δ(x = v(y)) w(y) dy  =  w(v⁻¹(x)) |dv⁻¹/dx|"""
     for own, point in f.located.items():
-        solution = solve(point, Variable(own, f.inputs[own]), name) if name in point.inputs else None
+        real = f.inputs[name].kind == f.inputs[own].kind == "real"
+        solution = solve(point, Variable(own, f.inputs[own]), name) if real and name in point.inputs else None
         if solution is not None:
             at = {name: solution.value}
             rest = {other: place.replaced(at) for other, place in f.located.items() if other != own}
@@ -254,11 +255,12 @@ def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name
         reals, value, point = [other for other in point.inputs if not f.inputs[other].is_finite], point, value
     if not reals:
         return {}, Weight(log_indicator(value, point))
-    solution = solve(value, point, reals[0]) if len(reals) == 1 else None
+    real = len(reals) == 1 and value.inputs[reals[0]].kind == "real"
+    solution = solve(value, point, reals[0]) if real else None
     if solution is None:
         raise Intractable(
             f"{f} at {name}={value}",
-            expected=f"a known point, or an invertible function of one real variable: {name}=fb.ops.exp(y)",
+            expected=f"a known point, or an invertible function of one variable of domain Real: {name}=fb.ops.exp(y)",
             advice="integrate the other variables out first",
         )
     return {solution.name: solution.value}, Weight(solution.log_jacobian)

@@ -20,6 +20,7 @@ from fubini.factors.table_rules import divide_tables, exclude_table, multiply_ta
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.affine import Affine, affine
+from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Weight, substitute
 from fubini.terms.heads import (
     SUM,
@@ -215,12 +216,18 @@ def _indices_are_known(f: Gaussian, values: Mapping) -> bool:
 @exact_substitute.rule(when=_indices_are_known)
 def substitute_gaussian(f: Gaussian, values: Mapping) -> Factor:
     """z = b + A y:  h′ = Aᵀ(h − K b),  K′ = AᵀK A;  where z is not affine, exp of the exponent there"""
+    mark = combined(values.values())
+    found = _substituted(f, values)
+    return found if mark.is_exact or isinstance(found, Weight) else found._marked(mark)
+
+
+def _substituted(f: Gaussian, values: Mapping[Name, Value]) -> Factor:
     batch = {name: value for name, value in values.items() if f.inputs[name].is_finite}
     f = _gathered(f, batch) if batch else f
     reals = {name: value for name, value in values.items() if name not in batch}
     if not reals:
         return f
-    if all(map(is_tabular, reals.values())):
+    if all(is_tabular(value) for value in reals.values()):  # type: ignore[arg-type]
         return _conditioned(f, {name: to_array(value) for name, value in reals.items()})
     moving = {name for value in reals.values() for name, domain in value.inputs.items() if not domain.is_finite}
     parts = {name: affine(value, moving) for name, value in reals.items()}

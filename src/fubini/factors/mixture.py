@@ -16,7 +16,7 @@ from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, rename
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
-from fubini.terms.term import Bound, Name
+from fubini.terms.term import Bound, Name, Term
 from fubini.terms.value import Value
 
 # The most terms a mixture may have.
@@ -162,8 +162,15 @@ def _without_zeros(components: list[Factor]) -> list[Factor]:
     return left if left and inputs == {name for component in left for name in component.inputs} else components
 
 
-def freshened(f: Mixture, taken: Sequence[Bound]) -> Mixture:
-    """The same mixture with bound names of its own."""
+def bounds_within(term: Term) -> set[Bound]:
+    """The bound indices of all mixtures in a term."""
+    own = set(term.bounds) if isinstance(term, Mixture) else set()
+    return own.union(*map(bounds_within, term.children))
+
+
+def freshened(f: Mixture, other: Factor) -> Mixture:
+    """The same mixture with bound names that the other factor does not have."""
+    taken = bounds_within(other)
     fresh: dict[Name, Name] = {bound: Bound(bound) for bound in f.bounds if bound in taken}
     if not fresh:
         return f

@@ -13,7 +13,7 @@ from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
 from fubini.interpretations import interpret
-from fubini.terms.factor import Factor, Product, product, substitute, terms_of
+from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of
 from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
 from fubini.terms.named import align
 from fubini.terms.term import Name
@@ -24,7 +24,7 @@ from fubini.terms.value import Array, to_array
 def choose_delta(f: Delta, names: tuple) -> dict:
     """x = v; the names that the weight has, by its own rule"""
     others = tuple(name for name in names if name not in f.names)
-    chosen = interpret(CHOOSE, f.weight, others) if others else {}
+    chosen = interpret(CHOOSE, _weight_over(f, others), others) if others else {}
     return {**chosen, **_points(f, chosen)}
 
 
@@ -32,8 +32,14 @@ def choose_delta(f: Delta, names: tuple) -> dict:
 def draw_delta(randomness: Randomness, f: Delta, names: tuple) -> dict:
     """x = v; the names that the weight has, by its own rule"""
     others = tuple(name for name in names if name not in f.names)
-    chosen = interpret(DRAW, randomness, promoted(f.weight), others) if others else {}
+    chosen = interpret(DRAW, randomness, _weight_over(f, others), others) if others else {}
     return {**chosen, **_points(f, chosen)}
+
+
+def _weight_over(f: Delta, names: tuple) -> Factor:
+    """The weight, as a function of names that only the points depend on too."""
+    missing = Unit({name: f.inputs[name] for name in names if name not in f.weight.inputs})
+    return promoted(product(f.weight, missing))
 
 
 def _points(f: Delta, chosen: dict) -> dict[Name, Array]:

@@ -42,6 +42,7 @@ def join_mixture(f: Mixture) -> Mixture:
 @exact_multiply.rule
 def multiply_mixture(f: Mixture, g: Factor) -> Factor:
     """(Σ_c f_c)·g  =  Σ_c f_c·g"""
+    f = freshened(f, g)
     return mixture([combined((component, g)) for component in f.components], f.bounds)
 
 
@@ -54,7 +55,7 @@ def multiply_by_mixture(f: Factor, g: Mixture) -> Factor:
 @exact_multiply.rule
 def multiply_mixtures(f: Mixture, g: Mixture) -> Factor:
     """(Σ_c f_c)(Σ_d g_d)  =  Σ_c Σ_d f_c·g_d"""
-    g = freshened(g, f.bounds)
+    g = freshened(g, f)
     require_within_cap(f.size * g.size, f, f"the product of two mixtures, over {listed((*f.bounds, *g.bounds))}")
     pairs = [combined((a, b)) for a in f.components for b in g.components]
     return mixture(pairs, (*f.bounds, *g.bounds))

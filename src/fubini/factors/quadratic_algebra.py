@@ -30,6 +30,9 @@ from fubini.terms.term import Name
 # Rows that are kept for each variable, and besides, before they are made fewer.
 ROWS, SPARE_ROWS = 4, 32
 
+# A traced program keeps this many, since it can only go over to canonical form, which loses digits.
+TRACED_ROWS = 4096
+
 
 # -- forms ------------------------------------------------------------------------------------------------------------
 
@@ -43,13 +46,19 @@ def canonical(quadratic: Quadratic) -> Shifted:
     return Shifted(Quadratic(h, h_names, transposed(M) @ M, M_names), minus_half_square(v), v_names)
 
 
+def most_rows(v: Data, M: Data) -> int:
+    """How many white rows are kept as they are."""
+    few = ROWS * M.shape[-1] + SPARE_ROWS
+    return max(few, TRACED_ROWS) if is_jax(v) or is_jax(M) else few
+
+
 def compressed(quadratic: Quadratic) -> Shifted:
     """Not many more rows than variables: by QR, or, where derivatives may be asked for, in canonical form.
 
     The derivatives of a QR factorisation do not exist where the rows are dependent; those of RᵀR always do.
     """
     v, v_names, M, M_names, white = quadratic
-    if not white or M.shape[-2] <= ROWS * M.shape[-1] + SPARE_ROWS:
+    if not white or M.shape[-2] <= most_rows(v, M):
         return Shifted(quadratic, 0.0, ())
     if is_jax(v) or is_jax(M):
         return canonical(quadratic)
@@ -92,8 +101,15 @@ def added(a: Quadratic, b: Quadratic) -> Shifted:
 
 
 def subtracted(a: Quadratic, b: Quadratic) -> Shifted:
-    """The difference of exponents over the same variables."""
-    return _combined(a, b, minus)
+    """The difference of exponents over the same variables; what is rounding alone is nought."""
+    return _combined(a, b, _cleared_difference)
+
+
+def _cleared_difference(x: Data, y: Data) -> Data:
+    xp = namespace(x, y)
+    gap = x - y
+    small = xp.abs(gap) <= 64 * tolerance(gap) * xp.maximum(xp.abs(x), xp.abs(y))
+    return xp.where(small, 0.0, gap) if xp is np else gap - stop_gradient(xp.where(small, gap, 0.0))
 
 
 def _combined(a: Quadratic, b: Quadratic, combine: Callable) -> Shifted:
@@ -136,8 +152,8 @@ def multiplied_out(quadratic: Quadratic, sizes: Mapping[Name, int]) -> Shifted:
         return found
     log, log_names = _summed(found.log, found.log_names, stacking)
     rows = found.rest.rows * math.prod(stacking.values())
-    many = rows > ROWS * found.rest.size + SPARE_ROWS
-    if many and (is_jax(found.rest.matrix) or is_jax(found.rest.vector)):
+    v, _, M, *_ = found.rest
+    if rows > most_rows(v, M) and (is_jax(v) or is_jax(M)):
         rest, more, more_names = canonical(found.rest)
         more, more_names = _summed(more, more_names, stacking)
         rest = _summed_out(rest, stacking)

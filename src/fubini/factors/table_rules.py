@@ -24,6 +24,7 @@ from fubini.factors.table import (
     read_out,
 )
 from fubini.semirings import Semiring, sum_product
+from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Unit, Weight, to_factor_rules
 from fubini.terms.heads import (
     exact_add,
@@ -57,7 +58,7 @@ def to_table(factor: Factor) -> Table:
     data = namespace(array.array).broadcast_to(
         align(array.array, array.names, order), [factor.inputs[name].size for name in order]
     )
-    return Table.from_log(data, {name: factor.inputs[name] for name in order})
+    return Table.from_log(data, {name: factor.inputs[name] for name in order})._marked(factor.exactness)
 
 
 @exact_multiply.rule
@@ -113,7 +114,8 @@ def power_table(f: Table, exponent: Value) -> Table:
     require(namespace(a).isfinite(a), lambda: DataError(f"a power of {f}", expected="a finite exponent"))
     zero = (weights.weights == 0) & (a < 0)
     (base,) = require(~zero, lambda: _zero_to_negative(f), weights.weights)
-    return Table._of(expanded(raised(weights._replace(weights=base), a), inputs), inputs, f.exactness)
+    mark = f.exactness | exponent.exactness
+    return Table._of(expanded(raised(weights._replace(weights=base), a), inputs), inputs, mark)
 
 
 def _zero_to_negative(f: Table) -> DataError:
@@ -137,7 +139,9 @@ def substitute_table(f: Table, values: Mapping) -> Table:
     """f(x = v(j), y)  =  the entries gathered along j"""
     args = {name: to_array(value) for name, value in values.items()}
     if all(type(arg.array) is np.ndarray and not arg.names for arg in args.values()):
-        return f.at({name: require_in_range(name, arg.array, f.inputs[name]) for name, arg in args.items()})
+        found = f.at({name: require_in_range(name, arg.array, f.inputs[name]) for name, arg in args.items()})
+        mark = combined(args.values())
+        return found if mark.is_exact else found._marked(mark)
     indices = {name: (arg.array, arg.names) for name, arg in args.items()}
     weights, shift, *_ = f.pair
     rest = {name: domain for name, domain in f.inputs.items() if name not in args}
@@ -146,7 +150,7 @@ def substitute_table(f: Table, values: Mapping) -> Table:
     taken, _ = gather(weights, f.inputs, indices)
     if np.ndim(shift):
         shift, _ = gather(shift, f.inputs, indices)
-    return Table._of(Scaled(taken, shift, *_bounds_if_linear(f.pair)), inputs, f.exactness)
+    return Table._of(Scaled(taken, shift, *_bounds_if_linear(f.pair)), inputs, f.exactness | combined(args.values()))
 
 
 def _bounds_if_linear(pair: Scaled) -> tuple[float, float]:

@@ -39,7 +39,7 @@ def join_quadratic_weight(f: Weight) -> Factor:
     constant, gradient, hessian = derivatives(f.value, real_names(f))
     reals = tuple((name, f.inputs[name]) for name in real_names(f))
     quadratic = Quadratic(gradient.array, gradient.names, -hessian.array, hessian.names)
-    scale = shifted(Table(1.0), constant.array, constant.names, f.inputs)
+    scale = shifted(Table(1.0), constant.array, constant.names, f.inputs)._marked(f.exactness)
     return to_gaussian(scale, quadratic, reals, f.inputs)
 
 

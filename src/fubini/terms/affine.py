@@ -100,8 +100,8 @@ def _slope_of_op(op: Op, parts: list[Affine], name: Name, shape: tuple[int, ...]
         moving = 0 if given[0] is not None else 1
         held = parts[1 - moving].constant
         return _combined(op, given[moving], _column(held, len(shape)))
-    if op is ops.power:  # to the first: any other is not affine
-        return given[0]  # type: ignore[return-value]
+    if op is ops.power:  # to the first, or to the nought: any other is not affine
+        return _combined(ops.multiply, given[0], _column(parts[1].constant, len(shape)))
     assert op is ops.where, f"{op} is affine in nothing"
     zero = Array(np.zeros((1,) * (len(shape) + 1)))
     branches = [zero if slope is None else slope for slope in given[1:]]

@@ -129,9 +129,8 @@ _LINEAR = frozenset(
 )
 _BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
 _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
-_CALLS = frozenset(
-    ("pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
-)
+# A function with a derivative of its own is not among them: what it computes need not be what it differentiates to.
+_CALLS = frozenset(("pjit", "jit", "closed_call", "core_call", "remat", "checkpoint"))
 
 
 def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
