@@ -13,7 +13,16 @@ import jax
 import numpy as np
 
 from fubini.arrays import is_jax, is_traced, require
-from fubini.dist.blueprint import Blueprint, Constant, Signature, log_probability, signature_of, statistic
+from fubini.dist.blueprint import (
+    Blueprint,
+    Constant,
+    Signature,
+    is_known_within,
+    log_probability,
+    signature_of,
+    statistic,
+    validity,
+)
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
@@ -107,6 +116,18 @@ class Distribution(Term):
     def domain(self) -> Domain:
         """The domain of its values."""
         return self.signature.domain
+
+    @property
+    def unknown_validity(self) -> list[Value]:
+        """For each parameter that may leave its constraint as other variables vary: 0 where it holds, NaN elsewhere."""
+        found: list[Value] = []
+        for key, arg in zip(self.keys, self.args, strict=True):
+            constraint = self.signature.constraints.get(key)
+            if isinstance(arg, Distribution):
+                found.extend(arg.unknown_validity)
+            elif constraint is not None and isinstance(arg, Value) and not is_known_within(arg, constraint):
+                found.append(apply(validity(constraint), arg))
+        return found
 
     def _checked(self, key: str, term: Term) -> Term:
         """A parameter within its constraint: an error where it is not, NaN under tracing."""
@@ -271,7 +292,8 @@ def density(distribution: Distribution, value: Any) -> Density:
 
 def _numbers(distribution: Distribution, point: Value) -> Value:
     """Data that are numbers: NaN is refused, and stays NaN under tracing."""
-    if not isinstance(point, Array) or point.output.is_discrete:
+    masked = distribution.family == "MaskedDistribution"
+    if masked or not isinstance(point, Array) or point.output.is_discrete:
         return point
 
     def error() -> DataError:

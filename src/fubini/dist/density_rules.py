@@ -206,7 +206,7 @@ def sum_density(semiring: Semiring, f: Density, names: tuple) -> Factor:
     parameters = [value for value in f.distribution.leaf_values if isinstance(value, Array)]
     marks = [Weight(mark_of(value)) for value in parameters if is_traced(value.array) and not value.output.is_discrete]
     others = tuple(name for name in names if name != f.own)
-    one = product(Unit(rest), *marks)
+    one = product(Unit(rest), *marks, *(Weight(value) for value in f.distribution.unknown_validity))
     return one.reduce(semiring, *others) if others else one
 
 

@@ -17,6 +17,7 @@ from fubini.arrays import require
 from fubini.domains import merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
 from fubini.factors.promotion import common_kind, is_joinable, promoted, to_kind
 from fubini.factors.scaled import Scaled
@@ -153,7 +154,15 @@ def divide_promoted(f: Factor, g: Factor) -> Factor:
     return interpret(DIVIDE, *lifted(f, g))
 
 
-@exact_divide.rule(when=lambda f, g: _has_open(f) or _has_open(g), overlaps=("divide_promoted",))
+@exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))
+def divide_by_unit(f: Factor, g: Unit) -> Factor:
+    """f/1  =  f·1"""
+    return combined((f, g))
+
+
+@exact_divide.rule(
+    when=lambda f, g: (_has_open(f) or _has_open(g)) and _has_logarithm(g), overlaps=("divide_promoted",)
+)
 def divide_open(f: Factor, g: Factor) -> Factor:
     """f/g  =  exp(log f − log g) where one of them is no representation"""
     divisor = promoted(g)
@@ -163,6 +172,11 @@ def divide_open(f: Factor, g: Factor) -> Factor:
         )
     over, under = f.log(), g.log()
     return Weight(ops.where(ops.equal(over, -math.inf), -math.inf, over - under))
+
+
+def _has_logarithm(g: Factor) -> bool:
+    """Positive as far as its kind can tell: an unfinished form, a Gaussian, or a Table, whose zeros are looked for."""
+    return all(term.promotes or isinstance(term, (Table, Gaussian)) for term in terms_of(promoted(g)))
 
 
 def _has_open(f: Factor) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace
+from fubini.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.domains import Domain
 from fubini.factors.quadratic import (
     Names,
@@ -22,6 +22,7 @@ from fubini.factors.quadratic import (
     plus,
     stacked,
     times_vector,
+    tolerance,
     transposed,
 )
 from fubini.terms.named import Index, align, gather, substituted_names

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
-from fubini.domains import Domain, merge_inputs
+from fubini.domains import Domain, Real, merge_inputs
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
 from fubini.interpretations import current, interpret
 from fubini.ops import lift
@@ -25,7 +26,7 @@ from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.notation import Call, Infix, Notation, Symbol
 from fubini.terms.term import Bound, Name, Term
-from fubini.terms.value import Value, Variable, to_argument, to_value
+from fubini.terms.value import Array, Value, Variable, to_argument, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
 to_factor_rules = RuleSet("to_factor", head="to_factor")
@@ -419,6 +420,9 @@ class Unit(Factor):
         return Unit({names.get(name, name): domain for name, domain in self.inputs.items()})
 
     def _log(self) -> Value:
+        if all(domain.is_finite for domain in self.inputs.values()):
+            shape = [domain.extent for domain in self.inputs.values()]
+            return Array._of(np.zeros(shape), tuple(self.inputs), self.inputs, Real)
         total = to_value(0.0)
         for name, domain in self.inputs.items():
             total = total + 0.0 * Variable(name, domain)
