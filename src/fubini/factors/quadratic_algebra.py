@@ -119,9 +119,10 @@ def _combined(a: Quadratic, b: Quadratic, combine: Callable) -> Shifted:
     K, K_names = by_name(combine, (x.rest.matrix, x.rest.matrix_names, 2), (y.rest.matrix, y.rest.matrix_names, 2))
     if not (a.white or b.white):
         return Shifted(Quadratic(h, h_names, K, K_names), 0.0, ())
-    log, names = by_name(combine, (np.asarray(x.log) if not a.white else x.log, x.log_names, 0),
-                         (np.asarray(y.log) if not b.white else y.log, y.log_names, 0))  # fmt: skip
-    return Shifted(Quadratic(h, h_names, K, K_names), log, names)
+    logs = by_name(
+        plus if combine is plus else minus, (_as_data(x.log), x.log_names, 0), (_as_data(y.log), y.log_names, 0)
+    )
+    return Shifted(Quadratic(h, h_names, K, K_names), *logs)
 
 
 def raised(quadratic: Quadratic, exponent: Data, names: Names) -> Shifted:
