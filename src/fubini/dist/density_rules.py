@@ -9,7 +9,7 @@ import numpy as np
 
 from fubini import ops
 from fubini.arrays import Data, is_traced, namespace, require
-from fubini.dist.density import Density
+from fubini.dist.density import Density, Distribution
 from fubini.errors import DataError
 from fubini.factors.delta import Delta, mark_of
 from fubini.factors.fallbacks import blocked
@@ -68,9 +68,18 @@ def join_density_delta(f: Density) -> Factor:
     return Delta({f.value.name: point}, Weight(weight))
 
 
+def _core(f: Density) -> Distribution:
+    """The distribution without wrappers that only say which axes are independent or repeated."""
+    core = f.distribution
+    if f.value.output.shape == core.signature.shape:
+        while core.family in ("Independent", "ExpandedDistribution"):
+            core = core["base_dist"]  # type: ignore[assignment]
+    return core
+
+
 def _is_normal(f: Density) -> bool:
     """A Normal whose mean is affine in real variables and whose scale does not depend on them."""
-    if f.distribution.family not in ("Normal", "MultivariateNormal") or is_tabular(f):
+    if _core(f).family not in ("Normal", "MultivariateNormal") or is_tabular(f):
         return False
     return _residual(f) is not None
 
@@ -86,12 +95,13 @@ def _find_residual(f: Density) -> Affine | None:
     reals = real_names(f)
     if any(not domain.is_finite for name, domain in f.inputs.items() if name not in reals):
         return None
-    shapes = [arg for key, arg in zip(f.distribution.keys, f.distribution.args, strict=True) if key != "loc"]
+    core = _core(f)
+    shapes = [arg for key, arg in zip(core.keys, core.args, strict=True) if key != "loc"]
     if any(name in arg.inputs for arg in shapes for name in reals):
         return None
-    if f.distribution.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
+    if core.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
         return None
-    return affine(ops.subtract(f.value, f.distribution["loc"]), reals)
+    return affine(ops.subtract(f.value, core["loc"]), reals)
 
 
 @exact_join.rule(when=_is_normal, overlaps=("join_density_table", "join_density_delta"))
@@ -101,9 +111,9 @@ def join_density_normal(f: Density) -> Gaussian:
     assert residual is not None
     reals = tuple((name, f.inputs[name]) for name in residual.slopes)
     A, b = _stacked(residual, reals)
-    whiten = _whiten_elements if f.distribution.family == "Normal" else _whiten_vector
-    shape = residual.constant.output.shape
-    (A, b), (log, log_names) = whiten(f, A, b, shape)
+    core = _core(f)
+    whiten = _whiten_elements if core.family == "Normal" else _whiten_vector
+    (A, b), (log, log_names) = whiten(core, A, b, residual.constant.output.shape)
     return _squared(f, A, b, log, log_names, reals)
 
 
@@ -128,9 +138,9 @@ def _stacked(residual: Affine, reals: Reals) -> tuple[Rows, Rows]:
     return (A, names), (b.array.reshape((*b.array.shape[: len(b.names)], size, 1)), b.names)
 
 
-def _whiten_elements(f: Density, A: Rows, b: Rows, shape: tuple[int, ...]) -> tuple[tuple[Rows, Rows], Rows]:
+def _whiten_elements(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...]) -> tuple[tuple[Rows, Rows], Rows]:
     """Each element over its own scale."""
-    scale = to_array(f.distribution["scale"])  # type: ignore[arg-type]
+    scale = to_array(normal["scale"])  # type: ignore[arg-type]
     full = np.broadcast_shapes(shape, scale.output.shape)
     size = math.prod(full)
     batch = scale.array.shape[: len(scale.names)]
@@ -157,10 +167,10 @@ def _repeated(rows: Data, shape: tuple[int, ...], full: tuple[int, ...]) -> Data
     return spread.reshape((*batch, math.prod(full), width))
 
 
-def _whiten_vector(f: Density, A: Rows, b: Rows, shape: tuple[int, ...]) -> tuple[tuple[Rows, Rows], Rows]:
+def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...]) -> tuple[tuple[Rows, Rows], Rows]:
     """By the inverse root of the covariance, or the root of the precision."""
-    key = next(key for key in _MATRICES if key in f.distribution.keys)
-    matrix = to_array(f.distribution[key])  # type: ignore[arg-type]
+    key = next(key for key in _MATRICES if key in normal.keys)
+    matrix = to_array(normal[key])  # type: ignore[arg-type]
     xp = namespace(matrix.array)
     root = matrix.array if key == "scale_tril" else xp.linalg.cholesky(matrix.array)
     sign = 1.0 if key == "precision_matrix" else -1.0
