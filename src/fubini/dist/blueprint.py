@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
-from fubini import ops
 from fubini.arrays import Data
 from fubini.dist.supports import domain_of, is_everywhere
 from fubini.domains import Domain
 from fubini.errors import DomainError
 from fubini.ops import Op, lift
-from fubini.terms.value import Apply, Array, Value
+from fubini.terms.degree import degree
+from fubini.terms.value import Array, Value
 
 class Constant:
     """An argument that cannot be hashed, a transform say: it is equal to itself alone."""
@@ -173,33 +173,9 @@ def statistic(blueprint: Blueprint, name: str) -> Op:
     return lift(of)
 
 
-@lru_cache(maxsize=1024)
-def _validity(constraint: Constant) -> Op:
-    def holds(parameter: Data) -> Data:
-        return jnp.where(jnp.all(constraint.value(parameter)), 0.0, jnp.nan)
-
-    return lift(holds)
-
-
-_constraints: dict[int, Constant] = {}
-
-
-def validity(constraint: Any) -> Op:
-    """0 where a parameter satisfies its constraint, NaN elsewhere."""
-    return _validity(_constraints.setdefault(id(constraint), Constant(constraint)))
-
-
-_POSITIVE = (ops.exp, ops.softplus)
-
-
-def is_known_within(value: Value, constraint: Any) -> bool:
-    """A parameter satisfies its constraint whatever the variables in it are: data were checked when they were given."""
+def leaves_its_constraint(value: Value, constraint: Any) -> bool:
+    """A parameter that is an odd polynomial of unconstrained variables takes every sign; other forms are trusted."""
     if isinstance(value, Array) or is_everywhere(constraint):
-        return True
-    kinds = {"positive": (constraints.positive, constraints.nonnegative), "unit": (constraints.unit_interval,)}
-    op = value.op if isinstance(value, Apply) else None
-    kind = "positive" if op in _POSITIVE else "unit" if op is ops.sigmoid else value.output.kind
-    if kind == "simplex":
-        return constraint == constraints.simplex
-    fitting = (*kinds.get(kind, ()), *(kinds["positive"] if kind == "unit" else ()))
-    return any(type(constraint) is type(known) and constraint == known for known in fitting)
+        return False
+    free = [name for name, domain in value.inputs.items() if domain.kind == "real"]
+    return bool(free) and degree(value, free) % 2 == 1

@@ -11,17 +11,17 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.distributions import constraints
 
 from fubini.arrays import is_jax, is_traced, require
 from fubini.dist.blueprint import (
     Blueprint,
     Constant,
     Signature,
-    is_known_within,
+    leaves_its_constraint,
     log_probability,
     signature_of,
     statistic,
-    validity,
 )
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
@@ -118,16 +118,15 @@ class Distribution(Term):
         return self.signature.domain
 
     @property
-    def unknown_validity(self) -> list[Value]:
-        """For each parameter that may leave its constraint as other variables vary: 0 where it holds, NaN elsewhere."""
-        found: list[Value] = []
-        for key, arg in zip(self.keys, self.args, strict=True):
-            constraint = self.signature.constraints.get(key)
-            if isinstance(arg, Distribution):
-                found.extend(arg.unknown_validity)
-            elif constraint is not None and isinstance(arg, Value) and not is_known_within(arg, constraint):
-                found.append(apply(validity(constraint), arg))
-        return found
+    def leaves_its_constraints(self) -> bool:
+        """Some parameter is not valid for every value of the variables in it."""
+        pairs = zip(self.keys, self.args, strict=True)
+        return any(
+            arg.leaves_its_constraints
+            if isinstance(arg, Distribution)
+            else leaves_its_constraint(arg, self.signature.constraints.get(key, constraints.real))  # type: ignore[arg-type]
+            for key, arg in pairs
+        )
 
     def _checked(self, key: str, term: Term) -> Term:
         """A parameter within its constraint: an error where it is not, NaN under tracing."""
@@ -226,6 +225,8 @@ class Density(Factor):
     def own(self) -> Name | None:
         value, signature = self.value, self.distribution.signature
         if not isinstance(value, Variable) or value.name in self.distribution.inputs or not signature.is_proper:
+            return None
+        if self.distribution.leaves_its_constraints:
             return None
         covers = value.output == signature.domain or (value.output.kind == "real" and not signature.domain.is_discrete)
         return value.name if covers and value.output.shape == signature.shape else None

@@ -73,7 +73,9 @@ def _core(f: Density) -> Distribution:
     core = f.distribution
     if f.value.output.shape == core.signature.shape:
         while core.family in ("Independent", "ExpandedDistribution"):
-            core = core["base_dist"]  # type: ignore[assignment]
+            inner = core["base_dist"]
+            assert isinstance(inner, Distribution)
+            core = inner
     return core
 
 
@@ -216,7 +218,7 @@ def sum_density(semiring: Semiring, f: Density, names: tuple) -> Factor:
     parameters = [value for value in f.distribution.leaf_values if isinstance(value, Array)]
     marks = [Weight(mark_of(value)) for value in parameters if is_traced(value.array) and not value.output.is_discrete]
     others = tuple(name for name in names if name != f.own)
-    one = product(Unit(rest), *marks, *(Weight(value) for value in f.distribution.unknown_validity))
+    one = product(Unit(rest), *marks)
     return one.reduce(semiring, *others) if others else one
 
 

@@ -228,7 +228,9 @@ def _profile(term: Factor) -> _Profile:
 
 
 def _own_first(term: Factor) -> list[tuple[Name, Name]]:
-    """A density that no rule joins is summed over its own variable first, while it is alone with it."""
+    """A density that no rule joins is summed over its own variable first, while it is alone with it; so is a point."""
+    if term.pins:
+        return [(pin, name) for pin in term.pins for name in term.inputs if name not in term.pins]
     if not term.promotes or term.own is None or is_joinable(term):
         return []
     return [(term.own, name) for name, domain in term.inputs.items() if name != term.own and not domain.is_finite]

@@ -103,7 +103,7 @@ def _leaves_integers(f: Factor, unit: Unit) -> bool:
 
 def _times_one(f: Factor, unit: Unit) -> Factor:
     missing = {name: domain for name, domain in unit.inputs.items() if name not in f.inputs}
-    return interpret(MULTIPLY, f, Table(np.ones([d.extent for d in missing.values()]), missing)) if missing else f
+    return combined((f, Table(np.ones([d.extent for d in missing.values()]), missing))) if missing else f
 
 
 # -- the operations on pairs ----------------------------------------------------------------------------------------
@@ -270,6 +270,20 @@ def multiply_out_promoted(f: Factor, names: tuple) -> Factor:
 def sum_promoted(semiring: Semiring, f: Weight | Unit | Delta, names: tuple) -> Factor:
     """⊕_x f after promotion"""
     return interpret(SUM, semiring, join(f), names)
+
+
+@exact_sum.rule(
+    when=lambda semiring, f, names: semiring is sum_product and not is_tabular(f) and _are_integers(f, names),
+    overlaps=("sum_promoted",),
+)
+def sum_unit(semiring: Semiring, f: Unit, names: tuple) -> Factor:
+    """Σ_k 1  =  |k|"""
+    rest = {name: domain for name, domain in f.inputs.items() if name not in names}
+    return product(Unit(rest), Table(float(math.prod(f.inputs[name].extent for name in names))))
+
+
+def _are_integers(f: Factor, names: tuple) -> bool:
+    return all(f.inputs[name].is_finite for name in names)
 
 
 def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> Factor:

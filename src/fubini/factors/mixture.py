@@ -13,7 +13,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables
 from fubini.semirings import sum_product
 from fubini.terms.exactness import Exactness
-from fubini.terms.factor import Factor, rename
+from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Bound, Name, Term
@@ -131,7 +131,7 @@ def mixture(components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> Facto
             flat.extend(component.components)
             bounds = (*bounds, *component.bounds)
         else:
-            flat.append(component)
+            flat.append(component._joined() if isinstance(component, Product) else component)
     bounds = tuple(dict.fromkeys(bounds))
     tables = [component for component in flat if isinstance(component, Table)]
     others = [component for component in flat if not isinstance(component, Table)]
