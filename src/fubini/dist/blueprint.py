@@ -46,6 +46,8 @@ class Blueprint(NamedTuple):
         maker = getattr(numpyro_families, self.family)
         if "validate_args" in inspect.signature(maker).parameters:
             given["validate_args"] = False
+        if isinstance(given.get("transforms"), tuple):
+            given["transforms"] = list(given["transforms"])
         if self.family == "MaskedDistribution":
             given["mask"] = given["mask"] == 1
         if "batch_shape" in given and self.family == "ExpandedDistribution":

@@ -36,6 +36,7 @@ STATIC = frozenset(
     "dimension num_steps event_dim reinterpreted_batch_ndims batch_shape event_shape sample_method is_sparse support "
     "transforms total_count_max sde_fn".split()
 )
+CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x
 COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
 
 
@@ -228,7 +229,8 @@ class Density(Factor):
             return None
         if self.distribution.leaves_its_constraints:
             return None
-        covers = value.output == signature.domain or (value.output.kind == "real" and not signature.domain.is_discrete)
+        inside = signature.domain.kind in ("real", "positive", "unit")  # of full dimension among the reals
+        covers = value.output == signature.domain or (value.output.kind == "real" and inside)
         return value.name if covers and value.output.shape == signature.shape else None
 
     @property
@@ -267,7 +269,8 @@ class Density(Factor):
         return self._statistic("entropy", self.own)
 
     def _statistic(self, what: str, name: Name | None) -> Value:
-        if name is None or name != self.own:
+        circular = what == "variance" and self.distribution.family in CIRCULAR
+        if name is None or name != self.own or circular:
             raise self._unknown(what, name)
         try:
             return apply(statistic(self.distribution.blueprint, what), *self.distribution.leaf_values)

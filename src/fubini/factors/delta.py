@@ -152,11 +152,11 @@ def _resolved(points: dict[Name, Value]) -> dict[Name, Value]:
 def log_indicator(value: Value, point: Value) -> Value:
     """0 where they are equal, −inf elsewhere."""
     same = ops.equal(value, point)
-    return ops.where(_all(same) if same.output.shape else same, 0.0, -np.inf)
+    return ops.where(all_of(same) if same.output.shape else same, 0.0, -np.inf)
 
 
 @ops.lift
-def _all(truth: Data) -> Data:
+def all_of(truth: Data) -> Data:
     return jnp.all(truth)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+import numpy as np
+
+from fubini import ops
+from fubini.domains import Domain
 from fubini.errors import DomainError, Intractable, NoRule, listed
-from fubini.factors.delta import Delta, log_indicator, to_indicator
+from fubini.factors.delta import Delta, all_of, log_indicator, to_indicator
 from fubini.factors.mixture import Mixture, require_discrete, summed
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
 from fubini.interpretations import interpret
+from fubini.ops import Op
 from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Weight, product, substitute
 from fubini.terms.heads import (
@@ -24,9 +30,9 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.inverse import solve
+from fubini.terms.inverse import Solution, solve
 from fubini.terms.term import Bound, Name
-from fubini.terms.value import Value, Variable, is_enumerable
+from fubini.terms.value import Value, Variable, apply, is_enumerable
 
 
 def _pinned_integers(f: Delta) -> dict[Name, Value]:
@@ -186,8 +192,7 @@ def _sum_others(semiring: Semiring, f: Delta, names: tuple[Name, ...]) -> Factor
 def _solved(f: Delta, name: Name) -> Factor:
     """∫ δ(x = v(y)) w(y) dy  =  w(v⁻¹(x)) |dv⁻¹/dx|"""
     for own, point in f.located.items():
-        real = f.inputs[name].kind == f.inputs[own].kind == "real"
-        solution = solve(point, Variable(own, f.inputs[own]), name) if real and name in point.inputs else None
+        solution = _within_domain(f, point, Variable(own, f.inputs[own]), name) if name in point.inputs else None
         if solution is not None:
             at = {name: solution.value}
             rest = {other: place.replaced(at) for other, place in f.located.items() if other != own}
@@ -248,6 +253,29 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
     return Delta(kept, weight) if kept else weight
 
 
+def _within_domain(f: Delta, value: Value, target: Value, name: Name) -> Solution | None:
+    """The solution of value(y) = target as a value of y's domain; none of it outside has mass."""
+    solution = solve(value, target, name)
+    domain = value.inputs[name]
+    if solution is None or domain.kind == "real":
+        return solution
+    if domain.kind not in ("positive", "unit"):
+        return None
+    found = solution.value
+    inside = ops.greater(found, 0.0)
+    if domain.kind == "unit":
+        inside = ops.logical_and(inside, ops.less(found, 1.0))
+    whole = all_of(inside) if inside.output.shape else inside
+    point = apply(as_domain(domain), ops.where(inside, found, 0.5))
+    return Solution(name, point, ops.where(whole, solution.log_jacobian, -np.inf))
+
+
+@lru_cache(maxsize=256)
+def as_domain(domain: Domain) -> Op:
+    """Numbers as they are, known to be of a domain."""
+    return Op(f"as {domain!r}", lambda xp, x: x, lambda given: domain)
+
+
 def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name, Value], Factor]:
     """δ(u = v) as a Delta over what u depends on, and a weight."""
     reals = [other for other, domain in value.inputs.items() if not domain.is_finite]
@@ -255,12 +283,11 @@ def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name
         reals, value, point = [other for other in point.inputs if not f.inputs[other].is_finite], point, value
     if not reals:
         return {}, Weight(log_indicator(value, point))
-    real = len(reals) == 1 and value.inputs[reals[0]].kind == "real"
-    solution = solve(value, point, reals[0]) if real else None
+    solution = _within_domain(f, value, point, reals[0]) if len(reals) == 1 else None
     if solution is None:
         raise Intractable(
             f"{f} at {name}={value}",
-            expected=f"a known point, or an invertible function of one variable of domain Real: {name}=fb.ops.exp(y)",
+            expected=f"a known point, or an invertible function of one real variable: {name}=fb.ops.exp(y)",
             advice="integrate the other variables out first",
         )
     return {solution.name: solution.value}, Weight(solution.log_jacobian)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import reduce
 
-from fubini.arrays import require
+from fubini.arrays import is_traced, require
 from fubini.domains import merge_inputs
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.fallbacks import combined
@@ -30,7 +31,7 @@ from fubini.terms.heads import (
     exact_sum,
 )
 from fubini.terms.term import Bound, Name
-from fubini.terms.value import Value, to_value
+from fubini.terms.value import Array, Value, to_value
 
 
 @exact_join.rule
@@ -107,12 +108,17 @@ def add_factors(f: Factor, g: Factor) -> Factor:
 
 @exact_power.rule
 def power_mixture(f: Mixture, exponent: Value) -> Factor:
-    """(Σ_c f_c)^a has no closed form"""
+    """(Σ_c f_c)^n  =  the product of n of them;  to another power there is no closed form"""
+    if isinstance(exponent, Array) and not exponent.inputs and not is_traced(exponent.array):
+        times = float(exponent)
+        if times == int(times) and times >= 1:
+            require_within_cap(f.size ** int(times), f, f"the power {int(times)} of a mixture over {listed(f.bounds)}")
+            return reduce(lambda a, b: interpret(MULTIPLY, a, b), [f] * int(times))
     raise NoRule(
         f"{f} ** {exponent}",
         expected="one Table or Gaussian",
         nearest="a power of a sum is not a sum of powers",
-        advice="multiply the mixture by itself for a small whole power, or project it first",
+        advice="a whole power is its product with itself; project it for others",
     )
 
 
