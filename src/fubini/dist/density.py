@@ -52,6 +52,8 @@ class Distribution(Term):
 
     def __init__(self, family: str, given: Mapping[str, Any]) -> None:
         given = _opened(given)
+        for key, value in given.items():
+            _require_parameter(family, key, value)
         terms = {key: _to_term(value) for key, value in given.items() if not _is_static(family, key, value)}
         statics = tuple((key, _hashable(value)) for key, value in given.items() if key not in terms)
         fields = {"family": family, "keys": tuple(terms), "statics": statics}
@@ -181,6 +183,20 @@ def _is_static(family: str, key: str, value: Any) -> bool:
     if whole and (key in COUNTS or family == "DiscreteUniform"):
         return True
     return key in STATIC or not isinstance(value, (int, float, np.generic, list))
+
+
+def _require_parameter(family: str, key: str, value: Any) -> None:
+    """A name is not a parameter, and a factor is not a Value."""
+    if (isinstance(value, str) and key != "sample_method") or (isinstance(value, Term) and not _is_parameter(value)):
+        raise DomainError(
+            f"dist.{family} with {key}={value!r}",
+            expected="a number, an array, a Value or a distribution",
+            advice=f"a variable is written fb.Variable({value!r}, fb.Real)" if isinstance(value, str) else "",
+        )
+
+
+def _is_parameter(value: Any) -> bool:
+    return isinstance(value, (Value, Distribution))
 
 
 def _to_term(value: Any) -> Term:

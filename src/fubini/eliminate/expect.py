@@ -79,9 +79,8 @@ def _expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
 def _numbers(table: Table) -> Value:
     """The weights as a Value, with a derivative at a zero weight."""
     weights, shift, *_ = table.pair
-    xp = namespace(weights, shift)
-    zero = weights == 0
-    return Array._of(weights * xp.exp(xp.where(zero, 0.0, shift)), table.names, table.inputs, Real, table.exactness)
+    numbers = weights * namespace(weights, shift).exp(shift)
+    return Array._of(numbers, table.names, table.inputs, Real, table.exactness)
 
 
 def _weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:

@@ -157,6 +157,7 @@ def log_indicator(value: Value, point: Value) -> Value:
 
 @ops.lift
 def all_of(truth: Data) -> Data:
+    """Whether every element is true."""
     return jnp.all(truth)
 
 

@@ -171,7 +171,8 @@ def divide_open(f: Factor, g: Factor) -> Factor:
             f"{f} / {g}, which is zero somewhere", expected="a divisor that is positive wherever the dividend is"
         )
     over, under = f.log(), g.log()
-    return Weight(ops.where(ops.equal(over, -math.inf), -math.inf, over - under))
+    zero = ops.equal(over, -math.inf)
+    return Weight(ops.where(zero, -math.inf, over - ops.where(zero, 0.0, under)))
 
 
 def _has_logarithm(g: Factor) -> bool:

@@ -114,7 +114,7 @@ def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
         return 0 if isinstance(atom, Literal) else found.get(atom, 0)
 
     for equation in jaxpr.eqns:
-        given = [read(atom) for atom in equation.invars]
+        given = [0] if _asks_if_finite(equation) else [read(atom) for atom in equation.invars]
         results = _of_equation(equation.primitive.name, equation.params, given)
         found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))
     return [read(atom) for atom in jaxpr.outvars]
@@ -129,6 +129,16 @@ _LINEAR = frozenset(
 )
 _BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
 _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
+
+
+def _asks_if_finite(equation: Any) -> bool:
+    """x == x or x != ±inf, which a check of real numbers asks: true of all of them."""
+    name, (first, *rest) = equation.primitive.name, equation.invars
+    if name == "eq" and rest:
+        return first is rest[0]
+    return name == "ne" and isinstance(rest[0], Literal) and bool(np.all(np.isinf(rest[0].val)))
+
+
 # A function with a derivative of its own is not among them: what it computes need not be what it differentiates to.
 _CALLS = frozenset(("pjit", "jit", "closed_call", "core_call", "remat", "checkpoint"))
 
