@@ -133,10 +133,13 @@ _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
 
 def _asks_if_finite(equation: Any) -> bool:
     """x == x or x != ±inf, which a check of real numbers asks: true of all of them."""
-    name, (first, *rest) = equation.primitive.name, equation.invars
-    if name == "eq" and rest:
-        return first is rest[0]
-    return name == "ne" and isinstance(rest[0], Literal) and bool(np.all(np.isinf(rest[0].val)))
+    name = equation.primitive.name
+    if name not in ("eq", "ne"):
+        return False
+    first, second = equation.invars
+    if name == "eq":
+        return first is second
+    return isinstance(second, Literal) and bool(np.all(np.isinf(second.val)))
 
 
 # A function with a derivative of its own is not among them: what it computes need not be what it differentiates to.
