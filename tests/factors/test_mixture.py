@@ -255,7 +255,7 @@ ERRORS: dict[str, tuple[Callable[[fb.Factor], Any], str]] = {
     "Gaussian over mixture": (lambda m: dist.Normal(0.0, 1.0)("x") / m, "/"),
     "Table over mixture": (lambda m: weights() / m, "/"),
     "mixture over mixture": (lambda m: m / m, "/"),
-    "power": (lambda m: m**2, r"\*\* 2"),
+    "power": (lambda m: m**0.5, r"\*\* 0.5"),
     "max": (lambda m: m.max("x"), "'x'"),
     "argmax": (lambda m: m.argmax("x"), "'x'"),
     "entropy": (lambda m: m.entropy("x"), "entropy"),

@@ -18,7 +18,7 @@ from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import run_forward
-from fubini.errors import DataError, DomainError, MemoryLimit, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import is_joinable, promoted
 from fubini.factors.randomness import SAMPLES, require_key, source_of
@@ -374,18 +374,21 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
 
 
 @lru_cache(maxsize=4096)
-def _standard_bound(position: int, label: str) -> Bound:
-    return Bound(label)
+def _standard_bound(position: int) -> Bound:
+    return Bound(f"bound {position}")
 
 
 def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]) -> Factor:
     """Bound names by position, so that plans and compiled functions are found again for alike terms."""
     bounds = [name for name in f.inputs if isinstance(name, Bound)]
-    standard = [_standard_bound(position, bound.label) for position, bound in enumerate(bounds)]
+    standard = [_standard_bound(position) for position, _ in enumerate(bounds)]
     there: dict[Name, Name] = dict(zip(bounds, standard, strict=True))
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))
-    return rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+    try:
+        return rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+    except FubiniError:  # once more, with the names as they are called: the error should say them
+        return eliminate(f.terms, names, semiring=semiring)
 
 
 @exact_argmax.rule

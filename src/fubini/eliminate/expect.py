@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -123,13 +124,6 @@ def expect_gaussian(f: Gaussian, value: Value, names: tuple) -> Value:
 def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value:
     others = tuple(name for name, domain in value.inputs.items() if not domain.is_finite and name not in names)
     found = degree(value, names)
-    if found == 2 and others and degree(value, (*names, *others)) > 2:
-        raise Intractable(
-            f"the expectation of {value} under {f}",
-            expected=f"a curvature in {listed(names)} that is a number",
-            nearest=f"it depends on {listed(others)}",
-            advice=f"substitute numbers for {listed(others)} first",
-        )
     if found > 2:
         raise Intractable(
             f"the expectation of {value} under {f}",
@@ -140,11 +134,31 @@ def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value
     centre = value.replaced(_means(f, names))
     if found < 2:
         return centre
-    zeros = {name: Array(np.zeros(value.inputs[name].shape)) for name in others}
     used = tuple(name for name in names if name in value.inputs)
-    curvature = _hessian(value.replaced(zeros), used)
     covariance = _covariance(f, names, used)
-    return centre + 0.5 * _trace(curvature, covariance)
+    if others:
+        return centre + 0.5 * _trace_by_differences(value, used, covariance)
+    return centre + 0.5 * _trace(_hessian(value, used), covariance)
+
+
+def _trace_by_differences(value: Value, names: tuple[Name, ...], covariance: Array) -> Value:
+    """Σ_ij v″_ij Σ_ij with v″_ij = v(e_i + e_j) − v(e_i) − v(e_j) + v(0), exact of a quadratic, a Value of the others."""
+    shapes = {name: value.inputs[name].shape for name in names}
+    sizes = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())])
+
+    def at(*units: int) -> Value:
+        flat = np.zeros(sizes[-1])
+        np.add.at(flat, list(units), 1.0)
+        pieces = zip(shapes.items(), sizes[:-1], sizes[1:], strict=True)
+        return value.replaced({name: Array(flat[start:end].reshape(shape)) for (name, shape), start, end in pieces})
+
+    total = to_value(0.0)
+    for i in range(sizes[-1]):
+        for j in range(sizes[-1]):
+            curvature = at(i, j) - at(i) - at(j) + at()
+            spread = covariance.array[..., i, j]
+            total = total + curvature * Array._of(spread, covariance.names, covariance.inputs, Real, covariance.mark)
+    return total
 
 
 def _hessian(value: Value, names: tuple[Name, ...]) -> Array:

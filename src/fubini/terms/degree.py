@@ -114,7 +114,7 @@ def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
         return 0 if isinstance(atom, Literal) else found.get(atom, 0)
 
     for equation in jaxpr.eqns:
-        given = [0] if _asks_if_finite(equation) else [read(atom) for atom in equation.invars]
+        given: list[Degree] = [0] if _asks_if_finite(equation) else [read(atom) for atom in equation.invars]
         results = _of_equation(equation.primitive.name, equation.params, given)
         found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))
     return [read(atom) for atom in jaxpr.outvars]
