@@ -57,7 +57,8 @@ def test_evidence_of_a_regression_in_single_precision(offset: float) -> None:
         return float((prior * likelihood).sum("w").log())
 
     covariance = 0.25 * np.eye(300) + 2000.0**2 * design @ design.T
-    expected = multivariate_normal(np.zeros(300), covariance).logpdf(data)
+    square = data @ np.linalg.solve(covariance, data)
+    expected = -0.5 * (square + np.linalg.slogdet(covariance)[1] + 300 * np.log(2 * np.pi))
     assert evidence(np.asarray) == pytest.approx(expected, rel=1e-6)
     assert evidence(jnp.asarray) == pytest.approx(expected, rel=1e-3)
 

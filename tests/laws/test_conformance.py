@@ -279,7 +279,7 @@ def test_a_plate_is_the_product_of_its_slices(key, plate):
 def test_a_plate_that_it_lacks_is_a_power(key):
     example, plate = EXAMPLES[key], fb.Variable("z", fb.Bint[3])
     if key in POINT_MASSES or key == "gaussian plus delta":
-        with pytest.raises(NoRule, match="a power of a|both fix 'x'"):
+        with pytest.raises(NoRule, match=r"a power of a|both fix 'x'"):
             example.factor.product(plate)
     else:
         at = points([example])

@@ -58,6 +58,7 @@ class Distribution(Term):
         statics = tuple((key, _hashable(value)) for key, value in given.items() if key not in terms)
         fields = {"family": family, "keys": tuple(terms), "statics": statics}
         self._set(args=tuple(terms.values()), **fields, inputs=merge_inputs(*(t.inputs for t in terms.values())))
+        _ = self.signature  # parameters that do not fit together are refused at once
         self._set(args=tuple(self._checked(key, term) for key, term in terms.items()))
 
     def replaced(self, values: Mapping[Name, Value]) -> Distribution:

@@ -142,7 +142,7 @@ def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value
 
 
 def _trace_by_differences(value: Value, names: tuple[Name, ...], covariance: Array) -> Value:
-    """Σ_ij v″_ij Σ_ij with v″_ij = v(e_i + e_j) − v(e_i) − v(e_j) + v(0), exact of a quadratic, a Value of the others."""
+    """Σ_ij v″_ij Σ_ij with v″_ij = v(e_i + e_j) − v(e_i) − v(e_j) + v(0), exact of a quadratic, a Value of others."""
     shapes = {name: value.inputs[name].shape for name in names}
     sizes = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())])
 

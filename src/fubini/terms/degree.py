@@ -116,7 +116,7 @@ def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
     for equation in jaxpr.eqns:
         given: list[Degree] = [0] if _asks_if_finite(equation) else [read(atom) for atom in equation.invars]
         results = _of_equation(equation.primitive.name, equation.params, given)
-        found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))
+        found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))  # one for all, or one each
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -129,6 +129,19 @@ _LINEAR = frozenset(
 )
 _BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
 _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
+
+
+def _of_scan(params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
+    """The degrees of a loop: those of its state until they no longer grow."""
+    start, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+    found: list[Degree] = []
+    for _ in range(4):
+        found = _of_jaxpr(params["jaxpr"].jaxpr, given)
+        state = list(map(max, given[start:end], found))
+        if state == given[start:end]:
+            return found
+        given = [*given[:start], *state, *given[end:]]
+    return [math.inf] * len(found)
 
 
 def _asks_if_finite(equation: Any) -> bool:
@@ -152,6 +165,8 @@ def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> l
     inner = _inner(params) if name in _CALLS else None
     if inner is not None and len(inner.invars) == len(given):
         return _of_jaxpr(inner, given)
+    if name == "scan":
+        return _of_scan(params, given)
     if name == "convert_element_type":
         return [given[0] if jnp.issubdtype(params["new_dtype"], jnp.floating) else math.inf]
     if name in _LINEAR:
@@ -160,6 +175,8 @@ def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> l
         return [sum(given)]
     if name in _LINEAR_IN_FIRST:
         return [math.inf if any(given[1:]) else given[0]]
+    if name in ("scatter", "scatter-add"):
+        return [math.inf if given[1] else max(given[0], given[2])]
     if name == "square":
         return [2 * given[0]]
     if name == "integer_pow" and params["y"] >= 0:
