@@ -169,7 +169,7 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
     """The typing rule of an arbitrary JAX function: trace it on abstract arrays."""
 
     def infer(*domains: Domain) -> Domain:
-        kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
+        kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
         given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
         try:
             result = jax.eval_shape(with_own_arrays(function), *given)

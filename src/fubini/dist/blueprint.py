@@ -85,7 +85,7 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature
         found.append(blueprint.build(iter(leaves)))
         return jnp.zeros(())
 
-    kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
+    kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
     given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
     try:
         jax.eval_shape(inspect_built, *given)

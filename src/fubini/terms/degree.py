@@ -101,7 +101,7 @@ _OPS: dict[Op, Callable[[Sequence[Degree]], Degree]] = {
 
 @lru_cache(maxsize=4096)
 def _of_lifted(op: Op, domains: tuple[Domain, ...], degrees: tuple[Degree, ...]) -> Degree:
-    kinds = [jnp.int32 if domain.is_discrete else jnp.float32 for domain in domains]
+    kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
     given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
     closed = jax.make_jaxpr(with_own_arrays(op.function.function))(*given)  # type: ignore[union-attr]
     return max(_of_jaxpr(closed.jaxpr, degrees), default=0)
