@@ -20,6 +20,7 @@ from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import run_forward
 from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
+from fubini.factors.mixture import relabelled
 from fubini.factors.promotion import is_joinable, promoted
 from fubini.factors.randomness import SAMPLES, require_key, source_of
 from fubini.factors.table import Table, no_mass
@@ -386,7 +387,8 @@ def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))
     try:
-        return rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+        found = rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+        return relabelled(found, {str(new): str(old) for new, old in back.items()})
     except FubiniError:  # once more, with the names as they are called: the error should say them
         return eliminate(f.terms, names, semiring=semiring)
 

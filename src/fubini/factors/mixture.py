@@ -13,7 +13,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables
 from fubini.semirings import sum_product
 from fubini.terms.exactness import Exactness
-from fubini.terms.factor import Factor, Product, rename
+from fubini.terms.factor import Factor, Product, product, rename
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Bound, Name, Term
@@ -109,8 +109,8 @@ class Mixture(Factor):
         return reduce(ops.add, [self._averaged(share, within + _outer(gap)) for share, within, gap in spread])
 
     def _averaged(self, share: Value, value: Value) -> Value:
-        product = share * value
-        return fold(ops.add, product, *(name for name in self.bounds if name in product.inputs))
+        weighted = share * value
+        return fold(ops.add, weighted, *(name for name in self.bounds if name in weighted.inputs))
 
 
 def _outer(value: Value) -> Value:
@@ -176,6 +176,17 @@ def freshened(f: Mixture, other: Factor) -> Mixture:
         return f
     components = tuple(rename(component, fresh) for component in f.components)
     return Mixture(components, tuple(fresh.get(bound, bound) for bound in f.bounds))  # type: ignore[arg-type]
+
+
+def relabelled(f: Factor, labels: Mapping[str, str]) -> Factor:
+    """The same factor with the bound indices of its mixtures called otherwise."""
+    if isinstance(f, Product):
+        return product(*(relabelled(term, labels) for term in f.terms))
+    if not isinstance(f, Mixture):
+        return f
+    fresh: dict[Name, Name] = {bound: Bound(labels.get(bound.label, bound.label)) for bound in f.bounds}
+    components = tuple(rename(component, fresh) for component in f.components)
+    return Mixture(components, tuple(fresh.values()))  # type: ignore[arg-type]
 
 
 def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:
