@@ -369,6 +369,10 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
     if any(isinstance(name, Bound) for name in f.inputs):
         return _with_canonical_bounds(semiring, f, names)
+    if all([type(term) is Table for term in f.terms]):  # the commonest question, asked a thousand times
+        sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
+        scopes = tuple([tuple(term.inputs) for term in f.terms])
+        return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
     if any(term.pins for term in f.terms):
         return eliminate(f, names, semiring=semiring)
     return _run(problem_of(f.terms, [(name, None) for name in names]), f.terms, semiring)
