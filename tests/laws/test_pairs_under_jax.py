@@ -1,0 +1,71 @@
+"""Every pair of the representations that hold arrays, under jit, vmap and grad, in double precision.
+
+The oracle is the evidence of the same pair in NumPy, which test_conformance.py holds against quadrature.
+"""
+
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+
+X = fb.Variable("x", fb.Real)
+AT = np.array([0.3, -0.8, 1.1])
+
+
+def table(t):
+    return fb.Table(np.array([0.2, 0.0, 1.4]) * t, ("a",))
+
+
+def gaussian(t):
+    return dist.Normal(fb.Array(AT * t, ("a",)), 0.7)("x")
+
+
+def rank_deficient(t):
+    return dist.Normal(2.0 * X, 1.0 + t)("y")
+
+
+def quotient(t):
+    return dist.Normal(0.1 * t, 0.5)("x") / dist.Normal(0.4, 2.0)("x")
+
+
+def point(t):
+    return fb.Delta({"z": t * X + 1.0}, fb.Table(np.array([0.5, 1.0, 2.0]) * t, ("a",)))
+
+
+def mixture(t):
+    return (
+        fb.Table(np.array([0.3, 0.7]) * t, ("k",)) * dist.Normal(fb.Array(np.array([-1.0, 1.0]), ("k",)), 1.0)("x")
+    ).sum("k")
+
+
+FACTORS = (table, gaussian, rank_deficient, quotient, point, mixture)
+PAIRS = [pair for pair in combinations_with_replacement(FACTORS, 2) if pair != (point, point)]
+
+
+def evidence(one: Callable, two: Callable, t):
+    """All variables summed out of the pair and priors; linear in nothing, smooth in t."""
+    joint = one(t) * two(1.5 * t) * dist.Normal(0.2, 1.3)("x")
+    return joint.sum(*joint.inputs).log().data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "two"), PAIRS, ids=lambda factor: factor.__name__)
+def test_pair(one: Callable, two: Callable) -> None:
+    def plain(t: float) -> float:
+        return float(evidence(one, two, t))
+
+    step = 1e-5
+    slope = (plain(0.9 + step) - plain(0.9 - step)) / (2 * step)
+    with jax.enable_x64(True):
+        both = jax.jit(jax.value_and_grad(lambda t: evidence(one, two, t)))
+        value, gradient = both(jnp.asarray(0.9))
+        mapped = jax.jit(jax.vmap(lambda t: evidence(one, two, t)))(jnp.asarray([0.9, 1.2]))
+        np.testing.assert_allclose(value, plain(0.9), rtol=1e-9)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(mapped, [plain(0.9), plain(1.2)], rtol=1e-9)
