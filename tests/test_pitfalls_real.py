@@ -175,3 +175,9 @@ def test_masked_data_may_be_missing() -> None:
     assert float((likelihood * dist.Normal(0.0, 1.0)("x")).sum("x").log()) == pytest.approx(
         multivariate_normal(np.zeros(2), np.eye(2) + 1.0).logpdf(data[present])
     )
+
+
+def test_a_point_without_mass_is_not_normalised() -> None:
+    """0/0 is 0 in a quotient, but there is nothing to normalise."""
+    with pytest.raises(DataError, match="zero everywhere"):
+        fb.Delta({"x": 1.0}, fb.Table([0.0, 0.0], ("a",))).normalize()

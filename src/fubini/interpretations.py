@@ -87,11 +87,6 @@ class Interpretation:
                 return rule
         return None
 
-    def expected(self, head: object, kinds: tuple[type, ...]) -> Rule | None:
-        """The rule that arguments of these types would meet first, whatever the guards say."""
-        found = (rules.candidates(kinds) for rules in self.rule_sets(head))
-        return next((candidates[0] for candidates in found if candidates), None)
-
     def with_arrays(self, arrays: Any) -> Interpretation:
         """The same interpretation over other arrays."""
         own = Interpretation.__new__(type(self))

@@ -20,6 +20,7 @@ from fubini.ops import Op, lift
 from fubini.terms.degree import degree
 from fubini.terms.value import Array, Value
 
+
 class Constant:
     """An argument that cannot be hashed, a transform say: it is equal to itself alone."""
 
@@ -79,23 +80,25 @@ class Signature(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature:
+    """The signature of a blueprint over leaves of these domains, or the error of parameters that do not fit."""
     found: list[Any] = []
 
     def inspect_built(*leaves: Data) -> Data:
-        found.append(blueprint.build(iter(leaves)))
+        made = blueprint.build(iter(leaves))
+        found.append((made, made.support))
         return jnp.zeros(())
 
     kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
     given = [jax.ShapeDtypeStruct(domain.shape, kind) for domain, kind in zip(domains, kinds, strict=True)]
     try:
         jax.eval_shape(inspect_built, *given)
-    except (TypeError, ValueError, IndexError, AssertionError) as error:
+    except (TypeError, ValueError, IndexError, AssertionError, NotImplementedError) as error:
         shapes = ", ".join(map(repr, domains))
         raise DomainError(f"dist.{blueprint.family} of parameters {shapes}", expected=_first_line(error)) from error
-    made = found[0]
+    made, support = found[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not _is_dependent(c)}
-    return Signature(shape, len(made.event_shape), domain_of(_support(made), shape), checks, _is_proper(made))
+    return Signature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
 
 
 def _first_line(error: Exception) -> str:
@@ -104,13 +107,6 @@ def _first_line(error: Exception) -> str:
 
 def _is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, type(constraints.dependent)) or constraint is constraints.dependent
-
-
-def _support(made: Any) -> Any:
-    try:
-        return made.support
-    except NotImplementedError:
-        return constraints.real
 
 
 def _is_proper(made: Any) -> bool:
@@ -144,7 +140,7 @@ class LogProbability:
 
     def __call__(self, value: Data, *leaves: Data) -> Data:
         made = self.blueprint.build(map(jnp.asarray, leaves))
-        value, support = jnp.asarray(value), _support(made)
+        value, support = jnp.asarray(value), made.support
         if is_everywhere(support) or isinstance(made, numpyro_families.Delta):
             return jnp.sum(made.log_prob(value))
         inside = support(value)

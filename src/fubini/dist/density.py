@@ -33,8 +33,20 @@ from fubini.terms.value import Array, Value, Variable, apply, to_value
 
 # Arguments that say what a family is rather than where it lies; they are not Values.
 STATIC = frozenset(
-    "dimension num_steps event_dim reinterpreted_batch_ndims batch_shape event_shape sample_method is_sparse support "
-    "transforms total_count_max sde_fn".split()
+    [
+        "dimension",
+        "num_steps",
+        "event_dim",
+        "reinterpreted_batch_ndims",
+        "batch_shape",
+        "event_shape",
+        "sample_method",
+        "is_sparse",
+        "support",
+        "transforms",
+        "total_count_max",
+        "sde_fn",
+    ]
 )
 CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x
 COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support

@@ -14,8 +14,8 @@ from fubini.errors import DataError
 from fubini.factors.delta import Delta, mark_of
 from fubini.factors.fallbacks import blocked
 from fubini.factors.gaussian import Gaussian, shifted
-from fubini.factors.promotion import is_joinable
 from fubini.factors.mixture_rules import sum_lazily
+from fubini.factors.promotion import is_joinable
 from fubini.factors.quadratic import Names, Quadratic, Reals, by_name
 from fubini.factors.quadratic_algebra import compressed
 from fubini.factors.table import Table, is_tabular

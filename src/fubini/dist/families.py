@@ -12,6 +12,7 @@ import numpyro.distributions as numpyro_families
 from fubini.dist.density import STATIC, Distribution
 from fubini.errors import DomainError, UnknownName, closest
 
+
 class Family:
     """A family by name: called with parameters it makes a Distribution."""
 

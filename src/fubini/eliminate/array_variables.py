@@ -26,8 +26,6 @@ from fubini.terms.heads import MULTIPLY_OUT
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Variable
 
-Summed = list[tuple[Name, tuple[Name, ...] | None]]
-
 
 def find_plan_with_arrays(
     problem: Problem, terms: Sequence[Factor], whole: bool

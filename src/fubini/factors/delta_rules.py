@@ -21,6 +21,7 @@ from fubini.terms.factor import Factor, Weight, product, substitute
 from fubini.terms.heads import (
     DIVIDE,
     MULTIPLY,
+    NORMALIZE,
     exact_divide,
     exact_join,
     exact_multiply,
@@ -125,8 +126,9 @@ def divide_deltas(f: Delta, g: Delta) -> Factor:
 
 @exact_normalize.rule(when=lambda f, total: not f.promotes)
 def normalize_delta(f: Delta, total: Factor) -> Factor:
-    """δ(x = v) w / Z  =  δ(x = v) (w / Z)"""
-    return divide_delta(f, total)
+    """δ(x = v) w / Z  =  δ(x = v) (w / Z),  Z > 0"""
+    weight, mass = promoted(f.weight), promoted(substitute(total, f.located))
+    return Delta._of(f.located, interpret(NORMALIZE, weight, mass))
 
 
 @exact_power.rule(when=lambda f, exponent: not f.promotes)
@@ -192,7 +194,7 @@ def _sum_others(semiring: Semiring, f: Delta, names: tuple[Name, ...]) -> Factor
 def _solved(f: Delta, name: Name) -> Factor:
     """∫ δ(x = v(y)) w(y) dy  =  w(v⁻¹(x)) |dv⁻¹/dx|"""
     for own, point in f.located.items():
-        solution = _within_domain(f, point, Variable(own, f.inputs[own]), name) if name in point.inputs else None
+        solution = _within_domain(point, Variable(own, f.inputs[own]), name) if name in point.inputs else None
         if solution is not None:
             at = {name: solution.value}
             rest = {other: place.replaced(at) for other, place in f.located.items() if other != own}
@@ -253,7 +255,7 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
     return Delta(kept, weight) if kept else weight
 
 
-def _within_domain(f: Delta, value: Value, target: Value, name: Name) -> Solution | None:
+def _within_domain(value: Value, target: Value, name: Name) -> Solution | None:
     """The solution of value(y) = target as a value of y's domain; none of it outside has mass."""
     solution = solve(value, target, name)
     domain = value.inputs[name]
@@ -266,12 +268,12 @@ def _within_domain(f: Delta, value: Value, target: Value, name: Name) -> Solutio
     if domain.kind == "unit":
         inside = ops.logical_and(inside, ops.less(found, 1.0))
     whole = all_of(inside) if inside.output.shape else inside
-    point = apply(as_domain(domain), ops.where(inside, found, 0.5))
+    point = apply(_as_domain(domain), ops.where(inside, found, 0.5))
     return Solution(name, point, ops.where(whole, solution.log_jacobian, -np.inf))
 
 
 @lru_cache(maxsize=256)
-def as_domain(domain: Domain) -> Op:
+def _as_domain(domain: Domain) -> Op:
     """Numbers as they are, known to be of a domain."""
     return Op(f"as {domain!r}", lambda xp, x: x, lambda given: domain)
 
@@ -283,7 +285,7 @@ def _placed(value: Value, point: Value, name: Name, f: Delta) -> tuple[dict[Name
         reals, value, point = [other for other in point.inputs if not f.inputs[other].is_finite], point, value
     if not reals:
         return {}, Weight(log_indicator(value, point))
-    solution = _within_domain(f, value, point, reals[0]) if len(reals) == 1 else None
+    solution = _within_domain(value, point, reals[0]) if len(reals) == 1 else None
     if solution is None:
         raise Intractable(
             f"{f} at {name}={value}",

@@ -1,4 +1,4 @@
-"""Rules of Gaussians: each is one equation; the arithmetic is in `quadratic`."""
+"""Rules of Gaussians: each is one equation; the arithmetic is in `quadratic_algebra` and `quadratic_elimination`."""
 
 from __future__ import annotations
 
@@ -178,10 +178,10 @@ def sum_gaussian(semiring: Semiring, f: Gaussian, names: tuple) -> Factor:
         return rest
     if isinstance(rest, Table):
         return rest.reduced(semiring, discrete)
-    return sum_batch(semiring, rest, discrete)  # type: ignore[arg-type]
+    return _sum_batch(semiring, rest, discrete)  # type: ignore[arg-type]
 
 
-def sum_batch(semiring: Semiring, f: Gaussian, names: tuple[Name, ...]) -> Factor:
+def _sum_batch(semiring: Semiring, f: Gaussian, names: tuple[Name, ...]) -> Factor:
     """Σ_k w(k)·exp(q)  =  (Σ_k w(k))·exp(q) where q does not depend on k, a Mixture where it does"""
     coupled = tuple(name for name in names if name in numerics.used(f.quadratic))
     free = [name for name in names if name not in coupled]
@@ -270,8 +270,7 @@ def _transformed(f: Gaussian, values: Mapping[Name, Value], parts: Mapping[Name,
     stay = tuple(pair for pair in f.reals if pair[0] not in values)
     incoming = merge_inputs(*(value.inputs for value in values.values()))
     fresh = tuple((name, domain) for name, domain in incoming.items() if not domain.is_finite)
-    reals = numerics.merged(stay, fresh)
-    merge_inputs(dict(stay), dict(fresh))
+    reals = tuple(merge_inputs(dict(stay), dict(fresh)).items())
     rows = [_row(pair, parts.get(pair[0]), reals) for pair in f.reals]
     A, A_names = stacked([row[0] for row in rows], 2)
     b, b_names = stacked([row[1] for row in rows], 1)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from fubini import ops
+from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.table import Table
@@ -118,7 +119,7 @@ def _outer(value: Value) -> Value:
 
 
 @ops.lift
-def _outer_product(value):  # type: ignore[no-untyped-def]
+def _outer_product(value: Data) -> Data:
     return (value.reshape(-1, 1) * value.reshape(1, -1)).reshape(value.shape + value.shape)
 
 

@@ -184,6 +184,15 @@ def stacked(parts: Sequence[tuple[Data, Names]], event: int) -> tuple[Data, Name
     return xp.concatenate(aligned, axis=len(names)), names
 
 
+def taken(data: Data, names: Names, order: np.ndarray, order_names: Names) -> tuple[Data, Names]:
+    """The elements of vectors in another order, which may differ from cell to cell; NumPy alone."""
+    return by_name(
+        lambda x, places: np.take_along_axis(*np.broadcast_arrays(x, places), axis=-1),
+        (data, names, 1),
+        (order, order_names, 1),
+    )
+
+
 # -- blocks -----------------------------------------------------------------------------------------------------------
 
 

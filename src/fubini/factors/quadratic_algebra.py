@@ -21,6 +21,7 @@ from fubini.factors.quadratic import (
     minus_half_square,
     plus,
     stacked,
+    taken,
     times_vector,
     tolerance,
     transposed,
@@ -63,7 +64,7 @@ def compressed(quadratic: Quadratic) -> Shifted:
         return Shifted(quadratic, 0.0, ())
     if is_jax(v) or is_jax(M):
         return canonical(quadratic)
-    v, v_names, M, M_names, _ = sorted_rows(quadratic)
+    v, v_names, M, M_names, _ = _sorted_rows(quadratic)
     Q, U = np.linalg.qr(M)
     r, r_names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     log, names = by_name(
@@ -72,21 +73,12 @@ def compressed(quadratic: Quadratic) -> Shifted:
     return Shifted(Quadratic(r, r_names, U, M_names, True), log, names)
 
 
-def sorted_rows(quadratic: Quadratic) -> Quadratic:
-    """The largest rows first: then reflections are stable row by row (Cox & Higham 1998)."""
+def _sorted_rows(quadratic: Quadratic) -> Quadratic:
+    """The largest rows first: then a QR factorisation is stable row by row (Cox & Higham 1998); NumPy alone."""
     r, r_names, R, R_names, white = quadratic
-    if is_jax(R) or is_jax(r) or R.shape[-2] < 2 or not R.shape[-1]:
-        return quadratic
     order = np.argsort(-np.abs(R).max(axis=-1), axis=-1)
-    R = np.take_along_axis(R, order[..., None], axis=-2)
-    r, r_names = by_name(
-        lambda x, places: np.take_along_axis(*_spread(x, places), axis=-1), (r, r_names, 1), (order, R_names, 1)
-    )
-    return Quadratic(r, r_names, R, R_names, white)
-
-
-def _spread(x: Data, y: Data) -> tuple[Data, Data]:
-    return np.broadcast_arrays(x, y)  # type: ignore[return-value]
+    vector, vector_names = taken(r, r_names, order, R_names)
+    return Quadratic(vector, vector_names, np.take_along_axis(R, order[..., None], axis=-2), R_names, white)
 
 
 # -- the algebra ------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from fubini.factors.quadratic import (
     first_positions,
     minus_half_square,
     plus,
+    taken,
     times_vector,
     tolerance,
     transposed,
@@ -147,11 +148,7 @@ def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names)
         order[0], order[top] = top, 0
         return B[order], A[order], r[order], r_names
     order = np.argsort(-np.abs(B[..., 0]), axis=-1)
-    r, r_names = by_name(
-        lambda x, places: np.take_along_axis(*np.broadcast_arrays(x, places), axis=-1),
-        (r, r_names, 1),
-        (order, R_names, 1),
-    )
+    r, r_names = taken(r, r_names, order, R_names)
     rows = order[..., None]
     return np.take_along_axis(B, rows, axis=-2), np.take_along_axis(A, rows, axis=-2), r, r_names
 
