@@ -21,6 +21,8 @@ LAYERS = (
     "factors",
     "dist",
     "eliminate",
+    "approximate",
+    "sequence",
     "read",
     "symbolic",
     "compile",

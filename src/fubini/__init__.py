@@ -3,6 +3,7 @@
 from fubini import dist as dist
 from fubini import io as io
 from fubini import ops as ops
+from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.arrays import checked as checked
 from fubini.domains import Bint as Bint
 from fubini.domains import Domain as Domain
@@ -38,6 +39,8 @@ from fubini.semirings import counting as counting
 from fubini.semirings import max_product as max_product
 from fubini.semirings import min_sum as min_sum
 from fubini.semirings import sum_product as sum_product
+from fubini.sequence.chain import Chain as Chain
+from fubini.sequence.markov import markov as markov
 from fubini.terms import heads as heads
 from fubini.terms.composite import evaluate as evaluate
 from fubini.terms.factor import Factor as Factor

@@ -29,7 +29,7 @@ from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
-from fubini.terms.heads import CHOOSE, DRAW, MULTIPLY, exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import ABSORB, CHOOSE, DRAW, MULTIPLY, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array, Variable
@@ -59,7 +59,7 @@ def eliminate(
     """
     if current().records:
         return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
-    terms, summed = prepared(factors, sum, plates)
+    terms, summed = prepared(factors, sum, plates, semiring)
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
     return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
@@ -86,14 +86,36 @@ def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
     return otherwise
 
 
-def prepared(factors: Factors, names: Scopes, plates: Sequence[Name]) -> tuple[list[Factor], list]:
-    """The terms as a plan takes them, Deltas put in place, and the names with where they live."""
+def prepared(
+    factors: Factors, names: Scopes, plates: Sequence[Name], semiring: Semiring
+) -> tuple[list[Factor], list[tuple[Name, tuple[Name, ...] | None]]]:
+    """The terms as a plan takes them, Deltas put in place, neighbours absorbed, and the names with where they live."""
     terms, summed = covering_terms(split_terms(factors), names)
     if any(term.pins for term in terms):
         terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
-        left = {name for term in terms for name in term.inputs}
-        summed = [(name, home) for name, home in summed if name in left]
-    return terms, summed
+    if any(term.entrances for term in terms):
+        terms = _absorbed(terms, summed, plates, semiring)
+    left = {name for term in terms for name in term.inputs}
+    return terms, [(name, home) for name, home in summed if name in left]
+
+
+def _absorbed(terms: list[Factor], summed: list, plates: Sequence[Name], semiring: Semiring) -> list[Factor]:
+    """Each factor with entrances takes in its neighbours there, where all of these are summed within its plates."""
+    homes = dict(summed)
+    for term in [term for term in terms if term.entrances]:
+        beside = [other for other in terms if other is not term and set(term.entrances) & set(other.inputs)]
+        within = [plate for plate in plates if plate in term.inputs]
+        if all(name in homes and _lives_in(homes[name], within, beside) for name in term.entrances):
+            taken = interpret(ABSORB, semiring, term, tuple(beside))
+            terms = [other for other in terms if other is not term and other not in beside] + [*terms_of(taken)]
+    return terms
+
+
+def _lives_in(home: tuple[Name, ...] | None, plates: Sequence[Name], beside: Sequence[Factor]) -> bool:
+    """A variable is there once for each cell of these plates."""
+    if home is not None:
+        return set(plates) <= set(home)
+    return all(plate in other.inputs for plate in plates for other in beside)
 
 
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
@@ -373,7 +395,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
         scopes = tuple([tuple(term.inputs) for term in f.terms])
         return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
-    if any(term.pins for term in f.terms):
+    if any(term.pins or term.entrances for term in f.terms):
         return eliminate(f, names, semiring=semiring)
     return _run(problem_of(f.terms, [(name, None) for name in names]), f.terms, semiring)
 

@@ -110,7 +110,7 @@ def explain(
     2. Σ_b #1(b) #2(b)  contract_two_tables  2     1     exact
     """
     factors, names, semiring = _question(question, sum, semiring)
-    terms, summed = prepared(factors, names, plates)
+    terms, summed = prepared(factors, names, plates, semiring)
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
     return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan, arrays)

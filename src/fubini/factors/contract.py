@@ -260,12 +260,15 @@ def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Sc
         weights = align(x.weights, roles.left, names) * align(y.weights, roles.right, names)
         return Scaled(weights, align(x.shift, roles.left, names) + align(y.shift, roles.right, names)), names
     dtype = jnp.result_type(a.weights, b.weights)
-    x, x_shift, x_least = safe_linear(jnp.asarray(a.weights, dtype), jnp.asarray(a.shift, dtype))
-    y, y_shift, y_least = safe_linear(jnp.asarray(b.weights, dtype), jnp.asarray(b.shift, dtype))
+    inner_a, inner_b = ([part.index(name) for name in roles.inner] for part in (roles.left, roles.right))
+    x, x_top, x_least = safe_linear(jnp.asarray(a.weights, dtype), jnp.asarray(a.shift, dtype), tuple(inner_a))
+    y, y_top, y_least = safe_linear(jnp.asarray(b.weights, dtype), jnp.asarray(b.shift, dtype), tuple(inner_b))
+    outer_a, outer_b = ([name for name in part if name not in roles.inner] for part in (roles.left, roles.right))
 
     def in_linear_space(_: Any) -> tuple[Data, Data]:
         weights = _einsum(semiring, x, y, roles)
-        return weights, jnp.full(weights.shape, x_shift + y_shift, weights.dtype)
+        shift = align(x_top, tuple(outer_a), names) + align(y_top, tuple(outer_b), names)
+        return weights, jnp.broadcast_to(shift, weights.shape).astype(weights.dtype)
 
     def in_log_space(_: Any) -> tuple[Data, Data]:
         (weights, shift, *_), _names = _in_log_space(semiring, Scaled(*a[:2]), Scaled(*b[:2]), roles)

@@ -218,6 +218,14 @@ class Gaussian(Factor):
         mean, half = require(found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.half)
         return found._replace(mean=mean, half=half)
 
+    def given_rest(self, names: frozenset[Name]) -> Gaussian:
+        """The density of some real variables given all the others: normalised over them, whatever the others are."""
+        mine, _ = self.positions(names)
+        found = elimination.given_rest(self.quadratic, mine)
+        (log,) = require(found.ok, lambda: improper(self, names), found.log)
+        scale = shifted(Table(np.ones(())), log, found.log_names, self.inputs)
+        return Gaussian._of(scale, found.rest, self.reals, self.inputs)
+
     def _entropy(self) -> Value:
         """½ log det(2πe Σ) of a normalised Gaussian without a batch."""
         self._require_no_batch("entropy")

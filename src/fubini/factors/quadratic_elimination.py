@@ -301,6 +301,31 @@ def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Da
     return xp.linalg.solve(U, eye), ok, Q
 
 
+def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
+    """The density of some elements given the others: as many white rows as there are elements, and its log-constant.
+
+    Rows R = Q U: Qᵀ(R z − r), log |det U|; of a precision L Lᵀ: Lᵀz_a + L⁻¹K_ab z_b − L⁻¹h_a, log |det L|.
+    """
+    v, v_names, M, M_names, white = quadratic
+    if white:
+        B = block(M, all_rows(M), mine)
+        Q, U = namespace(M).linalg.qr(B)
+        pivots = namespace(M).diagonal(U, axis1=-2, axis2=-1)
+        ok = namespace(M).all(abs(pivots) > tolerance(B) * namespace(M).sqrt(namespace(M).sum(B * B, axis=-2)), axis=-1)
+        rows = transposed(Q) @ M
+        left, names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
+    else:
+        L, ok = root(block(M, mine, mine))
+        pivots = namespace(M).diagonal(L, axis1=-2, axis2=-1)
+        rows = _half_solved(L, block(M, mine, first_positions(M.shape[-1])))
+        left, names = by_name(
+            lambda m, x: _half_solved(m, x[..., None])[..., 0], (L, M_names, 2), (block(v, mine), v_names, 1)
+        )
+    xp = namespace(M)
+    log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(mine) * math.log(2 * math.pi)
+    return Reduced(Quadratic(left, names, rows, M_names, True), log, M_names, ok)
+
+
 def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, Names, Data]:
     """A draw H(Qᵀv + ε) of covariance H Hᵀ for each cell of the noise ε, and where there is one."""
     v, v_names, _, M_names, _ = quadratic

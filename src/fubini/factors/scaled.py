@@ -216,16 +216,19 @@ def multiplied_out(semiring: Semiring, pair: Scaled, axis: int) -> Scaled:
     return Scaled(xp.prod(flat.weights, axis), xp.sum(flat.shift, axis))
 
 
-def safe_linear(weights: Data, shift: Data) -> tuple[Data, Data, Data]:
-    """JAX: weights with greatest 1, their scalar shift, and the least positive weight; what underflows becomes 0."""
+def safe_linear(weights: Data, shift: Data, axes: tuple[int, ...]) -> tuple[Data, Data, Data]:
+    """JAX: weights with greatest 1 along the axes, their shift, and how far below that the least positive weight is.
+
+    What underflows becomes 0.
+    """
     logarithm = jax.lax.stop_gradient(positive_log(weights) + shift)
-    top = jnp.max(logarithm, initial=-jnp.inf)
+    top = jnp.max(logarithm, axis=axes, keepdims=True, initial=-jnp.inf)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     least = jnp.min(jnp.where(logarithm > -jnp.inf, logarithm - top, 0.0), initial=0.0)
     # Half the exponent at a time: one exp alone may leave the range. A zero stays zero, with a finite derivative.
     exponent = jnp.where(weights == 0, jnp.minimum(shift - top, LOG_GREATEST[weights.dtype.name]), shift - top)
     half = jnp.exp(exponent / 2)
-    return weights * half * half, top, least
+    return weights * half * half, jnp.squeeze(top, axes), least
 
 
 def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:

@@ -61,6 +61,11 @@ class Factor(Term):
         """The variables that the factor fixes to a point."""
         return ()
 
+    @property
+    def entrances(self) -> tuple[Name, ...]:
+        """The variables that the factor would rather sum together with its neighbours there."""
+        return ()
+
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
@@ -378,6 +383,8 @@ def after_sum(factor: Factor, names: tuple[Name, ...]) -> Factor:
     if interpretation.project is None:
         return factor
     projection = to_factor(interpretation.project(factor, names))
+    if projection is factor:
+        return factor
     return projection._marked(factor.exactness | projected(interpretation.name))
 
 

@@ -32,6 +32,7 @@ ARGMAX = Head("argmax")  # (factor, names)
 SAMPLE = Head("sample")  # (key, factor, names, n)
 CHOOSE = Head("choose")  # (factor, names): the arg max of one factor for each value of its other inputs
 DRAW = Head("draw")  # (randomness, factor, names): a draw for each value of its other inputs
+ABSORB = Head("absorb")  # (semiring, factor, others): Σ over the factor's entrances of it times its neighbours there
 EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
 
 
@@ -54,4 +55,5 @@ exact_argmax = _of_exact(ARGMAX)
 exact_sample = _of_exact(SAMPLE)
 exact_choose = _of_exact(CHOOSE)
 exact_draw = _of_exact(DRAW)
+exact_absorb = _of_exact(ABSORB)
 exact_expect = _of_exact(EXPECT)

@@ -1,0 +1,162 @@
+"""Moment matching: a mixture becomes the Gaussian of the same mass, mean and covariance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fubini.arrays import Data, namespace, stop_gradient
+from fubini.domains import Domain
+from fubini.errors import DomainError, Intractable
+from fubini.factors.delta import Delta
+from fubini.factors.fallbacks import combined
+from fubini.factors.gaussian import Gaussian, shifted
+from fubini.factors.mixture import Mixture
+from fubini.factors.promotion import promoted
+from fubini.factors.quadratic import Quadratic, Reals
+from fubini.factors.quadratic_elimination import root
+from fubini.factors.scaled import read_log
+from fubini.factors.table import Table
+from fubini.interpretations import Interpretation, current
+from fubini.terms.factor import Factor, Product
+from fubini.terms.named import align
+from fubini.terms.term import Name
+from fubini.terms.value import to_array
+
+
+class MomentMatching(Interpretation):
+    """After every sum a mixture is projected; chains keep their last `window` switches apart."""
+
+    window: int
+
+
+def moment_matching(window: int = 1) -> MomentMatching:
+    """The interpretation in force, with mixtures of Gaussians projected onto one Gaussian after every sum.
+
+    In a chain with discrete and real states the last `window` values of the discrete ones are kept apart: a window as
+    long as the chain is exact.
+
+    >>> wide = fb.Gaussian(mean=[-2.0, 2.0], covariance=[[[9.0]], [[16.0]]], inputs={"k": fb.Bint[2], "x": fb.Real})
+    >>> with moment_matching():
+    ...     g = (wide * fb.Table([0.2, 0.8], ("k",))).sum("k")
+    >>> type(g).__name__, g.exactness
+    ('Gaussian', projected(moment_matching(window=1)))
+    """
+    if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 1:
+        raise DomainError(
+            f"moment_matching(window={window!r})",
+            expected="a whole number of switches to keep, at least 1: an empty window would forget the current one",
+        )
+    base = current()
+    made = MomentMatching(f"moment_matching(window={window})", base=base, project=project, arrays=base.arrays)
+    made.window = int(window)
+    return made
+
+
+def window_of(interpretation: Interpretation | None) -> int:
+    """How many switches a chain keeps apart."""
+    while interpretation is not None:
+        if isinstance(interpretation, MomentMatching):
+            return interpretation.window
+        interpretation = interpretation.base
+    return 1
+
+
+def project(factor: Factor, names: Sequence[Name]) -> Factor:
+    """Σ_c w_c N(m_c, V_c)  →  w N(m, V),  m = Σ_c p_c m_c,  V = Σ_c p_c (V_c + (m_c − m)(m_c − m)ᵀ),  p_c = w_c / w"""
+    if isinstance(factor, Product) and any(isinstance(term, Mixture) for term in factor.terms):
+        joined = promoted(combined(factor.terms))
+        factor = joined if isinstance(joined, Mixture) else factor
+    return matched(factor) if isinstance(factor, Mixture) else factor
+
+
+class _Moments(NamedTuple):
+    """Log-mass, mean and covariance of each term of a mixture; the terms along the axis after the batch."""
+
+    log_mass: Data
+    mean: Data
+    covariance: Data
+
+
+def matched(f: Mixture) -> Gaussian:
+    """The Gaussian of the same mass, mean and covariance, for each cell of the batch."""
+    batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
+    reals = tuple((name, domain) for name, domain in f.inputs.items() if not domain.is_finite)
+    parts = [_moments(component, f, batch, reals) for component in f.components]
+    xp = namespace(*(data for part in parts for data in part))
+    axis = len(batch)
+    whole = _Moments(*(xp.concatenate(list(pieces), axis=axis) for pieces in zip(*parts, strict=True)))
+    log, mean, covariance = _matched(whole, axis)
+    L, _ = root(covariance)
+    size = mean.shape[-1]
+    white = xp.linalg.solve(L, xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape))
+    names = tuple(batch)
+    volume = xp.sum(xp.log(xp.diagonal(L, axis1=-2, axis2=-1)), axis=-1) + 0.5 * size * math.log(2 * math.pi)
+    quadratic = Quadratic((white @ mean[..., None])[..., 0], names, white, names, True)
+    scale = shifted(Table.from_log(log, batch), -volume, names, batch)
+    return Gaussian._of(scale._marked(f.exactness), quadratic, reals, batch)  # type: ignore[arg-type]
+
+
+def _matched(terms: _Moments, axis: int) -> _Moments:
+    """The moments of the sum."""
+    log_mass, means, covariances = terms
+    xp = namespace(log_mass)
+    top = stop_gradient(xp.max(log_mass, axis=axis, keepdims=True))
+    empty = ~xp.isfinite(top)
+    top = xp.where(empty, 0.0, top)
+    masses = xp.where(log_mass == -np.inf, 0.0, xp.exp(xp.where(log_mass == -np.inf, 0.0, log_mass) - top))
+    total = xp.sum(masses, axis=axis)
+    gone = xp.squeeze(empty, axis)
+    # A cell without mass gets the moments of its terms all alike, so that they are numbers.
+    shares = xp.where(empty, 1.0 / log_mass.shape[axis], masses / xp.expand_dims(xp.where(gone, 1.0, total), axis))
+    mean = xp.sum(shares[..., None] * means, axis=axis)
+    gap = means - xp.expand_dims(mean, axis)
+    spread = covariances + gap[..., :, None] * gap[..., None, :]
+    covariance = xp.sum(shares[..., None, None] * spread, axis=axis)
+    log = xp.where(gone, -np.inf, xp.log(xp.where(gone, 1.0, total)) + xp.squeeze(top, axis))
+    return _Moments(log, mean, covariance)
+
+
+def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Reals) -> _Moments:
+    """Of one component, its bound indices flattened into one axis."""
+    joined = promoted(component)
+    bounds = f.bound_in(component)
+    names = (*batch, *bounds)
+    shape = tuple(domain.extent for domain in (*batch.values(), *bounds.values()))
+    real_names = tuple(name for name, _ in reals)
+    if isinstance(joined, Gaussian) and set(real_names) == {name for name, _ in joined.reals}:
+        mass = joined.reduced(frozenset(real_names))
+        found = joined.conditional(*real_names)
+        mean, covariance = (found.mean, found.mean_names), (found.covariance, found.names)
+    elif isinstance(joined, Delta) and set(joined.names) == set(real_names) and isinstance(joined.weight, Table):
+        mass = joined.weight
+        mean, covariance = _of_point(joined, names, reals)
+    else:
+        raise Intractable(
+            f"the moments of {joined}, a term of {f}",
+            expected=f"Gaussians, or points, over {', '.join(map(repr, real_names))}",
+            advice="sum or observe variables until each term of the mixture is one of these",
+        )
+    assert isinstance(mass, Table)
+    log = _spread(read_log(mass.pair), mass.names, names, shape, 0)
+    data = (log, _spread(*mean, names, shape, 1), _spread(*covariance, names, shape, 2))
+    width = math.prod(domain.extent for domain in bounds.values())
+    axis = len(batch)
+    return _Moments(*(x.reshape((*x.shape[:axis], width, *x.shape[len(names) :])) for x in data))
+
+
+def _of_point(delta: Delta, names: tuple, reals: Reals) -> tuple[Any, Any]:
+    points = [to_array(delta.point(name)) for name, _ in reals]
+    flat = [(point.array.reshape((*point.array.shape[: len(point.names)], -1)), point.names) for point in points]
+    xp = namespace(*(data for data, _ in flat))
+    shape = np.broadcast_shapes(*(align(data, own, names, 1).shape[:-1] for data, own in flat))
+    mean = xp.concatenate([xp.broadcast_to(a := align(d, o, names, 1), (*shape, a.shape[-1])) for d, o in flat], -1)
+    return (mean, names), (xp.zeros((mean.shape[-1],) * 2), ())
+
+
+def _spread(data: Data, own: tuple, names: tuple, shape: tuple, event: int) -> Data:
+    aligned = align(data, own, names, event)
+    return namespace(aligned).broadcast_to(aligned, (*shape, *aligned.shape[aligned.ndim - event :]))

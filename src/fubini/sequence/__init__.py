@@ -1,0 +1,1 @@
+"""Sequences: Markov products, and chains with the questions that are asked of them."""

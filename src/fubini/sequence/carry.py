@@ -1,0 +1,214 @@
+"""Carries: factors in one fixed layout, so that a loop can hand them on.
+
+A layout is decided from structure alone: which names, in which order, and in which form. Settling a factor changes its
+layout and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+from fubini.domains import Domain, merge_inputs
+from fubini.errors import Intractable
+from fubini.factors import quadratic as numerics
+from fubini.factors import quadratic_algebra as algebra
+from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian, shifted
+from fubini.factors.quadratic import Names, Quadratic, Reals
+from fubini.factors.scaled import Scaled, gauged
+from fubini.factors.table import Table
+from fubini.semirings import Semiring
+from fubini.terms.factor import Factor, Product, Unit, rename, terms_of
+from fubini.terms.named import align
+from fubini.terms.term import Name
+
+
+class Layout(NamedTuple):
+    """What a carry looks like: a Table over `batch`, or a Gaussian over `reals` too."""
+
+    batch: tuple[tuple[Name, Domain], ...]
+    reals: Reals
+    vector_names: Names
+    matrix_names: Names
+    white: bool
+    dtype: jnp.dtype
+    homogeneous: bool
+
+    @property
+    def size(self) -> int:
+        """Elements of the real variables."""
+        return sum(map(len, numerics.places(self.reals).values()))
+
+    def renamed(self, names: Mapping[Name, Name]) -> Layout:
+        """The same layout of other names."""
+
+        def new(group: Iterable[Name]) -> Names:
+            return tuple(names.get(name, name) for name in group)
+
+        batch = tuple((names.get(name, name), domain) for name, domain in self.batch)
+        reals = tuple((names.get(name, name), domain) for name, domain in self.reals)
+        return self._replace(
+            batch=batch, reals=reals, vector_names=new(self.vector_names), matrix_names=new(self.matrix_names)
+        )
+
+    def over(self, name: Name, domain: Domain) -> Layout:
+        """The same layout with one more batch name, in front."""
+        return self._replace(
+            batch=((name, domain), *self.batch),
+            vector_names=(name, *self.vector_names),
+            matrix_names=(name, *self.matrix_names),
+        )
+
+
+def layout_of(
+    factors: Iterable[Factor], without: Sequence[Name], extra: Mapping[Name, Domain], semiring: Semiring
+) -> Layout:
+    """The layout that holds any product of these factors and its marginals."""
+    terms = [term for factor in factors for term in terms_of(factor)]
+    domains = {
+        name: domain
+        for name, domain in merge_inputs(*(term.inputs for term in terms), extra).items()
+        if name not in without
+    }
+    batch = tuple((name, domain) for name, domain in domains.items() if domain.is_finite)
+    reals = tuple((name, domain) for name, domain in domains.items() if not domain.is_finite)
+    gaussians = [term for term in terms if isinstance(term, Gaussian)]
+    used_M = {name for term in gaussians for name in term.quadratic.matrix_names}
+    used_v = used_M | {name for term in gaussians for name in term.quadratic.vector_names}
+    vector_names = tuple(name for name, _ in batch if name in used_v)
+    white = all(term.quadratic.white for term in gaussians)
+    matrix_names = vector_names if white else tuple(name for name, _ in batch if name in used_M)
+    return Layout(batch, reals, vector_names, matrix_names, white, _float_type(terms), semiring.homogeneous)
+
+
+def _float_type(terms: Sequence[Factor]) -> jnp.dtype:
+    leaves = [leaf for term in terms for leaf in term.leaves() if hasattr(leaf, "dtype")]
+    floats = [leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    found = jnp.result_type(*floats) if floats else jnp.result_type(float)
+    return jax.dtypes.canonicalize_dtype(found)
+
+
+def settled(factor: Factor, layout: Layout) -> Factor:
+    """The same function in this layout."""
+    if isinstance(factor, Table):
+        return _settled_table(factor, layout)
+    if isinstance(factor, Gaussian) and layout.reals:
+        return _settled_gaussian(factor, layout)
+    raise Intractable(
+        f"{factor} as what one step of a sequence hands on to the next",
+        expected="a Table, or a Gaussian" + ("" if layout.reals else ", and here a Table"),
+        nearest=f"it is a {type(factor).__name__}",
+        advice=_advice(factor),
+    )
+
+
+def _advice(factor: Factor) -> str:
+    if isinstance(factor, Delta):
+        return "a state that is known exactly cannot be handed on; give it a little noise"
+    if isinstance(factor, (Product, Unit)):
+        return "make the step factor linear in the states, or sample them: `with fb.monte_carlo(key, n):`"
+    return "project the mixture after each step: `with fb.moment_matching(window=1):`"
+
+
+def _settled_table(table: Table, layout: Layout) -> Factor:
+    if layout.reals:
+        size = layout.size
+        rows = 0 if layout.white else size
+        flat = Quadratic(jnp.zeros(rows), (), jnp.zeros((rows, size)), (), layout.white)
+        return _settled_gaussian(Gaussian._of(table, flat, layout.reals, table.inputs), layout)
+    return _full_table(table, layout)
+
+
+def _full_table(table: Table, layout: Layout) -> Table:
+    names = tuple(name for name, _ in layout.batch)
+    shape = tuple(domain.extent for _, domain in layout.batch)
+    pair = gauged(table.pair) if layout.homogeneous else table.pair
+    weights = jnp.broadcast_to(align(_typed(pair.weights, layout), table.names, names), shape)
+    shift = _typed(pair.shift, layout)
+    shift = jnp.broadcast_to(align(shift, table.names, names) if shift.ndim else shift, shape)
+    return Table._of(Scaled(weights, shift), dict(layout.batch))
+
+
+def _typed(data: Data, layout: Layout) -> Data:
+    """In the layout's type, and that not weakly: a loop hands on the same type that it was given."""
+    return jax.lax.convert_element_type(jnp.asarray(data), layout.dtype)
+
+
+def _settled_gaussian(gaussian: Gaussian, layout: Layout) -> Gaussian:
+    quadratic = numerics.padded(gaussian.quadratic, gaussian.reals, layout.reals)
+    if not layout.white:
+        rest, log, names = algebra.canonical(quadratic)
+        scale = shifted(gaussian.scale, log, names, gaussian.inputs)
+    else:
+        rest, scale = squared(quadratic, layout), gaussian.scale
+    sizes = dict(layout.batch)
+    vector = _spread(rest.vector, rest.vector_names, layout.vector_names, sizes, 1, layout)
+    matrix = _spread(rest.matrix, rest.matrix_names, layout.matrix_names, sizes, 2, layout)
+    there = Quadratic(vector, layout.vector_names, matrix, layout.matrix_names, layout.white)
+    return Gaussian._of(_full_table(scale, layout), there, layout.reals, sizes)
+
+
+def _spread(data: Data, names: Names, onto: Names, sizes: Mapping[Name, Domain], event: int, layout: Layout) -> Data:
+    aligned = align(_typed(data, layout), names, onto, event)
+    shape = tuple(sizes[name].extent for name in onto)
+    return jnp.broadcast_to(aligned, (*shape, *aligned.shape[len(onto) :]))
+
+
+# -- white rows -----------------------------------------------------------------------------------------------------
+
+
+def squared(quadratic: Quadratic, layout: Layout) -> Quadratic:
+    """The same exponent in as many rows as variables and one more, which holds what no variable explains."""
+    r, r_names, R, R_names, _ = quadratic
+    rows = R.shape[-1] + 1
+    if R.shape[-2] <= rows:
+        missing = rows - R.shape[-2]
+        return Quadratic(_padded_rows(r, missing, 1), r_names, _padded_rows(R, missing, 2), R_names, True)
+    sizes = dict(layout.batch)
+    names = tuple(dict.fromkeys((*R_names, *r_names)))
+    both = jnp.concatenate(
+        [
+            _spread(R, R_names, names, sizes, 2, layout),
+            _spread(r, r_names, names, sizes, 1, layout)[..., None],
+        ],
+        axis=-1,
+    )
+    U = turned(both)[1]
+    return Quadratic(U[..., -1], names, U[..., :-1], names, True)
+
+
+def _padded_rows(data: Data, missing: int, event: int) -> Data:
+    data = jnp.asarray(data)
+    widths = [(0, 0)] * (data.ndim - event) + [(0, missing)] + [(0, 0)] * (event - 1)
+    return jnp.pad(data, widths)
+
+
+@jax.custom_jvp
+def turned(A: Data) -> tuple[Data, Data]:
+    """A = Q U with orthonormal Q; as many rows in U as columns in A.
+
+    Only what does not change when rows are turned may be read off U: then Q may turn with A, and the derivatives
+    dU = QᵀdA, dQ = (1 − QQᵀ) dA U⁻¹ exist, the first even where the rows of A are dependent.
+    """
+    return tuple(jnp.linalg.qr(A))  # type: ignore[return-value]
+
+
+@turned.defjvp
+def _turned_jvp(primals: tuple, tangents: tuple) -> tuple:
+    (A,), (dA,) = primals, tangents
+    Q, U = turned(A)
+    dU = jnp.swapaxes(Q, -1, -2) @ dA
+    beyond = dA - Q @ dU
+    dQ = jnp.swapaxes(jnp.linalg.solve(jnp.swapaxes(U, -1, -2), jnp.swapaxes(beyond, -1, -2)), -1, -2)
+    return (Q, U), (dQ, dU)
+
+
+def renamed(factor: Factor, names: Mapping[Name, Name]) -> Factor:
+    """A factor under other names, simultaneously."""
+    mine = {old: new for old, new in names.items() if old in factor.inputs and old != new}
+    return rename(factor, mine)

@@ -1,0 +1,196 @@
+"""Chain: a start, a step and a length; evidence, filter, smoother, best path and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fubini.approximate.moment_matching import window_of
+from fubini.arrays import Data
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.factors.randomness import require_key
+from fubini.factors.table import Table
+from fubini.interpretations import current
+from fubini.sequence import questions
+from fubini.sequence.links import Link, Links, fixed_bound, length_of, linked, links_of
+from fubini.sequence.method import Choice, choose
+from fubini.sequence.run import Outline, run
+from fubini.terms.exactness import combined, projected
+from fubini.terms.factor import Factor, Product, terms_of, to_factor
+from fubini.terms.term import Name, as_names
+from fubini.terms.value import Value
+
+
+class Smoothed(Product):
+    """The marginals after every step; `initial` is that of the state before the first."""
+
+    _term_fields = ("terms", "initial")
+    initial: Factor
+
+    def __init__(self, factor: Factor, initial: Factor) -> None:
+        super().__init__(factor)
+        self._set(initial=initial)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("terms", "initial"):
+            raise AttributeError(name)
+        return getattr(self.terms[0], name)
+
+
+class Chain:
+    """A start over the first state, and a factor for each step.
+
+    `step` maps states before a step to states after it, as in `fb.markov`. `sum` names global variables that are summed
+    out of every answer; other names stay its inputs.
+
+    >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next")) * fb.Table([[0.7, 0.3], [0.1, 0.6]], ("t", "x_next"))
+    >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
+    >>> round(float(chain.log_evidence()), 6)
+    -1.730554
+    """
+
+    def __init__(
+        self,
+        *,
+        init: Factor,
+        factor: Factor,
+        time: Name,
+        step: Mapping[Any, Any],
+        length: int | None = None,
+        sum: Sequence[Name] = (),
+        method: str | None = None,
+    ) -> None:
+        self.links = links_of(step)
+        if not self.links.chains:
+            raise DomainError("a chain with an empty step", expected='states that are handed on: step={"x": "x_next"}')
+        self.init = to_factor(init)
+        self.length = length_of(factor, time, length)
+        self.factor, self.domains = linked(factor, self.links)
+        self.time = time
+        self.globals = as_names(sum, "the names to sum")
+        self.asked = method
+        self._require_sound()
+
+    def _require_sound(self) -> None:
+        for name in (self.time, *self.links.newest):
+            if name in self.init.inputs:
+                raise DomainError(
+                    f"a chain that starts from {self.init}",
+                    expected=f"a factor over {listed(self.links.before)} and other names, not {name!r}",
+                )
+        for name in self.links.before:
+            mine = self.init.inputs.get(name)
+            if mine is not None and mine != self.domains[name]:
+                raise DomainError(
+                    f"a chain whose first {name!r} is {mine!r}", expected=f"{self.domains[name]!r}, as in the step"
+                )
+        known = {**self.init.inputs, **self.factor.inputs}
+        for name in self.globals:
+            if name not in known or name in (self.time, *self.domains):
+                raise UnknownName(
+                    f"a chain with sum={name!r}",
+                    expected="a name of its factors that is neither a state nor the time",
+                    nearest=closest(name, known),
+                )
+        self._choice()
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def evidence(self) -> Factor:
+        """Σ over all states: a factor over the names that are left."""
+        return self._marked(self._run(questions.evidence))
+
+    def log_evidence(self) -> Value:
+        """The logarithm of the evidence: closed, unless there are batch names or free global variables."""
+        return self.evidence().log()
+
+    def final(self) -> Factor:
+        """p(last state | everything), under the names of the first: where another chain may start."""
+        last = self._run(questions.ended, kept=self._kept)
+        return self._marked(last)
+
+    def filter(self) -> Factor:
+        """p(state after step t | everything up to t), over time and the states after a step."""
+        return self._marked(self._run(questions.filtered, kept=self._kept))
+
+    def smooth(self) -> Smoothed:
+        """p(state after step t | everything), over time and the states after a step; `.initial` is before the first."""
+        question = questions.smoothed_by_kernels if self._projects else questions.smoothed
+        after, initial = self._run(question, kept=self._kept)
+        return Smoothed(self._marked(after), self._marked(initial))
+
+    def argmax(self) -> dict[Name, Data]:
+        """The states of greatest weight together: the first under their names before, then one for each step."""
+        found = self._run(questions.best, windowed=False)
+        return self._chosen(found)
+
+    def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
+        """Draws of all states together; n first, then time."""
+        require_key(key)
+        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+            raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
+        found = self._chosen(self._run(questions.drawn, key, n=1 if n is None else int(n)))
+        return found if n is not None else {name: value[0] for name, value in found.items()}
+
+    # -- how --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _projects(self) -> bool:
+        """A projection follows every sum: there are discrete and real states."""
+        kinds = {domain.is_finite for domain in self.domains.values()}
+        return current().project is not None and len(kinds) == 2
+
+    @property
+    def _kept(self) -> tuple[Name, ...]:
+        return self.links.before
+
+    def _choice(self) -> Choice:
+        factors = (self.init, self.factor)
+        return choose(self.asked, self.links, self.domains, self.length, factors, self._projects, True)
+
+    def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
+        method = self._choice().method
+        if self.links.lag > 1 and method != "sequential" and question is not questions.evidence:
+            method = "sequential"
+        start = list(terms_of(self.init))
+        links, domains = self.links, self.domains
+        if windowed and self._projects:
+            links, first = widened(links, domains, window_of(current()))
+            start.extend(first)
+            domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.before}}
+            domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.after}}
+        outline = Outline(self.time, self.length, links, tuple(domains.items()), method, self.globals)
+        return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
+
+    def _marked(self, found: Factor) -> Factor:
+        mark = combined((self.init, self.factor))
+        if self._projects:
+            mark = mark | projected(current().name)
+        return found if mark.is_exact else found._marked(mark)
+
+    def _chosen(self, found: Mapping[Name, Data]) -> dict[Name, Data]:
+        names = (*self.links.before, *self.links.newest, *self.globals)
+        return {name: found[name] for name in names}
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)
+        return f"Chain of {self.length:,} steps in {self.time}: {states}; {self._choice().method}"
+
+
+def widened(links: Links, domains: Mapping[Name, Any], window: int) -> tuple[Links, list[Factor]]:
+    """Discrete chains that remember more of their past, and a past for the first state: one cell holds all."""
+    chains, first = [], []
+    for link in links.chains:
+        more = window - len(link.before) if domains[link.newest].is_finite else 0
+        if more <= 0:
+            chains.append(link)
+            continue
+        past = tuple(fixed_bound(f"{link.newest} {place}") for place in range(more, 0, -1))
+        extra = tuple(fixed_bound(f"{link.newest} {place} next") for place in range(more, 0, -1))
+        chains.append(Link((*past, *link.before), (*extra, *link.after)))
+        domain = domains[link.newest]
+        first.extend(Table(np.eye(1, domain.extent)[0], {name: domain}) for name in past)
+    return Links(tuple(chains)), first

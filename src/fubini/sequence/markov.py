@@ -1,0 +1,166 @@
+"""The Markov product of a factor over time, lazy until something asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fubini.domains import Domain
+from fubini.errors import DomainError
+from fubini.interpretations import current, interpret
+from fubini.semirings import Semiring, sum_product
+from fubini.sequence import questions
+from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
+from fubini.sequence.method import METHODS, Choice, choose
+from fubini.sequence.run import Outline, run
+from fubini.terms.exactness import combined
+from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
+from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
+from fubini.terms.notation import Big, Notation
+from fubini.terms.term import Name
+from fubini.terms.value import Value
+
+
+class Markov(Factor):
+    """Π_t f(t, x_t, x_{t+1}) with the states between summed out: over the first state and the last.
+
+    Summed with neighbours over the states before, it takes them in and goes through the steps once.
+    """
+
+    promotes = True
+    _term_fields = ("body",)
+    _static_fields = ("time", "links", "length", "method", "states")
+    body: Factor
+    time: Name
+    links: Links
+    length: int
+    method: str | None
+    states: tuple[tuple[Name, Domain], ...]
+
+    def __init__(
+        self, body: Factor, time: Name, links: Links, length: int, method: str | None, states: Mapping[Name, Domain]
+    ) -> None:
+        others = {name: domain for name, domain in body.inputs.items() if name != time}
+        self._set(
+            body=body,
+            time=time,
+            links=links,
+            length=length,
+            method=method,
+            states=tuple(states.items()),
+            inputs={**states, **others},
+        )
+
+    @property
+    def entrances(self) -> tuple[Name, ...]:
+        return self.links.before
+
+    def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> Outline:
+        """What of it is not numbers."""
+        return Outline(self.time, self.length, self.links, self.states, self.choice(pushed, others).method)
+
+    def choice(self, pushed: bool, others: Sequence[Factor] = ()) -> Choice:
+        """Which way through, and why."""
+        projects = current().project is not None
+        factors = (self.body, *others)
+        return choose(self.method, self.links, dict(self.states), self.length, factors, projects, pushed)
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        links = self.links.renamed(names)
+        states = {names.get(name, name): domain for name, domain in self.states}
+        return Markov(rename(self.body, names), self.time, links, self.length, self.method, states)
+
+    def _evaluated(self, children: tuple) -> Factor:
+        return Markov(children[0], self.time, self.links, self.length, self.method, dict(self.states))
+
+    def _log(self) -> Value:
+        return self._joined().log()
+
+    def notation(self) -> Notation:
+        return Big("Π", (str(self.time),), self.body.notation())
+
+
+def markov(
+    factor: Factor,
+    *,
+    time: Name,
+    step: Mapping[Any, Any],
+    length: int | None = None,
+    method: str | None = None,
+) -> Factor:
+    """The product of a factor over time, neighbouring states matched and summed out: over the first and last states.
+
+    `step` maps the state before a step to the state after it; lagged states go in groups, the oldest first:
+    `{("c", "c1"): ("c2", "c3")}`, where c2 is c1 again. Everything else is a batch or a global variable, and stays.
+    `length` is needed where the factor does not depend on time. `method` is sequential, parallel or chunks; left out, it
+    is chosen.
+
+    >>> f = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
+    >>> markov(f, time="t", step={"x": "x_next"}, length=3).sum("x_next")(x=0)
+    1
+    """
+    if not isinstance(factor, Factor):
+        raise DomainError(f"a Markov product of {factor!r}", expected="a factor")
+    if method is not None and method not in METHODS:
+        raise DomainError(f"method={method!r}", expected=f"one of {', '.join(map(repr, METHODS))}, or None to choose")
+    links = links_of(step)
+    steps = length_of(factor, time, length)
+    if not links.chains:
+        return factor.product(time) if time in factor.inputs else factor**steps
+    body, states = linked(factor, links)
+    bound = fixed_bound(str(time))
+    return Markov(rename(body, {time: bound}), bound, links, steps, method, states)
+
+
+@exact_join.rule
+def join_markov(f: Markov) -> Factor:
+    """Π_t f, from the first state to the last"""
+    return _covering(f, bare(f, sum_product))
+
+
+def bare(f: Markov, semiring: Semiring) -> Factor:
+    """The product of all steps."""
+    found = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
+    return marked(found, [f.body])
+
+
+def _covering(f: Markov, found: Factor) -> Factor:
+    """With 1 over the states that no step depends on."""
+    lost = {name: domain for name, domain in f.inputs.items() if name not in found.inputs}
+    return product(found, Unit(lost)) if lost else found
+
+
+def marked(found: Factor, parts: Sequence[Factor]) -> Factor:
+    """A result with how it came about: loops carry numbers alone."""
+    mark = combined(parts)
+    return found if mark.is_exact else found._marked(found.exactness | mark)
+
+
+@exact_absorb.rule
+def absorb_into_markov(semiring: Semiring, f: Markov, others: tuple) -> Factor:
+    """Σ_x g(x) Π_t f(t, x_t, x_{t+1}): a scan that starts from g"""
+    flat = [term for other in others for term in terms_of(other)] or [product()]
+    outline = f.outline(True, flat)
+    found = run(questions.through, outline, [flat, terms_of(f.body)], semiring=semiring)
+    return marked(found, [*flat, f.body])
+
+
+@exact_sum.rule
+def sum_markov(semiring: Semiring, f: Markov, names: tuple) -> Factor:
+    """Σ over the states before starts a scan from 1; over others it is the sum of the product"""
+    if set(f.links.before) <= set(names):
+        found = interpret(ABSORB, semiring, f, ())
+        rest = tuple(name for name in names if name in found.inputs)
+        return found.reduce(semiring, *rest) if rest else found
+    return interpret(SUM, semiring, bare(f, semiring), names)
+
+
+@exact_substitute.rule
+def substitute_markov(f: Markov, values: Mapping) -> Factor:
+    """What is neither a state nor time goes into every step"""
+    inner = {name: value for name, value in values.items() if name not in dict(f.states)}
+    if inner:
+        states = dict(f.states)
+        f = Markov(substitute(f.body, inner), f.time, f.links, f.length, f.method, states)
+    outer = {name: value for name, value in values.items() if name not in inner}
+    return substitute(f._joined(), outer) if outer else f

@@ -1,0 +1,282 @@
+"""What is asked of a sequence, as functions of its steps: evidence, filter, smoother, best path, draws.
+
+Each runs inside one compiled function. The states after a step have the names after; time comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.domains import Bint, Domain
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.randomness import SAMPLES, Randomness
+from fubini.factors.table import Table
+from fubini.eliminate.run import read
+from fubini.interpretations import interpret
+from fubini.semirings import Semiring, max_product, sum_product
+from fubini.sequence.carry import renamed, settled
+from fubini.sequence.run import Outline
+from fubini.sequence.scan import (
+    PLACE,
+    Steps,
+    elements,
+    multiplied_in_pairs,
+    joined,
+    multiplied_through,
+    prepared,
+    prefixes,
+    scanned,
+    scanned_back,
+    scanned_in_chunks,
+    suffixes,
+    summed,
+)
+from fubini.sequence.slices import slices
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import CHOOSE, DRAW
+from fubini.terms.name_axis import name_axis
+from fubini.terms.named import align
+from fubini.terms.term import Name
+from fubini.terms.value import Array
+
+CHUNK = 1024
+
+
+def whole(outline: Outline, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
+    """The bare product: over the states before the first step and after the last."""
+    steps = outline.steps(terms, semiring)
+    found = multiplied_in_pairs(steps) if outline.method == "parallel" else multiplied_through(steps)
+    return read(semiring, found)
+
+
+def through(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], semiring: Semiring = sum_product
+) -> Factor:
+    """Σ over the states before of start · steps: over the state after the last step."""
+    steps, first = outline.steps(terms, semiring), joined(prepared(start, semiring), semiring)
+    if outline.method == "parallel":
+        return read(semiring, summed([first, multiplied_in_pairs(steps)], steps.links.before, semiring))
+    if outline.method == "chunks":
+        last = scanned_in_chunks(steps, first, min(CHUNK, steps.length))
+    else:
+        last, _ = scanned(steps, first, False)
+    return renamed(read(semiring, last), steps.links.to_after)
+
+
+def evidence(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
+    """Σ over all states, and what else is summed."""
+    last = through(outline, start, terms)
+    return summed([last], outline.links.after + outline.globals, sum_product)
+
+
+def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+    """p(last state, and global variables | everything), as the state before a step; not summed over the latter."""
+    back = {after: before for before, after in outline.links.to_after.items()}
+    last = renamed(through(outline, start, terms), back)
+    gone = [name for name in outline.links.before if name not in kept and name in last.inputs]
+    left = joined([last.sum(*gone)]) if gone else last
+    return joined([left.normalize(*(name for name in left.inputs if name in (*kept, *outline.globals)))])
+
+
+# -- every step -----------------------------------------------------------------------------------------------------
+
+
+def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
+    """What is known after each step, over time and the state before the next one; not normalised."""
+    if outline.method == "parallel":
+        products = prefixes(elements(steps))
+        found = summed([start, products], steps.links.before, steps.semiring)
+        back = {after: before for before, after in steps.links.to_after.items()}
+        return renamed(found, {**back, PLACE: steps.time})
+    _, every = scanned(steps, start, True)
+    return name_axis(every, steps.time)
+
+
+def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
+    """Normalised over the states kept; other states, and what else is summed, are gone."""
+    links = outline.links
+    gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
+    left = joined([factor.sum(*gone)]) if gone else factor
+    return joined([left.normalize(*(name for name in left.inputs if name in kept))])
+
+
+def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+    """p(state after step t | everything up to t)."""
+    steps = outline.steps(terms)
+    found = _finished(outline, _forward(steps, outline, joined(start)), kept)
+    return renamed(found, outline.links.to_after)
+
+
+def smoothed(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> tuple[Factor, Factor]:
+    """p(state after step t | everything), and of the state before the first step."""
+    steps, first = outline.steps(terms), joined(start)
+    forward = _forward(steps, outline, first)
+    if outline.method == "parallel":
+        later = _later_in_pairs(steps)
+    else:
+        later = scanned_back(steps)
+    after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
+    before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
+    return renamed(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
+
+
+def _later_in_pairs(steps: Steps) -> Factor:
+    """As `scanned_back`, from the products of all steps after each time."""
+    products = renamed(suffixes(elements(steps)), {PLACE: steps.time})
+    ends = summed([products], steps.links.after, steps.semiring)
+    layout = steps.layout([])
+    many = settled(ends, layout.over(steps.time, Bint[steps.length]))
+    last = settled(Table(np.ones(())), layout.over(steps.time, Bint[1]))
+    stacked = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), _plain(many, steps.time), _plain(last, steps.time))
+    return name_axis(stacked, steps.time)
+
+
+def _plain(factor: Factor, name: Name) -> Factor:
+    """A settled factor whose first axis has no name."""
+    cut = slices(factor, name)
+    return cut.at(cut.stacked)
+
+
+def _index(at: int, size: int) -> Array:
+    return Array._of(np.asarray(at), (), {}, Bint[size])
+
+
+def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
+    """Some of the times of a factor."""
+    index = Array._of(np.arange(first, first + count), (time,), {time: Bint[count]}, factor.inputs[time])
+    return substitute(factor, {time: index})
+
+
+# -- with a projection ----------------------------------------------------------------------------------------------
+
+
+def smoothed_by_kernels(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> tuple[Factor, Factor]:
+    """As `smoothed`, where a projection follows every sum.
+
+    Each step's joint is split into what came before given what came after, and what came after. The real states given
+    everything; the discrete ones given the discrete ones, by their mass (Kim 1994, eq. 2.20).
+    """
+    steps = outline.steps(terms)
+    layout = steps.layout(start)
+    first = settled(joined(start), layout)
+    last, every = scanned(steps, first, True)
+    earlier = jax.tree.map(lambda begin, many: jnp.concatenate([begin[None], many[:-1]]), first, every)
+    forth = {before: name for name, before in steps.links.moves.items()}
+
+    def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
+        carry, parts = given
+        joint = joined([carry, *steps.at(parts)])
+        kernel = _kernel(joint, steps)
+        now = summed([*kernel, renamed(later, forth)], steps.links.newest, sum_product)
+        now = settled(now, layout)
+        return now, later
+
+    begin, after = jax.lax.scan(body, last, (earlier, steps.chosen(lambda data: data)), reverse=True)
+    found = _finished(outline, name_axis(after, steps.time), kept)
+    return renamed(found, outline.links.to_after), _finished(outline, begin, kept)
+
+
+def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
+    """p(oldest states | the others), as factors."""
+    reals = frozenset(name for name in steps.links.oldest if not steps.domains[name].is_finite)
+    integers = [name for name in steps.links.oldest if name not in reals and name in joint.inputs]
+    parts: list[Factor] = [joint.given_rest(reals)] if isinstance(joint, Gaussian) and reals else []
+    if integers:
+        others = [name for name, domain in joint.inputs.items() if not domain.is_finite]
+        mass = joined([joint.sum(*others)]) if others else joint
+        assert isinstance(mass, Table)
+        parts.append(_shares(mass, integers))
+    return parts
+
+
+def _shares(mass: Table, names: Sequence[Name]) -> Factor:
+    """mass / Σ mass over the names, 0/0 = 0."""
+    return mass / mass.sum(*names)
+
+
+# -- one value for each state ---------------------------------------------------------------------------------------
+
+Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
+
+
+def _descended(
+    steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: Outline, n: int | None
+) -> dict[Name, Data]:
+    """A value for every state, the last first, each given those after it."""
+    layout = steps.layout([start])
+    first = settled(start, layout)
+    last, every = scanned(steps, first, True)
+    earlier = jax.tree.map(lambda begin, many: jnp.concatenate([begin[None], many[:-1]]), first, every)
+    last_key, step_keys = keys
+    batch = dict(layout.batch)
+    fixed = {name: domain for name, domain in batch.items() if name not in (*steps.links.before, *outline.globals)}
+    if n is not None:
+        fixed = {SAMPLES: Bint[n], **fixed}
+
+    def full(values: Mapping[Name, Array]) -> dict[Name, Data]:
+        return {name: _filled(value, fixed) for name, value in values.items()}
+
+    def named(data: Mapping[Name, Data]) -> dict[Name, Array]:
+        domains = {**steps.domains, **batch, **dict(layout.reals)}
+        return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
+
+    wanted = tuple(name for name in (*steps.links.before, *outline.globals) if name in last.inputs)
+    ends = full(choose_at(last_key)(last, wanted))
+    shared = {name: ends[name] for name in outline.globals}
+    state = {name: ends[name] for name in steps.links.before}
+    forth = {before: name for name, before in steps.links.moves.items()}
+
+    def body(state: dict, given: tuple) -> tuple[dict, dict]:
+        carry, parts, key = given
+        later = named({forth[name]: value for name, value in state.items()} | shared)
+        joint = joined([substitute(factor, later) for factor in (carry, *steps.at(parts))])
+        found = full(choose_at(key)(joint, steps.links.oldest))
+        now = {**{name: value.array for name, value in later.items() if name in steps.links.before}, **found}
+        newest = {link.newest: state[link.before[-1]] for link in steps.links.chains}
+        return {name: now[name] for name in steps.links.before}, newest
+
+    xs = (earlier, steps.chosen(lambda data: data), step_keys)
+    initial, path = jax.lax.scan(body, state, xs, length=steps.length, reverse=True)
+    lead = 1 if n is not None else 0
+    return {**initial, **{name: jnp.moveaxis(value, 0, lead) for name, value in path.items()}, **shared}
+
+
+def _filled(value: Array, names: Mapping[Name, Domain]) -> Data:
+    event = value.output.shape
+    data = align(value.array, value.names, tuple(names), len(event))
+    return jnp.broadcast_to(data, (*(domain.extent for domain in names.values()), *event))
+
+
+def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:
+    """The states of greatest weight together."""
+    steps = outline.steps(terms, max_product)
+
+    def choose_at(_: Any) -> Choose:
+        return lambda factor, names: interpret(CHOOSE, factor, names)
+
+    return _descended(steps, joined(start), choose_at, (None, None), outline, None)
+
+
+def drawn(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
+) -> dict[Name, Data]:
+    """Draws of all states together."""
+    steps = outline.steps(terms)
+
+    def choose_at(key: Data) -> Choose:
+        source = Randomness(key, n, jnp)
+        return lambda factor, names: interpret(DRAW, source, factor, names)
+
+    last_key, *rest = jax.random.split(key, 2)
+    keys = (last_key, jax.random.split(rest[0], steps.length))
+    return _descended(steps, joined(start), choose_at, keys, outline, n)
