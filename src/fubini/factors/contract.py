@@ -253,6 +253,19 @@ def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
     return Scaled(total, top)
 
 
+def contract_plain(
+    semiring: Semiring, x: Data, x_names: tuple, y: Data, y_names: tuple, keep: frozenset
+) -> tuple[Data, tuple[Name, ...]]:
+    """⊕ x·y of weights as they are, on JAX: for a caller who knows that no product leaves the range of the dtype."""
+    roles = layout(x_names, y_names, keep)
+    x = semiring.add(jnp, x, roles.drop_a) if roles.drop_a else x
+    y = semiring.add(jnp, y, roles.drop_b) if roles.drop_b else y
+    names = roles.batch + roles.rows + roles.columns
+    if roles.inner:
+        return _einsum(semiring, x, y, roles), names
+    return align(x, roles.left, names) * align(y, roles.right, names), names
+
+
 def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
     names = roles.batch + roles.rows + roles.columns
     if not roles.inner:

@@ -66,13 +66,13 @@ class Layout(NamedTuple):
 
 
 def layout_of(
-    factors: Iterable[Factor], without: Sequence[Name], extra: Mapping[Name, Domain], semiring: Semiring
+    factors: Iterable[Factor], without: Sequence[Name], states: Mapping[Name, Domain], semiring: Semiring
 ) -> Layout:
     """The layout that holds any product of these factors and its marginals."""
     terms = [term for factor in factors for term in terms_of(factor)]
     domains = {
         name: domain
-        for name, domain in merge_inputs(*(term.inputs for term in terms), extra).items()
+        for name, domain in merge_inputs(*(term.inputs for term in terms), states).items()
         if name not in without
     }
     batch = tuple((name, domain) for name, domain in domains.items() if domain.is_finite)
@@ -80,9 +80,12 @@ def layout_of(
     gaussians = [term for term in terms if isinstance(term, Gaussian)]
     used_M = {name for term in gaussians for name in term.quadratic.matrix_names}
     used_v = used_M | {name for term in gaussians for name in term.quadratic.vector_names}
-    vector_names = tuple(name for name, _ in batch if name in used_v)
     white = all(term.quadratic.white for term in gaussians)
-    matrix_names = vector_names if white else tuple(name for name, _ in batch if name in used_M)
+    if any(domain.is_finite for domain in states.values()):  # the mean then depends on all that the weights depend on
+        used_v = set(dict(batch))
+    if white or not used_v.isdisjoint(states):
+        used_M = used_v
+    vector_names, matrix_names = (tuple(name for name, _ in batch if name in used) for used in (used_v, used_M))
     return Layout(batch, reals, vector_names, matrix_names, white, _float_type(terms), semiring.homogeneous)
 
 

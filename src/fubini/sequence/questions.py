@@ -23,21 +23,16 @@ from fubini.semirings import Semiring, max_product, sum_product
 from fubini.sequence.carry import renamed, settled
 from fubini.sequence.run import Outline
 from fubini.sequence.scan import (
-    PLACE,
-    Steps,
-    elements,
     multiplied_in_pairs,
-    joined,
     multiplied_through,
-    prepared,
-    prefixes,
     scanned,
     scanned_back,
+    scanned_back_in_pairs,
     scanned_in_chunks,
-    suffixes,
-    summed,
+    scanned_in_pairs,
+    unnamed,
 )
-from fubini.sequence.slices import slices
+from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import CHOOSE, DRAW
 from fubini.terms.name_axis import name_axis
@@ -90,12 +85,14 @@ def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], ke
 def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
     """What is known after each step, over time and the state before the next one; not normalised."""
     if outline.method == "parallel":
-        products = prefixes(elements(steps))
-        found = summed([start, products], steps.links.before, steps.semiring)
-        back = {after: before for before, after in steps.links.to_after.items()}
-        return renamed(found, {**back, PLACE: steps.time})
-    _, every = scanned(steps, start, True)
-    return name_axis(every, steps.time)
+        return scanned_in_pairs(steps, start)
+    return _every(steps, start)
+
+
+def _every(steps: Steps, start: Factor) -> Factor:
+    found = scanned(steps, start, True)[1]
+    assert found is not None
+    return found
 
 
 def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
@@ -119,30 +116,10 @@ def smoothed(
     """p(state after step t | everything), and of the state before the first step."""
     steps, first = outline.steps(terms), joined(start)
     forward = _forward(steps, outline, first)
-    if outline.method == "parallel":
-        later = _later_in_pairs(steps)
-    else:
-        later = scanned_back(steps)
+    later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
     after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
     before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
     return renamed(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
-
-
-def _later_in_pairs(steps: Steps) -> Factor:
-    """As `scanned_back`, from the products of all steps after each time."""
-    products = renamed(suffixes(elements(steps)), {PLACE: steps.time})
-    ends = summed([products], steps.links.after, steps.semiring)
-    layout = steps.layout([])
-    many = settled(ends, layout.over(steps.time, Bint[steps.length]))
-    last = settled(Table(np.ones(())), layout.over(steps.time, Bint[1]))
-    stacked = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), _plain(many, steps.time), _plain(last, steps.time))
-    return name_axis(stacked, steps.time)
-
-
-def _plain(factor: Factor, name: Name) -> Factor:
-    """A settled factor whose first axis has no name."""
-    cut = slices(factor, name)
-    return cut.at(cut.stacked)
 
 
 def _index(at: int, size: int) -> Array:
@@ -153,6 +130,13 @@ def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
     """Some of the times of a factor."""
     index = Array._of(np.arange(first, first + count), (time,), {time: Bint[count]}, factor.inputs[time])
     return substitute(factor, {time: index})
+
+
+def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
+    """The carries before each step, without a name for time."""
+    assert every is not None
+    leaves = zip(first.leaves(), unnamed(every, steps.time).leaves(), strict=True)
+    return first.rebuilt(iter([jnp.concatenate([begin[None], many[:-1]]) for begin, many in leaves]))
 
 
 # -- with a projection ----------------------------------------------------------------------------------------------
@@ -170,18 +154,19 @@ def smoothed_by_kernels(
     layout = steps.layout(start)
     first = settled(joined(start), layout)
     last, every = scanned(steps, first, True)
-    earlier = jax.tree.map(lambda begin, many: jnp.concatenate([begin[None], many[:-1]]), first, every)
+    earlier = _earlier(first, every, steps)
     forth = {before: name for name, before in steps.links.moves.items()}
+    cut = steps.cut()
 
     def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
         carry, parts = given
-        joint = joined([carry, *steps.at(parts)])
+        joint = joined([carry, *cut.at(parts)])
         kernel = _kernel(joint, steps)
         now = summed([*kernel, renamed(later, forth)], steps.links.newest, sum_product)
         now = settled(now, layout)
         return now, later
 
-    begin, after = jax.lax.scan(body, last, (earlier, steps.chosen(lambda data: data)), reverse=True)
+    begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
     found = _finished(outline, name_axis(after, steps.time), kept)
     return renamed(found, outline.links.to_after), _finished(outline, begin, kept)
 
@@ -216,7 +201,7 @@ def _descended(
     layout = steps.layout([start])
     first = settled(start, layout)
     last, every = scanned(steps, first, True)
-    earlier = jax.tree.map(lambda begin, many: jnp.concatenate([begin[None], many[:-1]]), first, every)
+    earlier = _earlier(first, every, steps)
     last_key, step_keys = keys
     batch = dict(layout.batch)
     fixed = {name: domain for name, domain in batch.items() if name not in (*steps.links.before, *outline.globals)}
@@ -230,25 +215,28 @@ def _descended(
         domains = {**steps.domains, **batch, **dict(layout.reals)}
         return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
 
-    wanted = tuple(name for name in (*steps.links.before, *outline.globals) if name in last.inputs)
+    before, newest = steps.links.before, steps.links.newest
+    wanted = tuple(name for name in (*before, *outline.globals) if name in last.inputs)
     ends = full(choose_at(last_key)(last, wanted))
     shared = {name: ends[name] for name in outline.globals}
-    state = {name: ends[name] for name in steps.links.before}
-    forth = {before: name for name, before in steps.links.moves.items()}
+    forth = {name: after for after, name in steps.links.moves.items()}
+    cut = steps.cut()
 
-    def body(state: dict, given: tuple) -> tuple[dict, dict]:
+    def body(state: tuple, given: tuple) -> tuple[tuple, tuple]:
         carry, parts, key = given
-        later = named({forth[name]: value for name, value in state.items()} | shared)
-        joint = joined([substitute(factor, later) for factor in (carry, *steps.at(parts))])
-        found = full(choose_at(key)(joint, steps.links.oldest))
-        now = {**{name: value.array for name, value in later.items() if name in steps.links.before}, **found}
-        newest = {link.newest: state[link.before[-1]] for link in steps.links.chains}
-        return {name: now[name] for name in steps.links.before}, newest
+        after = {forth[name]: value for name, value in zip(before, state, strict=True)}
+        later = named({**after, **shared})
+        joint = joined([substitute(factor, later) for factor in (carry, *cut.at(parts))])
+        now = {**after, **full(choose_at(key)(joint, steps.links.oldest))}
+        return tuple(now[name] for name in before), tuple(after[name] for name in newest)
 
-    xs = (earlier, steps.chosen(lambda data: data), step_keys)
+    xs = (earlier, cut.stacked, step_keys)
+    state = tuple(ends[name] for name in before)
     initial, path = jax.lax.scan(body, state, xs, length=steps.length, reverse=True)
     lead = 1 if n is not None else 0
-    return {**initial, **{name: jnp.moveaxis(value, 0, lead) for name, value in path.items()}, **shared}
+    values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
+    asked = (*before, *newest, *outline.globals)
+    return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
 
 
 def _filled(value: Array, names: Mapping[Name, Domain]) -> Data:

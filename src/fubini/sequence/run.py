@@ -14,7 +14,7 @@ from fubini.domains import Domain
 from fubini.eliminate.engine import engine_of
 from fubini.semirings import Semiring, sum_product
 from fubini.sequence.links import Links
-from fubini.sequence.scan import Steps, prepared
+from fubini.sequence.steps import Steps, prepared
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 

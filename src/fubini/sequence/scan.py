@@ -1,13 +1,13 @@
 """The three ways through a sequence: one step after another, pairs of steps at once, and chunks of pairs.
 
-All of them multiply neighbouring factors and sum the states between them; what the factors are, their rules say.
+All of them multiply neighbouring factors and sum the states between them; what the factors are, their rules say. Chains
+of tables go in linear weights, and once more in the general way where those might have left the range of the dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -15,18 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.domains import Bint, Domain
-from fubini.eliminate.ask import eliminate, problem_of
-from fubini.eliminate.run import contract, embed, find_plan, forward, results
+from fubini.domains import Bint
+from fubini.eliminate.run import embed
 from fubini.factors.delta import Delta
-from fubini.factors.fallbacks import combined
-from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.semirings import Semiring, sum_product
+from fubini.semirings import Semiring
 from fubini.sequence.carry import Layout, layout_of, renamed, settled
+from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
-from fubini.sequence.slices import Slices, slices
-from fubini.terms.factor import Factor, Unit, substitute, terms_of
+from fubini.sequence.slices import slices
+from fubini.sequence.steps import Steps, joined, summed
+from fubini.terms.factor import Factor, substitute
 from fubini.terms.name_axis import name_axis
 from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Variable
@@ -34,87 +33,81 @@ from fubini.terms.value import Array, Variable
 PLACE = Bound("t")  # the place of an element among those combined at once
 
 
-def joined(factors: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
-    """The product of factors, already embedded, in one representation."""
-    terms = [promoted(term) for factor in factors for term in terms_of(factor)]
-    if semiring.homogeneous:
-        return promoted(combined(terms))
-    return reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), terms)
-
-
-def summed(factors: Sequence[Factor], names: Sequence[Name], semiring: Semiring = sum_product) -> Factor:
-    """⊕ over those of the names that the factors have, of their product, already embedded, in one representation."""
-    terms = [term for factor in factors for term in terms_of(factor)]
-    present = {name for term in terms for name in term.inputs}
-    gone = [name for name in names if name in present]
-    if not gone:
-        return joined(terms, semiring)
-    if any(term.pins for term in terms):
-        return joined([eliminate(terms, gone, semiring=semiring)], semiring)
-    plan = find_plan(problem_of(terms, [(name, None) for name in gone]), True)
-    return joined(results(plan, forward(plan, terms, semiring)), semiring)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The factors of one step, for all times: terms that may depend on `time`, and how states are handed on."""
-
-    terms: tuple[Factor, ...]
-    time: Name
-    length: int
-    links: Links
-    domains: Mapping[Name, Domain]
-    semiring: Semiring
-
-    @cached_property
-    def cut(self) -> list[Slices]:
-        """The terms cut along time."""
-        return [slices(term, self.time) for term in self.terms]
-
-    @property
-    def stacked(self) -> list[tuple[Data, ...]]:
-        """What a scan runs over."""
-        return [cut.stacked for cut in self.cut]
-
-    def at(self, parts: Sequence[Sequence[Data]]) -> list[Factor]:
-        """The terms at one time."""
-        return [cut.at(own) for cut, own in zip(self.cut, parts, strict=True)]
-
-    def chosen(self, choose: Callable[[Data], Data]) -> list[list[Data]]:
-        """Some of the times: the stacked arrays, indexed."""
-        return [[choose(data) for data in own] for own in self.stacked]
-
-    def layout(self, start: Sequence[Factor]) -> Layout:
-        """What one step hands on to the next: the state before it, and all else that a factor depends on."""
-        states = {name: self.domains[name] for name in self.links.before}
-        return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
-
-    def advanced(self, carry: Factor, terms: Sequence[Factor], layout: Layout) -> Factor:
-        """One step: the product, the oldest states summed out, and what is left called as before it."""
-        after = summed([carry, *terms], self.links.oldest, self.semiring)
-        return settled(renamed(after, self.links.moves), layout)
-
-
-def prepared(terms: Sequence[Factor], semiring: Semiring) -> tuple[Factor, ...]:
-    """Terms in representations, in the carrier of the semiring."""
-    flat = [term for factor in terms for term in terms_of(factor)]
-    embedded = [embed(semiring, term) for term in flat]
-    return tuple(term for factor in embedded for term in terms_of(factor) if not isinstance(term, Unit))
-
-
 # -- one step after another -----------------------------------------------------------------------------------------
 
 
-def scanned(steps: Steps, start: Factor, keep: bool, first: int = 0) -> tuple[Factor, Any]:
-    """The carry after the last step, and, if they are kept, the carries after every step from `first` on."""
+def scanned(steps: Steps, start: Factor, keep: bool) -> tuple[Factor, Factor | None]:
+    """The carry after the last step, and, if they are kept, the carries after every step, over time."""
     layout = steps.layout([start])
+    first = settled(start, layout)
 
-    def body(carry: Factor, parts: Any) -> tuple[Factor, Any]:
-        after = steps.advanced(carry, steps.at(parts), layout)
-        return after, after if keep else None
+    def generally() -> tuple[Factor, Factor | None]:
+        cut = steps.cut()
 
-    times = steps.chosen(lambda data: data[first:])
-    return jax.lax.scan(body, settled(start, layout), times, length=steps.length - first)
+        def body(carry: Factor, parts: Any) -> tuple[Factor, Factor | None]:
+            after = steps.advanced(carry, cut.at(parts), layout)
+            return after, after if keep else None
+
+        last, every = jax.lax.scan(body, first, cut.stacked, length=steps.length)
+        return last, None if every is None else name_axis(every, steps.time)
+
+    return _linear_first(steps, first, layout, forwards(steps.links), keep, generally)
+
+
+def scanned_back(steps: Steps) -> Factor:
+    """What the steps after each time make of the state there: over `time`, as the state before the next step.
+
+    The last is 1; the one before the first step comes first, so that there is one more than there are steps.
+    """
+    layout = steps.layout([])
+    forth = backwards(steps.links).enter
+    last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
+
+    def generally() -> tuple[Factor, Factor | None]:
+        cut = steps.cut()
+
+        def body(later: Factor, parts: Any) -> tuple[Factor, Factor]:
+            now = summed([renamed(later, forth), *cut.at(parts)], steps.links.newest, steps.semiring)
+            now = settled(now, layout)
+            return now, now
+
+        begin, before = jax.lax.scan(body, last, cut.stacked, length=steps.length, reverse=True)
+        return begin, name_axis(before, steps.time)
+
+    _, every = _linear_first(steps, last, layout, backwards(steps.links), True, generally)
+    assert every is not None
+    return joined_along(steps.time, every, last)
+
+
+def _linear_first(
+    steps: Steps, start: Factor, layout: Layout, turn: Turn, keep: bool, generally: Callable
+) -> tuple[Factor, Factor | None]:
+    if not (steps.is_linear and isinstance(start, Table)):
+        return generally()
+    last, every, safe = recurred(steps, start, layout, turn, keep)
+    return jax.lax.cond(safe, lambda: (last, every), generally)
+
+
+def joined_along(time: Name, many: Factor, last: Factor) -> Factor:
+    """A settled factor over time with one more at its end."""
+    leaves = zip(unnamed(many, time).leaves(), last.leaves(), strict=True)
+    return name_axis(last.rebuilt(iter([jnp.concatenate([data, end[None]]) for data, end in leaves])), time)
+
+
+def unnamed(factor: Factor, time: Name) -> Factor:
+    """A settled factor whose first axis has no name, as a scan hands it out."""
+    cut = slices(factor, time)
+    return cut.at(cut.stacked)
+
+
+def within(steps: Steps, first: int, count: int) -> Steps:
+    """Some of the steps."""
+    index = Array._of(np.arange(first, first + count), (steps.time,), {steps.time: Bint[count]}, Bint[steps.length])
+    terms = tuple(substitute(term, {steps.time: index}) for term in steps.terms)
+    return replace(steps, terms=terms, length=count)
+
+
+# -- from the first state to the last -------------------------------------------------------------------------------
 
 
 def unrolled(steps: Steps, terms_at: Callable[[int], Sequence[Factor]], count: int) -> Factor:
@@ -135,20 +128,21 @@ def unrolled(steps: Steps, terms_at: Callable[[int], Sequence[Factor]], count: i
     return renamed(whole, {name: after for name, after in last.items() if name not in links.before})
 
 
-def first_steps(steps: Steps, count: int) -> Factor:
-    """The product of the first few steps."""
-    return unrolled(steps, lambda step: steps.at(steps.chosen(lambda data: data[step])), count)
-
-
 def multiplied_through(steps: Steps) -> Factor:
     """The product of all steps in order: a function of the states before the first and after the last."""
-    count = min(steps.links.lag, steps.length)
-    start = first_steps(steps, count)
-    if steps.length <= steps.links.lag:
+    lag = steps.links.lag
+    count = min(lag, steps.length)
+    start = unrolled(steps, steps.cut().step, count)
+    if steps.length <= lag:
         return joined([start, *identities(steps, count)], steps.semiring)
+    return _continued(within(steps, count, steps.length - count), start)
+
+
+def _continued(steps: Steps, whole: Factor) -> Factor:
+    """The steps, from what came before them."""
     origin: dict[Name, Name] = {name: Bound(name) for name in steps.links.before}
     back = {after: before for before, after in steps.links.to_after.items()}
-    last, _ = scanned(steps, renamed(start, {**origin, **back}), False, count)
+    last, _ = scanned(steps, renamed(whole, {**origin, **back}), False)
     return renamed(last, {**steps.links.to_after, **{fresh: name for name, fresh in origin.items()}})
 
 
@@ -187,6 +181,8 @@ class Elements(NamedTuple):
 
     def combined(self, left: Sequence[Data], right: Sequence[Data]) -> tuple[Data, ...]:
         """Left then right: the state between them summed out."""
+        if not left[0].shape[0]:  # associative_scan asks for the pairs of nothing too
+            return tuple(left)
         middle: dict[Name, Name] = {name: Bound(name) for name in self.links.before}
         to_middle = {after: middle[before] for before, after in self.links.to_after.items()}
         parts = [renamed(self.factor(left), to_middle), renamed(self.factor(right), middle)]
@@ -195,23 +191,22 @@ class Elements(NamedTuple):
         return slices(whole, PLACE).stacked
 
 
-def elements(steps: Steps, first: int = 0) -> Elements:
-    """Blocks of as many steps as there are lags, over places."""
+def elements(steps: Steps) -> Elements:
+    """Blocks of as many steps as there are lags, over places; steps that do not fill a block are left out."""
     lag = steps.links.lag
-    count = (steps.length - first) // lag
+    count = steps.length // lag
     place = Bint[count]
 
     def terms_at(step: int) -> list[Factor]:
-        if lag == 1 and first == 0:
+        if lag == 1:
             return [renamed(term, {steps.time: PLACE}) for term in steps.terms]
-        index = Array._of(np.arange(count) * lag + step + first, (PLACE,), {PLACE: place}, Bint[steps.length])
+        index = Array._of(np.arange(count) * lag + step, (PLACE,), {PLACE: place}, Bint[steps.length])
         return [substitute(term, {steps.time: index}) for term in steps.terms]
 
     block = unrolled(steps, terms_at, lag)
     states = {name: steps.domains[name] for name in steps.links.before + steps.links.after}
     layout = layout_of([block], (PLACE,), states, steps.semiring)
-    whole = settled(block, layout.over(PLACE, place))
-    cut = slices(whole, PLACE)
+    cut = slices(settled(block, layout.over(PLACE, place)), PLACE)
     return Elements(cut.stacked, cut.at, layout, steps.links, steps.semiring)
 
 
@@ -220,8 +215,9 @@ def halved(found: Elements) -> Factor:
     stacked = found.stacked
     while stacked[0].shape[0] > 1:
         half = stacked[0].shape[0] // 2
-        pairs = found.combined([data[0 : 2 * half : 2] for data in stacked], [data[1 : 2 * half : 2] for data in stacked])
-        stacked = tuple(jnp.concatenate([new, old[2 * half :]]) for new, old in zip(pairs, stacked, strict=True))
+        even, odd = ([data[start : 2 * half : 2] for data in stacked] for start in (0, 1))
+        made = found.combined(even, odd)
+        stacked = tuple(jnp.concatenate([new, old[2 * half :]]) for new, old in zip(made, stacked, strict=True))
     return found.at([data[0] for data in stacked])
 
 
@@ -230,79 +226,82 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
     lag = steps.links.lag
     if steps.length < lag:
         return multiplied_through(steps)
+    if steps.is_linear and lag == 1:
+        layout = steps.layout([])
+        found, safe = multiplied(*pairs(steps, layout))
+        order = Layout(tuple(found.inputs.items()), (), (), (), False, layout.dtype, True)
+        return jax.lax.cond(safe, lambda: found, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag
-    return _continued(steps, whole, range(steps.length - rest, steps.length)) if rest else whole
+    return _continued(within(steps, steps.length - rest, rest), whole) if rest else whole
 
 
-def _continued(steps: Steps, whole: Factor, times: range) -> Factor:
-    """A few steps more."""
-    origin: dict[Name, Name] = {name: Bound(name) for name in steps.links.before}
+def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
+    """As every carry of `scanned`: from the products of the first steps, all of them at once."""
+    layout = steps.layout([start])
+    over_time = layout.over(steps.time, Bint[steps.length])
     back = {after: before for before, after in steps.links.to_after.items()}
-    carry = renamed(whole, {**origin, **back})
-    for time in times:
-        terms = steps.at(steps.chosen(lambda data, time=time: data[time]))
-        carry = renamed(summed([carry, *terms], steps.links.oldest, steps.semiring), steps.links.moves)
-    return renamed(carry, {**steps.links.to_after, **{fresh: name for name, fresh in origin.items()}})
+
+    def started(products: Factor) -> Factor:
+        return settled(renamed(summed([start, products], steps.links.before, steps.semiring), back), over_time)
+
+    if not (steps.is_linear and isinstance(start, Table)):
+        found = elements(steps)
+        every = found.factor(jax.lax.associative_scan(found.combined, found.stacked))
+        return started(renamed(every, {PLACE: steps.time}))
+    products, safe = running(*pairs(steps, steps.layout([])), False)
+    fast = started(products)
+    return jax.lax.cond(safe, lambda: fast, lambda: settled(scanned(steps, start, True)[1], over_time))  # type: ignore[arg-type]
 
 
-def prefixes(found: Elements) -> Factor:
-    """The products of the first k elements, for every k, over places."""
-    return found.factor(jax.lax.associative_scan(found.combined, found.stacked))
+def scanned_back_in_pairs(steps: Steps) -> Factor:
+    """As `scanned_back`: from the products of the last steps, all of them at once."""
+    layout = steps.layout([])
+    over_time = layout.over(steps.time, Bint[steps.length])
+    last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
 
+    def ended(products: Factor) -> Factor:
+        made = settled(summed([products], steps.links.after, steps.semiring), over_time)
+        return joined_along(steps.time, made, last)
 
-def suffixes(found: Elements) -> Factor:
-    """The products of the elements from k on, for every k, over places."""
-    return found.factor(jax.lax.associative_scan(lambda a, b: found.combined(b, a), found.stacked, reverse=True))
+    if not steps.is_linear:
+        found = elements(steps)
+        swapped = jax.lax.associative_scan(lambda a, b: found.combined(b, a), found.stacked, reverse=True)
+        return ended(renamed(found.factor(swapped), {PLACE: steps.time}))
+    products, safe = running(*pairs(steps, layout), True)
+    fast = ended(products)
+    return jax.lax.cond(safe, lambda: fast, lambda: scanned_back(steps))
 
 
 # -- chunks ---------------------------------------------------------------------------------------------------------
 
 
 def scanned_in_chunks(steps: Steps, start: Factor, size: int) -> Factor:
-    """The carry after the last step: chunks one after another, the steps of a chunk by halving."""
+    """The carry after the last step: chunks one after another, the steps of a chunk in pairs."""
     count = steps.length // size
     rest = steps.length - count * size
     if rest:
-        head = replace(steps, terms=_up_to(steps, rest), length=rest)
-        start, _ = scanned(head, start, False)
+        start, _ = scanned(within(steps, 0, rest), start, False)
+        steps = within(steps, rest, count * size)
     layout = steps.layout([start])
-    found = elements(steps, rest)
-    chunks = [data.reshape(count, size, *data.shape[1:]) for data in found.stacked]
+    back = {after: before for before, after in steps.links.to_after.items()}
+
+    moving = [unnamed(_over_time(term, steps), steps.time) for term in steps.terms if steps.time in term.inputs]
+    fixed = [term for term in steps.terms if steps.time not in term.inputs]
 
     @jax.checkpoint
-    def body(carry: Factor, stacked: Sequence[Data]) -> tuple[Factor, None]:
-        chunk = halved(found._replace(stacked=tuple(stacked)))
+    def body(carry: Factor, parts: Sequence[Factor]) -> tuple[Factor, None]:
+        terms = (*fixed, *(name_axis(part, steps.time) for part in parts))
+        chunk = multiplied_in_pairs(replace(steps, terms=terms, length=size))
         after = summed([carry, chunk], steps.links.before, steps.semiring)
-        back = {after: before for before, after in steps.links.to_after.items()}
         return settled(renamed(after, back), layout), None
 
-    last, _ = jax.lax.scan(body, settled(start, layout), tuple(chunks))
+    chunks = jax.tree.map(lambda data: data.reshape(count, size, *data.shape[1:]), moving)
+    last, _ = jax.lax.scan(body, settled(start, layout), chunks, length=count)
     return last
 
 
-def _up_to(steps: Steps, count: int) -> tuple[Factor, ...]:
-    index = Array._of(np.arange(count), (steps.time,), {steps.time: Bint[count]}, Bint[steps.length])
-    return tuple(substitute(term, {steps.time: index}) for term in steps.terms)
-
-
-# -- backwards ------------------------------------------------------------------------------------------------------
-
-
-def scanned_back(steps: Steps) -> Factor:
-    """What the steps after each time make of the state there: over `time`, as the state before the next step.
-
-    The last is 1; the one before the first step comes first, so that there is one more than there are steps.
-    """
-    layout = steps.layout([])
-    forth = {before: name for name, before in steps.links.moves.items()}
-
-    def body(later: Factor, parts: Any) -> tuple[Factor, Factor]:
-        now = summed([renamed(later, forth), *steps.at(parts)], steps.links.newest, steps.semiring)
-        now = settled(now, layout)
-        return now, now
-
-    last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
-    _, before = jax.lax.scan(body, last, steps.chosen(lambda data: data), length=steps.length, reverse=True)
-    stacked = jax.tree.map(lambda many, end: jnp.concatenate([many, end[None]]), before, last)
-    return name_axis(stacked, steps.time)
+def _over_time(term: Factor, steps: Steps) -> Factor:
+    """A term all of whose numbers are there for each time, time in front."""
+    layout = layout_of([term], (steps.time,), {}, steps.semiring)
+    return settled(term, layout.over(steps.time, Bint[steps.length]))

@@ -1,0 +1,124 @@
+"""Chains of tables in linear weights: a few multiplications for each step, the scale of each taken out.
+
+Whether a product of weights could have left the range of the dtype is known afterwards, from the least weights met; if
+one could, the general way is taken instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.domains import Domain
+from fubini.eliminate.ask import problem_of
+from fubini.eliminate.plan import Plan
+from fubini.eliminate.run import find_plan
+from fubini.factors.contract import contract_plain
+from fubini.factors.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log
+from fubini.factors.table import Table
+from fubini.semirings import Semiring
+from fubini.terms.factor import Factor
+from fubini.terms.named import align
+from fubini.terms.term import Name
+
+Names = tuple[Name, ...]
+
+
+class Weights(NamedTuple):
+    """Linear weights along time: greatest 1 at each time and batch cell, the logarithm of what was taken out, and how
+    far the least positive weight of each time is below the greatest."""
+
+    data: Data
+    names: Names
+    log: Data
+    log_names: Names
+    least: Data
+
+
+def to_weights(table: Table, time: Name | None, inner: Sequence[Name], dtype: Any) -> Weights:
+    """A table in linear weights, scaled over the `inner` names; time, where it has it, in front."""
+    names = table.names
+    if time is not None and time in names:
+        names = (time, *(name for name in names if name != time))
+    pair = table.aligned(names)
+    weights = jnp.asarray(pair.weights, dtype)
+    shift = jnp.broadcast_to(jnp.asarray(pair.shift, dtype), weights.shape)
+    logs = jax.lax.stop_gradient(positive_log(weights) + shift)
+    axes = tuple(axis for axis, name in enumerate(names) if name in inner)
+    top = jnp.max(logs, axis=axes, keepdims=True, initial=-jnp.inf)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    everything = tuple(range(1 if time is not None and time in names else 0, weights.ndim))
+    least = jnp.min(jnp.where(logs > -jnp.inf, logs - top, 0.0), axis=everything, initial=0.0)
+    exponent = jnp.where(weights == 0, jnp.minimum(shift - top, LOG_GREATEST[weights.dtype.name]), shift - top)
+    half = jnp.exp(exponent / 2)
+    rest = tuple(name for name in names if name not in inner)
+    return Weights(weights * half * half, names, jnp.squeeze(top, axes), rest, least)
+
+
+def run_plain(plan: Plan, operands: Sequence[tuple[Data, Names]], semiring: Semiring) -> tuple[Data, Names]:
+    """A plan of contractions on weights as they are."""
+    slots = list(operands)
+    for step in plan.steps:
+        if len(step.operands) == 2:
+            (x, x_names), (y, y_names) = (slots[slot] for slot in step.operands)
+            slots.append(contract_plain(semiring, x, x_names, y, y_names, step.keep))
+        else:
+            ((x, names),) = (slots[slot] for slot in step.operands)
+            gone = tuple(axis for axis, name in enumerate(names) if name not in step.keep)
+            slots.append((semiring.add(jnp, x, gone), tuple(name for name in names if name in step.keep)))
+    return reduce(lambda a, b: _multiplied(semiring, a, b), [slots[slot] for slot in plan.results])
+
+
+def _multiplied(semiring: Semiring, a: tuple[Data, Names], b: tuple[Data, Names]) -> tuple[Data, Names]:
+    return contract_plain(semiring, *a, *b, frozenset(a[1]) | frozenset(b[1]))
+
+
+def plan_of(factors: Sequence[Factor], gone: Sequence[Name]) -> Plan:
+    """The plan of one step."""
+    return find_plan(problem_of(list(factors), [(name, None) for name in gone]), True)
+
+
+class Gauged(NamedTuple):
+    """Weights whose greatest is 1, the logarithm of what was taken out, and whether all of them are numbers."""
+
+    weights: Data
+    log: Data
+    sound: Data
+
+
+def gauged(weights: Data, axes: tuple[int, ...]) -> Gauged:
+    """Weights over their greatest along the axes."""
+    constant = jax.lax.stop_gradient(weights)
+    top = jnp.max(constant, axis=axes, keepdims=True)
+    sound = jnp.all(top == top)
+    top = jnp.where(top > 0, top, 1.0)
+    return Gauged(weights / top, jnp.log(jnp.squeeze(top, axes)), sound)
+
+
+def least_of(weights: Data) -> Data:
+    """The least positive weight, at most 1."""
+    constant = jax.lax.stop_gradient(weights)
+    return jnp.min(jnp.where(constant > 0, constant, 1.0))
+
+
+def room_of(least: Data, dtype: Any) -> Data:
+    """How far below the greatest a weight may be, so that its product with weights this far below is in range."""
+    return 2 * SAFE_LOG[np.dtype(dtype).name] + least
+
+
+def spread_out(data: Data, names: Names, onto: Sequence[tuple[Name, Domain]]) -> Data:
+    """The array over all of these names, in order."""
+    aligned = align(data, names, tuple(name for name, _ in onto))
+    return jnp.broadcast_to(aligned, tuple(domain.extent for _, domain in onto))
+
+
+def table_of(weights: Data, logs: Data, log_names: Names, inputs: dict[Name, Domain]) -> Table:
+    """weights · exp(logs)."""
+    shift = jnp.broadcast_to(align(logs, log_names, tuple(inputs)), weights.shape)
+    return Table._of(Scaled(weights, shift.astype(weights.dtype)), inputs)

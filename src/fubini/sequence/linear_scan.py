@@ -1,0 +1,202 @@
+"""Scans over tables in linear weights: in order, and by pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+from fubini.domains import Bint, Domain
+from fubini.factors.scaled import SAFE_LOG
+from fubini.factors.table import Table
+from fubini.sequence.carry import Layout
+from fubini.sequence.linear import (
+    Names,
+    Weights,
+    gauged,
+    least_of,
+    plan_of,
+    room_of,
+    run_plain,
+    spread_out,
+    table_of,
+    to_weights,
+)
+from fubini.sequence.links import Links
+from fubini.sequence.steps import Steps
+from fubini.terms.factor import Unit, rename
+from fubini.terms.named import align
+from fubini.terms.term import Bound, Name
+
+
+class Turn(NamedTuple):
+    """One way along a chain: what the carry is called as a step begins, what is summed, and what is left called."""
+
+    enter: Mapping[Name, Name]
+    gone: Names
+    leave: Mapping[Name, Name]
+    reverse: bool
+
+
+def forwards(links: Links) -> Turn:
+    """From each state to the next."""
+    return Turn({}, links.oldest, links.moves, False)
+
+
+def backwards(links: Links) -> Turn:
+    """From each state to the one before."""
+    return Turn({before: name for name, before in links.moves.items()}, links.newest, {}, True)
+
+
+class Found(NamedTuple):
+    """The carry at the end, those after every step if they were kept, and whether all of it was in range."""
+
+    last: Table
+    every: Table | None
+    safe: Data
+
+
+def _weights_of(steps: Steps, dtype: jnp.dtype) -> list[Weights]:
+    states = (*steps.links.before, *steps.links.newest)
+    return [to_weights(term, steps.time, states, dtype) for term in steps.terms]  # type: ignore[arg-type]
+
+
+def _logs_of(weights: Sequence[Weights], time: Name, rest: Names, sizes: Mapping[Name, Domain], length: int) -> Data:
+    """What was taken out of the terms, over time and the names that are no states."""
+    total = jnp.zeros((length, *(sizes[name].extent for name in rest)))
+    for part in weights:
+        total = total + align(part.log, part.log_names, (time, *rest))
+    return total
+
+
+def recurred(steps: Steps, start: Table, layout: Layout, turn: Turn, keep: bool) -> Found:
+    """One step after another. `start` is in the layout; so is every carry."""
+    order, sizes = tuple(name for name, _ in layout.batch), dict(layout.batch)
+    rest = tuple(name for name in order if name not in steps.links.before)
+    axes = tuple(axis for axis, name in enumerate(order) if name in steps.links.before)
+    terms = _weights_of(steps, layout.dtype)
+    slices = [_at_one_time(term, steps.time) for term in steps.terms]  # type: ignore[arg-type]
+    plan = plan_of([rename(start, dict(turn.enter)), *slices], turn.gone)
+    entered = tuple(turn.enter.get(name, name) for name in order)
+    room = room_of(sum((part.least for part in terms), start=jnp.zeros((), layout.dtype)), layout.dtype)
+
+    def body(carry: tuple, given: tuple) -> tuple[tuple, tuple]:
+        now, safe = carry
+        moving, floor = given
+        safe = safe & (least_of(now) >= floor)
+        parts = iter(moving)
+        operands = [
+            (next(parts), part.names[1:]) if steps.time in part.names else (part.data, part.names) for part in terms
+        ]
+        made, names = run_plain(plan, [(now, entered), *operands], steps.semiring)
+        made = spread_out(made, tuple(turn.leave.get(name, name) for name in names), layout.batch)
+        after = gauged(made, axes)
+        return (after.weights, safe & after.sound), (after.log, after.weights if keep else None)
+
+    first = to_weights(start, None, steps.links.before, layout.dtype)
+    begin = spread_out(first.data, first.names, layout.batch)
+    moving = [part.data for part in terms if steps.time in part.names]
+    floors = jnp.broadcast_to(jnp.exp(-room), (steps.length,))
+    (last, safe), (logs, every) = jax.lax.scan(body, (begin, jnp.asarray(True)), (moving, floors), reverse=turn.reverse)
+    logs = logs + _logs_of(terms, steps.time, rest, sizes, steps.length)
+    begin_log = align(first.log, first.log_names, rest)
+    kept = None
+    if every is not None:
+        running = jnp.cumsum(logs[::-1], axis=0)[::-1] if turn.reverse else jnp.cumsum(logs, axis=0)
+        over_time = {steps.time: Bint[steps.length], **sizes}
+        kept = table_of(every, begin_log + running, (steps.time, *rest), over_time)
+    return Found(table_of(last, begin_log + jnp.sum(logs, axis=0), rest, sizes), kept, safe)
+
+
+def _at_one_time(table: Table, time: Name) -> Table:
+    return table.at({time: 0}) if time in table.inputs else table
+
+
+# -- by pairs -------------------------------------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Weights from before to after for each place, the log of their scale, and whether they are in range."""
+
+    weights: Data
+    log: Data
+    safe: Data
+
+
+class Pairing(NamedTuple):
+    """How neighbours are combined: the names of the weights behind the place, and of their scale."""
+
+    steps: Steps
+    inputs: tuple[tuple[Name, Domain], ...]
+    rest: Names
+
+    @property
+    def names(self) -> Names:
+        """The axes of the weights behind the place."""
+        return tuple(name for name, _ in self.inputs)
+
+    def combined(self, left: Pairs, right: Pairs) -> Pairs:
+        """Left then right, the state between summed out."""
+        links, place = self.steps.links, Bound("t")
+        middle: dict[Name, Name] = {name: Bound(name) for name in links.before}
+        to_middle = {after: middle[before] for before, after in links.to_after.items()}
+        a = tuple(to_middle.get(name, name) for name in self.names)
+        b = tuple(middle.get(name, name) for name in self.names)
+        size = Bint[max(1, left.weights.shape[0])]
+        shapes = [{place: size, **dict(zip(names, dict(self.inputs).values(), strict=True))} for names in (a, b)]
+        plan = plan_of([Unit(shape) for shape in shapes], tuple(middle.values()))
+        made, names = run_plain(plan, [(left.weights, (place, *a)), (right.weights, (place, *b))], self.steps.semiring)
+        return self.kept(align(made, names, (place, *self.names)), left.log + right.log, left.safe & right.safe)
+
+    def kept(self, weights: Data, log: Data, safe: Data) -> Pairs:
+        """Weights over their greatest for each place and batch cell."""
+        axes = tuple(axis for axis, name in enumerate(self.names, 1) if name not in self.rest)
+        found = gauged(weights, axes)
+        constant = jax.lax.stop_gradient(found.weights)
+        others = tuple(range(1, weights.ndim))
+        least = jnp.min(jnp.where(constant > 0, constant, 1.0), axis=others)
+        sound = jnp.all(constant == constant, axis=others) & (least >= jnp.exp(-SAFE_LOG[weights.dtype.name]))
+        return Pairs(found.weights, log + found.log, safe & sound)
+
+
+def pairs(steps: Steps, layout: Layout) -> tuple[Pairing, Pairs]:
+    """One element for each step, in linear weights, from before to after."""
+    states = {name: steps.domains[name] for name in steps.links.before + steps.links.after}
+    others = {name: domain for name, domain in layout.batch if name not in states}
+    pairing = Pairing(steps, tuple({**others, **states}.items()), tuple(others))
+    terms = _weights_of(steps, layout.dtype)
+    shape = (steps.length, *(domain.extent for _, domain in pairing.inputs))
+    weights = jnp.ones((), layout.dtype)
+    for part in terms:
+        weights = weights * align(part.data, part.names, (steps.time, *pairing.names))
+    weights = jnp.broadcast_to(weights, shape)
+    logs = _logs_of(terms, steps.time, pairing.rest, others, steps.length)
+    space = sum((part.least for part in terms), start=jnp.zeros((), layout.dtype))
+    safe = jnp.broadcast_to(space >= -2 * SAFE_LOG[weights.dtype.name], (steps.length,))
+    return pairing, pairing.kept(weights, logs, safe)
+
+
+def multiplied(pairing: Pairing, found: Pairs) -> tuple[Table, Data]:
+    """The product of all elements, neighbours first, and whether it was in range."""
+    while found.weights.shape[0] > 1:
+        half = found.weights.shape[0] // 2
+        even, odd, last = (
+            Pairs(*(data[part] for data in found))
+            for part in (slice(0, 2 * half, 2), slice(1, 2 * half, 2), slice(2 * half, None))
+        )
+        made = pairing.combined(even, odd)
+        found = Pairs(*(jnp.concatenate(both) for both in zip(made, last, strict=True)))
+    table = table_of(found.weights[0], found.log[0], pairing.rest, dict(pairing.inputs))
+    return table, found.safe[0]
+
+
+def running(pairing: Pairing, found: Pairs, reverse: bool) -> tuple[Table, Data]:
+    """The products of the elements up to each place, or from each place on."""
+    combine = (lambda a, b: pairing.combined(b, a)) if reverse else pairing.combined
+    every = jax.lax.associative_scan(combine, found, reverse=reverse)
+    time = pairing.steps.time
+    inputs = {time: Bint[pairing.steps.length], **dict(pairing.inputs)}
+    return table_of(every.weights, every.log, (time, *pairing.rest), inputs), jnp.all(every.safe)

@@ -1,0 +1,100 @@
+"""Steps: the factors of one step for all times, and the product of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+from fubini.arrays import Data
+from fubini.domains import Domain
+from fubini.eliminate.ask import eliminate, problem_of
+from fubini.eliminate.run import contract, embed, find_plan, forward, results
+from fubini.factors.fallbacks import combined
+from fubini.factors.promotion import promoted
+from fubini.factors.table import Table
+from fubini.semirings import Semiring, sum_product
+from fubini.sequence.carry import Layout, layout_of, renamed, settled
+from fubini.sequence.links import Links
+from fubini.sequence.slices import Slices, slices
+from fubini.terms.factor import Factor, Unit, terms_of
+from fubini.terms.term import Name
+
+
+def joined(factors: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
+    """The product of factors, already embedded, in one representation."""
+    terms = [promoted(term) for factor in factors for term in terms_of(factor)]
+    if semiring.homogeneous:
+        return promoted(combined(terms))
+    return reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), terms)
+
+
+def summed(factors: Sequence[Factor], names: Sequence[Name], semiring: Semiring = sum_product) -> Factor:
+    """⊕ over those of the names that the factors have, of their product, already embedded, in one representation."""
+    terms = [term for factor in factors for term in terms_of(factor)]
+    present = {name for term in terms for name in term.inputs}
+    gone = [name for name in names if name in present]
+    if not gone:
+        return joined(terms, semiring)
+    if any(term.pins for term in terms):
+        return joined([eliminate(terms, gone, semiring=semiring)], semiring)
+    plan = find_plan(problem_of(terms, [(name, None) for name in gone]), True)
+    return joined(results(plan, forward(plan, terms, semiring)), semiring)
+
+
+class Cut(NamedTuple):
+    """Terms cut along time: what a scan runs over, and the terms at one time."""
+
+    slices: list[Slices]
+
+    @property
+    def stacked(self) -> list[tuple[Data, ...]]:
+        """Arrays with time in front, for each term."""
+        return [part.stacked for part in self.slices]
+
+    def at(self, parts: Sequence[Sequence[Data]]) -> list[Factor]:
+        """The terms at one time."""
+        return [part.at(own) for part, own in zip(self.slices, parts, strict=True)]
+
+    def step(self, number: int) -> list[Factor]:
+        """The terms at a known time."""
+        return self.at([[data[number] for data in own] for own in self.stacked])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The factors of one step, for all times: terms that may depend on `time`, and how states are handed on."""
+
+    terms: tuple[Factor, ...]
+    time: Name
+    length: int
+    links: Links
+    domains: Mapping[Name, Domain]
+    semiring: Semiring
+
+    def cut(self) -> Cut:
+        """The terms cut along time."""
+        return Cut([slices(term, self.time) for term in self.terms])
+
+    @property
+    def is_linear(self) -> bool:
+        """Tables in a semiring of weights: they can be multiplied as they are."""
+        return self.semiring.homogeneous and all(isinstance(term, Table) for term in self.terms)
+
+    def layout(self, start: Sequence[Factor]) -> Layout:
+        """What one step hands on to the next: the state before it, and all else that a factor depends on."""
+        states = {name: self.domains[name] for name in self.links.before}
+        return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
+
+    def advanced(self, carry: Factor, terms: Sequence[Factor], layout: Layout) -> Factor:
+        """One step: the product, the oldest states summed out, and what is left called as before it."""
+        after = summed([carry, *terms], self.links.oldest, self.semiring)
+        return settled(renamed(after, self.links.moves), layout)
+
+
+def prepared(terms: Sequence[Factor], semiring: Semiring) -> tuple[Factor, ...]:
+    """Terms in representations, in the carrier of the semiring."""
+    flat = [term for factor in terms for term in terms_of(factor)]
+    embedded = [embed(semiring, term) for term in flat]
+    return tuple(term for factor in embedded for term in terms_of(factor) if not isinstance(term, Unit))
