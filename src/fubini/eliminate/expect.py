@@ -48,7 +48,7 @@ def integrate(factor: Factor, value: Any, *names: Name) -> Value:
     value, names = _asked(factor, value, names, "an integral")
     joined = promoted(factor)
     if isinstance(joined, Table):
-        return _settled(_weighted(_numbers(joined), value, names))
+        return _settled(weighted(numbers(joined), value, names))
     log = factor.sum(*names).log()
     if not log.inputs and not is_traced(log.data) and float(log) == -np.inf:
         return to_value(0.0)
@@ -77,14 +77,14 @@ def _expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
     return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, names)
 
 
-def _numbers(table: Table) -> Value:
+def numbers(table: Table) -> Value:
     """The weights as a Value, with a derivative at a zero weight."""
     weights, shift, *_ = table.pair
     numbers = weights * namespace(weights, shift).exp(shift)
     return Array._of(numbers, table.names, table.inputs, Real, table.exactness)
 
 
-def _weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
+def weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
     """Σ weights · value, where a zero weight takes no part of an infinite value."""
     infinite = ops.equal(ops.absolute(value), np.inf)
     product = weights * ops.where(ops.logical_and(ops.equal(weights, 0.0), infinite), 0.0, value)
@@ -94,7 +94,7 @@ def _weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
 @exact_expect.rule
 def expect_table(f: Table, value: Value, names: tuple) -> Value:
     """Σ_x p(x) v(x)"""
-    return _weighted(_numbers(f.normalized(names)), value, names)
+    return weighted(numbers(f.normalized(names)), value, names)
 
 
 @exact_expect.rule
@@ -203,7 +203,7 @@ def expect_mixture(f: Mixture, value: Value, names: tuple) -> Value:
     for component, mass in zip(f.components, masses, strict=True):
         inside = interpret(EXPECT, promoted(component), value, names)
         share = ops.exp(mass.log() - total)
-        parts.append(_weighted(share, inside, tuple(f.bound_in(component))))
+        parts.append(weighted(share, inside, tuple(f.bound_in(component))))
     return reduce(ops.add, parts)
 
 

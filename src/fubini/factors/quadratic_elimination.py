@@ -322,7 +322,9 @@ def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
             lambda m, x: _half_solved(m, x[..., None])[..., 0], (L, M_names, 2), (block(v, mine), v_names, 1)
         )
     xp = namespace(M)
-    log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(mine) * math.log(2 * math.pi)
+    log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(mine) * math.log(
+        2 * math.pi
+    )
     return Reduced(Quadratic(left, names, rows, M_names, True), log, M_names, ok)
 
 

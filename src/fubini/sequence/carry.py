@@ -92,8 +92,7 @@ def layout_of(
 def _float_type(terms: Sequence[Factor]) -> jnp.dtype:
     leaves = [leaf for term in terms for leaf in term.leaves() if hasattr(leaf, "dtype")]
     floats = [leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    found = jnp.result_type(*floats) if floats else jnp.result_type(float)
-    return jax.dtypes.canonicalize_dtype(found)
+    return jnp.result_type(*(jax.dtypes.canonicalize_dtype(kind) for kind in floats or [float]))
 
 
 def settled(factor: Factor, layout: Layout) -> Factor:

@@ -14,10 +14,10 @@ import numpy as np
 
 from fubini.arrays import Data
 from fubini.domains import Bint, Domain
+from fubini.eliminate.run import read
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.table import Table
-from fubini.eliminate.run import read
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, max_product, sum_product
 from fubini.sequence.carry import renamed, settled
@@ -255,9 +255,7 @@ def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> 
     return _descended(steps, joined(start), choose_at, (None, None), outline, None)
 
 
-def drawn(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
-) -> dict[Name, Data]:
+def drawn(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int) -> dict[Name, Data]:
     """Draws of all states together."""
     steps = outline.steps(terms)
 

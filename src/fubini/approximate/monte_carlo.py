@@ -1,0 +1,189 @@
+"""Monte Carlo: a sum without a closed form becomes a mean over draws; what has one is still exact."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import get_opaque_trace_state
+
+from fubini import ops
+from fubini.approximate.proposals import averaged, drawn
+from fubini.arrays import Data
+from fubini.eliminate.ask import eliminate
+from fubini.eliminate.expect import numbers, weighted
+from fubini.errors import DataError, Intractable, NoRule, listed
+from fubini.factors.mixture import Mixture
+from fubini.factors.promotion import promoted
+from fubini.factors.randomness import SAMPLES, Randomness, require_key
+from fubini.factors.table import Table
+from fubini.interpretations import Interpretation, current, interpret
+from fubini.rules import RuleSet
+from fubini.semirings import Semiring, sum_product
+from fubini.terms.exactness import estimated
+from fubini.terms.factor import Factor, Weight, product, terms_of
+from fubini.terms.heads import EXPECT, MULTIPLY_OUT, SUM
+from fubini.terms.indexing import fold
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, to_array
+
+
+class MonteCarlo(Interpretation):
+    """Draws `n` at a time, from keys of its own for each sum; `names` are drawn even where there is a closed form."""
+
+    n: int
+    names: frozenset[Name]
+    _counts: dict
+
+    def __enter__(self) -> Interpretation:
+        outer: Interpretation | None = current()
+        while outer is not None:
+            if isinstance(outer, MonteCarlo) and outer.arrays is self.arrays and self.arrays is not None:
+                raise DataError(
+                    f"{self} inside {outer} with the same key",
+                    expected="a key for each context: the draws of both would be the same",
+                    advice="split it: outer, inner = jax.random.split(key)",
+                )
+            outer = outer.base
+        self._counts = {}
+        return super().__enter__()
+
+    def randomness(self, label: str) -> Randomness:
+        """Random numbers for one sum: never the same twice, whether it is traced or not."""
+        state = get_opaque_trace_state()
+        place = next((index for index, (known, _) in enumerate(self._counts.get(label, ())) if known == state), None)
+        seen = self._counts.setdefault(label, [])
+        if place is None:
+            seen.append((state, 0))
+            place = len(seen) - 1
+        count = seen[place][1]
+        seen[place] = (state, count + 1)
+        key = jax.random.fold_in(self.arrays, np.uint32(zlib.crc32(label.encode())))
+        return Randomness(jax.random.fold_in(key, count), self.n, jnp)
+
+
+def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
+    """The interpretation in force, with sums that have no closed form estimated from n draws.
+
+    The draws come from the factors themselves; derivatives of every order of an estimate are unbiased, by
+    reparametrisation where a draw is a smooth function of its parameters, by DiCE weights where it is not. Variables
+    among `names` are drawn even where there is a closed form.
+
+    >>> x = fb.Variable("x", fb.Real)
+    >>> with monte_carlo(jax.random.key(0), 10_000):
+    ...     estimate = fb.expectation(fb.dist.Normal(0.0, 1.0)("x"), fb.ops.exp(x), "x")
+    >>> abs(float(estimate) - 1.6487) < 0.1, estimate.exactness
+    (True, estimated(10000))
+    """
+    require_key(key)
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise DataError(f"monte_carlo with n={n!r}", expected="a whole number of draws, at least 1")
+    made = MonteCarlo(f"monte_carlo(n={n})", (estimates_sum, estimates_expect, estimates_product), base=current())
+    made.n, made.names, made._counts, made.arrays = int(n), frozenset(names), {}, key
+    return made
+
+
+def _sampler() -> MonteCarlo:
+    found: Interpretation | None = current()
+    while found is not None and not isinstance(found, MonteCarlo):
+        found = found.base
+    assert found is not None, "a rule of Monte Carlo ran outside of one"
+    return found
+
+
+def _exactly(head: Any, *args: Any) -> Any:
+    """The rule of the interpretation that Monte Carlo was entered in."""
+    base = _sampler().base
+    assert base is not None
+    with base:
+        return interpret(head, *args)
+
+
+estimates_sum = RuleSet("monte_carlo.sum", head=SUM)
+estimates_expect = RuleSet("monte_carlo.expect", head=EXPECT)
+estimates_product = RuleSet("monte_carlo.multiply_out", head=MULTIPLY_OUT)
+
+
+@estimates_sum.rule
+def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
+    """Σ_z f(z, y)  ≈  1/n Σ_i w_i f(z_i, y) / q(z_i) where it has no closed form"""
+    if semiring is not sum_product:
+        return _exactly(SUM, semiring, f, names)
+    sampler = _sampler()
+    asked = [name for name in names if name in sampler.names]
+    if not asked:
+        try:
+            return _exactly(SUM, semiring, f, names)
+        except (Intractable, NoRule):
+            terms, asked = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite])
+            if not asked:
+                raise
+    else:
+        terms, _ = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite], asked)
+    with _base(sampler):
+        found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
+        left = [*found.terms, averaged(sampler.n)]
+        present = {name for term in left for name in term.inputs}
+        rest = [name for name in names if name not in asked and name in present]
+        total = promoted(eliminate(left, [*rest, SAMPLES]))
+    return total._marked(total.exactness | estimated(sampler.n))
+
+
+def _base(sampler: MonteCarlo) -> Interpretation:
+    assert sampler.base is not None
+    return sampler.base
+
+
+def _closed_part(
+    terms: list[Factor], names: Sequence[Name], keep: Sequence[Name] = ()
+) -> tuple[list[Factor], list[Name]]:
+    """The terms with those of the names summed that have a closed form, and the names that do not."""
+    blocked = []
+    for name in names:
+        if name in keep:
+            continue
+        try:
+            with _base(_sampler()):
+                terms = list(terms_of(eliminate(terms, [name])))
+        except (Intractable, NoRule):
+            blocked.append(name)
+    return terms, blocked
+
+
+@estimates_expect.rule
+def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
+    """E[v(z)]  ≈  1/n Σ_i w_i v(z_i) where it has no closed form"""
+    sampler = _sampler()
+    asked = [name for name in names if name in sampler.names]
+    if not asked:
+        try:
+            return _exactly(EXPECT, f, value, names)
+        except (Intractable, NoRule):
+            asked = [name for name in names if not f.inputs[name].is_finite]
+            if not asked:
+                raise
+    with _base(sampler):
+        mass = f.sum(*names)
+        found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
+        weights = promoted(product(*found.terms, averaged(sampler.n)))
+    if not isinstance(weights, Table):
+        raise Intractable(
+            f"an estimate of the expectation of {value} over {listed(names)} under {f}",
+            expected="factors that are known once these variables are drawn",
+            nearest=f"{weights} is left",
+        )
+    rest = tuple(name for name in names if name not in asked)
+    total = weighted(numbers(weights), value.replaced(found.points), (*rest, SAMPLES))
+    estimate = to_array(total * ops.exp(-mass.log()))
+    mark = estimate.mark | estimated(sampler.n)
+    return Array._of(estimate.array, estimate.names, estimate.inputs, estimate.output, mark)
+
+
+@estimates_product.rule
+def multiply_out_mixture_at_points(f: Mixture, names: tuple) -> Factor:
+    """Π_j Σ_c f(j, c)  =  exp(Σ_j log Σ_c f(j, c)), to be read at points"""
+    return Weight(fold(ops.add, f.log(), *names))

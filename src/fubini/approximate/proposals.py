@@ -1,0 +1,155 @@
+"""Drawing variables of a product from its own factors: weighted points, whose weights carry the derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpyro.distributions as numpyro_families
+
+from fubini.arrays import stop_gradient
+from fubini.dist.blueprint import Blueprint
+from fubini.dist.density import Density
+from fubini.domains import Real
+from fubini.errors import Intractable, listed
+from fubini.factors.fallbacks import combined
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.mixture import Mixture
+from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.randomness import SAMPLES, Randomness
+from fubini.factors.table import Table
+from fubini.interpretations import interpret
+from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of
+from fubini.terms.heads import DRAW
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, to_array
+
+# Families whose samplers cannot be differentiated twice, or not at all: their draws are constants, weighted.
+IMPLICIT = frozenset(
+    ["Beta", "BetaProportion", "Chi2", "Dirichlet", "Gamma", "HalfCauchy", "InverseGamma", "LKJ", "LKJCholesky"]
+    + ["StudentT", "MultivariateStudentT", "VonMises", "Wishart", "WishartCholesky", "AsymmetricLaplaceQuantile"]
+)
+
+
+class Drawn(NamedTuple):
+    """Points of some variables along `SAMPLES`, and the factors in place of those they were drawn from."""
+
+    points: dict[Name, Value]
+    terms: list[Factor]
+
+
+def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness) -> Drawn:
+    """Each of the names drawn from the factors that determine it, parents first; the others at the points drawn.
+
+    Σ over the names of the product is then, in expectation, the mean over `SAMPLES` of what is left.
+    """
+    left, points = list(terms), {}
+    waiting = [name for name in names]
+    while waiting:
+        own, mine = _proposal(left, waiting)
+        rest = [term for term in left if not any(term is other for other in own)]
+        found, weight = _drawn_from(own, mine, randomness)
+        points.update(found)
+        left = [substitute(term, found) for term in rest] + weight
+        waiting = [name for name in waiting if name not in mine]
+    return Drawn(points, left)
+
+
+def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[Factor], tuple[Name, ...]]:
+    """Factors to draw from, and which of the names: a density whose parameters are known, or all that can be joined."""
+    waiting = set(names)
+    for term in terms:
+        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not is_conjugate(term, terms):
+            return [term], (term.own,)  # type: ignore[return-value]
+    near = [term for term in terms if waiting & set(term.inputs) and _is_representation(term)]
+    mine = tuple(name for name in names if any(name in term.inputs for term in near))
+    if near and not any(_hidden(term, set(term.inputs) - set(mine)) for term in near):
+        return near, mine
+    raise Intractable(
+        f"a draw of {listed(names)} from {product(*terms)}",
+        expected="densities of these variables, parents first, or factors that multiply into a Table or a Gaussian",
+        advice="multiply by a prior or a guide from which they can be drawn",
+    )
+
+
+def _hidden(term: Factor, names: set[Name | None]) -> bool:
+    """It depends on names, other than bounded integers, that have no value yet."""
+    return any(name in term.inputs and not term.inputs[name].is_finite for name in names if name is not None)  # type: ignore[index]
+
+
+def is_conjugate(term: Factor, terms: Sequence[Factor]) -> bool:
+    """A Table or Gaussian that other such factors tell more about: they are joined before drawing."""
+    if not _is_representation(term):
+        return False
+    return any(
+        other is not term and term.own in other.inputs and _is_representation(other) and other.own != term.own
+        for other in terms
+    )
+
+
+def _is_representation(term: Factor) -> bool:
+    whole = promoted(term) if is_joinable(term) else term
+    return all(isinstance(part, (Table, Gaussian, Mixture)) for part in terms_of(whole))
+
+
+def _drawn_from(
+    own: Sequence[Factor], names: tuple[Name, ...], randomness: Randomness
+) -> tuple[dict[Name, Value], list[Factor]]:
+    """Points, and what they weigh: the mass of the factors over their number, times a derivative where one is due."""
+    whole = own[0] if len(own) == 1 and isinstance(own[0], Density) and not is_joinable(own[0]) else None
+    whole = promoted(combined([promoted(term) for term in own])) if whole is None else whole
+    if isinstance(whole, Product):
+        raise Intractable(f"a draw of {listed(names)} from {whole}", expected="factors that multiply into one")
+    mass = promoted(whole.sum(*names)) if whole.own is None else None
+    weights: list[Factor] = [mass] if mass is not None else []
+    finite = tuple(name for name in names if whole.inputs[name].is_finite)
+    others = tuple(name for name in names if name not in finite)
+    points: dict[Name, Value] = {}
+    if finite:
+        table = promoted(whole.sum(*others)) if others else whole
+        found = _constants(interpret(DRAW, randomness, table, finite))
+        weights.append(_score(table.normalize(*finite) if table.own is None else table, found))
+        points, whole = dict(found), substitute(whole, found)
+    if others:
+        found = interpret(DRAW, randomness, whole, others)
+        if not _is_reparametrised(whole):
+            found = _constants(found)
+            weights.append(_score(whole if whole.own is not None else whole.normalize(*others), found))
+        points.update(found)
+    return points, weights
+
+
+def _constants(points: dict[Name, Array]) -> dict[Name, Array]:
+    return {
+        name: Array._of(stop_gradient(point.array), point.names, point.inputs, point.output, point.mark)
+        for name, point in points.items()
+    }
+
+
+def _score(density: Factor, points: dict[Name, Array]) -> Factor:
+    """1 in value, with the derivatives of the density: exp(log p − ⊥ log p) (Foerster et al. 2018, eq. 10)."""
+    log = to_array(substitute(density, points).log())
+    flat = log.array - stop_gradient(log.array)
+    return Weight(Array._of(flat, log.names, log.inputs, Real, log.mark))
+
+
+def _is_reparametrised(factor: Factor) -> bool:
+    """A draw is a smooth function of the parameters."""
+    if isinstance(factor, Gaussian):
+        return True
+    return isinstance(factor, Density) and _has_smooth_draws(factor.distribution.blueprint)
+
+
+def _has_smooth_draws(blueprint: Blueprint) -> bool:
+    if blueprint.family in IMPLICIT:
+        return False
+    inner = [part for part in blueprint.inner if part is not None]
+    family = getattr(numpyro_families, blueprint.family)
+    known = set(getattr(family, "reparametrized_params", None) or ())
+    return (bool(known) or bool(inner)) and all(map(_has_smooth_draws, inner))
+
+
+def averaged(n: int) -> Factor:
+    """1/n for each sample."""
+    return Table(jnp.full((n,), 1.0 / n), (SAMPLES,))
