@@ -3,6 +3,7 @@
 from fubini import dist as dist
 from fubini import io as io
 from fubini import ops as ops
+from fubini.approximate.laplace import laplace as laplace
 from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
 from fubini.arrays import checked as checked

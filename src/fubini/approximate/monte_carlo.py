@@ -53,7 +53,11 @@ class MonteCarlo(Interpretation):
         return super().__enter__()
 
     def randomness(self, label: str) -> Randomness:
-        """Random numbers for one sum: never the same twice, whether it is traced or not."""
+        """Random numbers for one sum."""
+        return Randomness(self.next_key(label), self.n, jnp)
+
+    def next_key(self, label: str) -> Data:
+        """A key: never the same twice, and the same whether what uses it is traced or not."""
         state = get_opaque_trace_state()
         place = next((index for index, (known, _) in enumerate(self._counts.get(label, ())) if known == state), None)
         seen = self._counts.setdefault(label, [])
@@ -63,7 +67,13 @@ class MonteCarlo(Interpretation):
         count = seen[place][1]
         seen[place] = (state, count + 1)
         key = jax.random.fold_in(self.arrays, np.uint32(zlib.crc32(label.encode())))
-        return Randomness(jax.random.fold_in(key, count), self.n, jnp)
+        return jax.random.fold_in(key, count)
+
+    @property
+    def enclosing(self) -> Interpretation:
+        """The interpretation that it was made in, which says what is exact."""
+        assert self.base is not None
+        return self.base
 
 
 def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
@@ -87,19 +97,22 @@ def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
     return made
 
 
+def sampler_of(interpretation: Interpretation | None) -> MonteCarlo | None:
+    """The Monte Carlo interpretation in force, if there is one."""
+    while interpretation is not None and not isinstance(interpretation, MonteCarlo):
+        interpretation = interpretation.base
+    return interpretation
+
+
 def _sampler() -> MonteCarlo:
-    found: Interpretation | None = current()
-    while found is not None and not isinstance(found, MonteCarlo):
-        found = found.base
+    found = sampler_of(current())
     assert found is not None, "a rule of Monte Carlo ran outside of one"
     return found
 
 
 def _exactly(head: Any, *args: Any) -> Any:
     """The rule of the interpretation that Monte Carlo was entered in."""
-    base = _sampler().base
-    assert base is not None
-    with base:
+    with _sampler().enclosing:
         return interpret(head, *args)
 
 
@@ -124,18 +137,13 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
                 raise
     else:
         terms, _ = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite], asked)
-    with _base(sampler):
+    with sampler.enclosing:
         found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
         left = [*found.terms, averaged(sampler.n)]
         present = {name for term in left for name in term.inputs}
         rest = [name for name in names if name not in asked and name in present]
         total = promoted(eliminate(left, [*rest, SAMPLES]))
     return total._marked(total.exactness | estimated(sampler.n))
-
-
-def _base(sampler: MonteCarlo) -> Interpretation:
-    assert sampler.base is not None
-    return sampler.base
 
 
 def _closed_part(
@@ -147,7 +155,7 @@ def _closed_part(
         if name in keep:
             continue
         try:
-            with _base(_sampler()):
+            with _sampler().enclosing:
                 terms = list(terms_of(eliminate(terms, [name])))
         except (Intractable, NoRule):
             blocked.append(name)
@@ -166,7 +174,7 @@ def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
             asked = [name for name in names if not f.inputs[name].is_finite]
             if not asked:
                 raise
-    with _base(sampler):
+    with sampler.enclosing:
         mass = f.sum(*names)
         found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
         weights = promoted(product(*found.terms, averaged(sampler.n)))

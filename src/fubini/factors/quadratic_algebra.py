@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace, stop_gradient
+from fubini.arrays import Data, is_jax, is_traced, namespace, stop_gradient
 from fubini.domains import Domain
 from fubini.factors.quadratic import (
     Names,
@@ -118,9 +118,13 @@ def _combined(a: Quadratic, b: Quadratic, combine: Callable) -> Shifted:
 
 
 def raised(quadratic: Quadratic, exponent: Data, names: Names) -> Shifted:
-    """The exponent times a number for each cell."""
-    if quadratic.white and not is_jax(exponent) and np.all(exponent >= 0):
-        return Shifted(_scaled(quadratic, np.sqrt(exponent), names), 0.0, ())
+    """The exponent times a number for each cell.
+
+    White rows stay white, times the root of the number. Of a traced number nobody knows that it is not negative: then
+    it is NaN, and so is its derivative where it is nought.
+    """
+    if quadratic.white and (is_traced(exponent) or (exponent >= 0).all()):
+        return Shifted(_scaled(quadratic, namespace(exponent).sqrt(exponent), names), 0.0, ())
     form, log, log_names = canonical(quadratic)
     scaled = _scaled(form, exponent, names)
     if not quadratic.white:

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from fubini.approximate.moment_matching import window_of
+from fubini.approximate.monte_carlo import MonteCarlo, sampler_of
 from fubini.arrays import Data
-from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.factors.table import Table
 from fubini.interpretations import current
 from fubini.sequence import questions
 from fubini.sequence.links import Link, Links, fixed_bound, length_of, linked, links_of
 from fubini.sequence.method import Choice, choose
+from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.run import Outline, run
-from fubini.terms.exactness import combined, projected
+from fubini.terms.exactness import combined, estimated, projected
 from fubini.terms.factor import Factor, Product, terms_of, to_factor
 from fubini.terms.term import Name, as_names
 from fubini.terms.value import Value
@@ -151,6 +153,10 @@ class Chain:
         return choose(self.asked, self.links, self.domains, self.length, factors, self._projects, True)
 
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
+        sampler = sampler_of(current())
+        if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
+            with sampler.enclosing:
+                return self._estimated(sampler, question) or self._run(question, *arrays, windowed=windowed, **static)
         method = self._choice().method
         if self.links.lag > 1 and method != "sequential" and question is not questions.evidence:
             method = "sequential"
@@ -164,8 +170,25 @@ class Chain:
         outline = Outline(self.time, self.length, links, tuple(domains.items()), method, self.globals)
         return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
 
+    def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
+        """By particles, where some states are to be drawn; None where none are."""
+        outline = Outline(self.time, self.length, self.links, tuple(self.domains.items()), "sequential", self.globals)
+        start, terms = list(terms_of(self.init)), terms_of(self.factor)
+        names = drawn_states(outline, start, terms, sampler.names)
+        if not names:
+            return None
+        estimate = {questions.evidence: estimated_evidence, questions.filtered: estimated_filter}.get(question)
+        if estimate is None:
+            raise Intractable(
+                f"{question.__name__} of {self} by particles",
+                expected="evidence() or filter(): a particle filter knows the past, not the future",
+                advice="keep the switches of a linear model apart instead: `with fb.moment_matching(window=…):`",
+            )
+        found = run(estimate, outline, [start, terms], sampler.next_key("chain"), names=names, n=sampler.n)
+        return found._marked(found.exactness | estimated(sampler.n))
+
     def _marked(self, found: Factor) -> Factor:
-        mark = combined((self.init, self.factor))
+        mark = found.exactness | combined((self.init, self.factor))
         if self._projects:
             mark = mark | projected(current().name)
         return found if mark.is_exact else found._marked(mark)

@@ -1,0 +1,163 @@
+"""Laplace's approximation: the Gaussian with the value, mode and curvature of a factor at its mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, is_jax, require
+from fubini.domains import Domain
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.quadratic import Quadratic, Reals, places
+from fubini.factors.quadratic_elimination import root
+from fubini.factors.table import Table
+from fubini.terms.exactness import projected
+from fubini.terms.factor import Factor
+from fubini.terms.named import align
+from fubini.terms.term import Name
+from fubini.terms.value import Array, to_array
+
+# Newton steps at most, and how small one must be to be the last.
+MOST_STEPS, SMALL = 200, 1e-3
+
+
+class Point(NamedTuple):
+    """A place in the search: where, the log there, how much the curvature is raised, and how far the last step went."""
+
+    at: Data
+    log: Data
+    damping: Data
+    moved: Data
+    count: Data
+
+
+def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Gaussian:
+    """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them.
+
+    Bounded integers are batch inputs: one mode for each of their cells. The search goes from `start`, or from zero.
+
+    >>> z = fb.Variable("z", fb.Real)
+    >>> f = fb.dist.Normal(0.0, 1.0)("z") * fb.dist.Poisson(fb.ops.exp(z))(3)
+    >>> g = laplace(f, "z")
+    >>> round(float(g.mean("z")), 4), round(float(g.sum("z").log()), 3), g.exactness
+    (0.7921, -2.52, projected(laplace))
+    """
+    reals, batch = _asked(factor, names)
+    begin = _start(start or {}, reals, batch)
+    log = factor.log()
+    shape = tuple(domain.extent for domain in batch.values())
+
+    def evaluated(z: Data) -> Data:
+        """log f at a point for each cell."""
+        values = {
+            name: Array._of(
+                z[..., place.start : place.stop].reshape((*shape, *domain.shape)), tuple(batch), batch, domain
+            )
+            for (name, domain), place in zip(reals, places(reals).values(), strict=True)
+        }
+        found = to_array(log.replaced(values))  # type: ignore[arg-type]
+        return jnp.broadcast_to(align(jnp.asarray(found.array), found.names, tuple(batch)), shape)
+
+    if any(map(is_jax, factor.leaves())):
+        mean, curvature, top = _expanded(evaluated, begin)
+    else:
+        with jax.enable_x64(True):
+            mean, curvature, top = map(np.asarray, _expanded(evaluated, begin.astype(np.float64)))
+    L, ok = root(curvature)
+    (top,) = require(ok & (top == top), lambda: _no_mode(factor, reals), top)
+    R = L.swapaxes(-1, -2)
+    quadratic = Quadratic((R @ mean[..., None])[..., 0], tuple(batch), R, tuple(batch), True)
+    scale = Table.from_log(top, batch)._marked(factor.exactness | projected("laplace"))
+    return Gaussian._of(scale, quadratic, reals, batch)
+
+
+def _asked(factor: Factor, names: tuple[Name, ...]) -> tuple[Reals, dict[Name, Domain]]:
+    for name in names:
+        if name not in factor.inputs:
+            raise UnknownName(
+                f"the mode over {name!r} of {factor}",
+                expected=f"a free name: {listed(factor.inputs)}",
+                nearest=closest(name, factor.inputs),
+            )
+    reals = tuple((name, domain) for name, domain in factor.inputs.items() if not domain.is_finite)
+    strange = [name for name, domain in reals if domain.kind != "real" or (names and name not in names)]
+    if strange or not reals or any(factor.inputs[name].is_finite for name in names):
+        raise DomainError(
+            f"Laplace's approximation of {factor}",
+            expected="a factor over real variables, all of them named, and bounded integers",
+            nearest=f"{strange[0]!r} is {factor.inputs[strange[0]]!r}" if strange else f"named {listed(names)}",
+            advice="substitute a function of a real variable for a bounded one: f(x=fb.ops.exp(u))",
+        )
+    return reals, {name: domain for name, domain in factor.inputs.items() if domain.is_finite}
+
+
+def _start(start: Mapping[Name, Any], reals: Reals, batch: Mapping[Name, Domain]) -> Data:
+    shape = tuple(domain.extent for domain in batch.values())
+    parts = []
+    for name, domain in reals:
+        given = jnp.asarray(start.get(name, 0.0), float)
+        size = math.prod(domain.shape)
+        parts.append(jnp.broadcast_to(jnp.broadcast_to(given, domain.shape).reshape(size), (*shape, size)))
+    return jnp.concatenate(parts, axis=-1)
+
+
+def _expanded(log: Callable[[Data], Data], begin: Data) -> tuple[Data, Data, Data]:
+    """The mode, the curvature −∂²log there, and the log itself; derivatives of a parameter pass through one step."""
+
+    def slope(z: Data) -> Data:
+        return jax.grad(lambda point: jnp.sum(log(point)))(z)
+
+    def curvature(z: Data) -> Data:
+        return -jax.jacfwd(lambda shift: slope(z + shift))(jnp.zeros(z.shape[-1], z.dtype))
+
+    found = jax.lax.stop_gradient(_searched(log, slope, curvature, jax.lax.stop_gradient(begin)))
+    step = _solved(jax.lax.stop_gradient(curvature(found)), slope(found))
+    mode = found + step
+    return mode, curvature(mode), log(mode)
+
+
+def _solved(K: Data, right: Data) -> Data:
+    return jnp.linalg.solve(K, right[..., None])[..., 0]
+
+
+def _searched(log: Callable, slope: Callable, curvature: Callable, begin: Data) -> Data:
+    """Newton's method; where a step would not go up, the curvature is raised until it does (Levenberg)."""
+    eye = jnp.eye(begin.shape[-1], dtype=begin.dtype)
+    floor = float(jnp.sqrt(jnp.finfo(begin.dtype).eps)) * SMALL
+
+    def going_on(now: Point) -> Data:
+        return (now.count < MOST_STEPS) & jnp.any(now.moved > floor * (1 + jnp.max(jnp.abs(now.at), axis=-1)))
+
+    def step(now: Point) -> Point:
+        K = curvature(now.at)
+        scale = jnp.maximum(jnp.max(jnp.abs(K), axis=(-2, -1)), 1e-6)
+        move = _solved(K + (now.damping * scale)[..., None, None] * eye, slope(now.at))
+        there = now.at + move
+        value = log(there)
+        better = (value >= now.log) & jnp.all(jnp.isfinite(there), axis=-1)
+        at = jnp.where(better[..., None], there, now.at)
+        damping = jnp.where(
+            better, jnp.where(now.damping < 1e-4, 0.0, now.damping / 8), jnp.maximum(8 * now.damping, 1e-3)
+        )
+        stuck = ~better & (damping > 1e12)
+        far = jnp.max(jnp.abs(move), axis=-1)
+        moved = jnp.where(better, far, jnp.where(stuck, 0.0, jnp.inf))
+        return Point(at, jnp.where(better, value, now.log), damping, moved, now.count + 1)
+
+    first = log(begin)
+    start = Point(begin, first, jnp.zeros_like(first), jnp.full_like(first, jnp.inf), jnp.asarray(0))
+    return jax.lax.while_loop(going_on, step, start).at
+
+
+def _no_mode(factor: Factor, reals: Reals) -> DataError:
+    return DataError(
+        f"Laplace's approximation of {factor}",
+        expected=f"a mode: a point where the logarithm curves down in every direction of {listed(name for name, _ in reals)}",
+        advice="multiply by a prior, or begin the search elsewhere: start={…}",
+    )
