@@ -21,10 +21,16 @@ from fubini.factors.quadratic_elimination import root
 from fubini.factors.scaled import read_log
 from fubini.factors.table import Table
 from fubini.interpretations import Interpretation, current
+from fubini.rules import RuleSet
 from fubini.terms.factor import Factor, Product
+from fubini.terms.heads import MULTIPLY, MULTIPLY_OUT
 from fubini.terms.named import align
 from fubini.terms.term import Name
 from fubini.terms.value import to_array
+
+# Rules that a projecting interpretation has before those of its base.
+matches_multiply = RuleSet("moment_matching.multiply", head=MULTIPLY)
+matches_multiply_out = RuleSet("moment_matching.multiply_out", head=MULTIPLY_OUT)
 
 
 class MomentMatching(Interpretation):
@@ -51,7 +57,8 @@ def moment_matching(window: int = 1) -> MomentMatching:
             expected="a whole number of switches to keep, at least 1: an empty window would forget the current one",
         )
     base = current()
-    made = MomentMatching(f"moment_matching(window={window})", base=base, project=project, arrays=base.arrays)
+    rules = (matches_multiply, matches_multiply_out)
+    made = MomentMatching(f"moment_matching(window={window})", rules, base=base, project=project, arrays=base.arrays)
     made.window = int(window)
     return made
 
@@ -70,7 +77,14 @@ def project(factor: Factor, names: Sequence[Name]) -> Factor:
     if isinstance(factor, Product) and any(isinstance(term, Mixture) for term in factor.terms):
         joined = promoted(combined(factor.terms))
         factor = joined if isinstance(joined, Mixture) else factor
-    return matched(factor) if isinstance(factor, Mixture) else factor
+    return matched(factor) if isinstance(factor, Mixture) and not _waits(factor) else factor
+
+
+def _waits(f: Mixture) -> bool:
+    """A term says nothing of some direction, whatever its numbers are: it has no moments before a prior joins it."""
+    return any(
+        isinstance(term, Gaussian) and term.white and term.quadratic.rows < term.quadratic.size for term in f.components
+    )
 
 
 class _Moments(NamedTuple):

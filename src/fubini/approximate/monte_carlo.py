@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -69,11 +70,15 @@ class MonteCarlo(Interpretation):
         key = jax.random.fold_in(self.arrays, np.uint32(zlib.crc32(label.encode())))
         return jax.random.fold_in(key, count)
 
-    @property
-    def enclosing(self) -> Interpretation:
-        """The interpretation that it was made in, which says what is exact."""
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """In the interpretation that it was made in, which says what is exact; that one goes on where it was."""
         assert self.base is not None
-        return self.base
+        Interpretation.__enter__(self.base)
+        try:
+            yield
+        finally:
+            self.base.__exit__(None, None, None)
 
 
 def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
@@ -112,7 +117,7 @@ def _sampler() -> MonteCarlo:
 
 def _exactly(head: Any, *args: Any) -> Any:
     """The rule of the interpretation that Monte Carlo was entered in."""
-    with _sampler().enclosing:
+    with _sampler().outside():
         return interpret(head, *args)
 
 
@@ -137,7 +142,7 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
                 raise
     else:
         terms, _ = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite], asked)
-    with sampler.enclosing:
+    with sampler.outside():
         found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
         left = [*found.terms, averaged(sampler.n)]
         present = {name for term in left for name in term.inputs}
@@ -155,7 +160,7 @@ def _closed_part(
         if name in keep:
             continue
         try:
-            with _sampler().enclosing:
+            with _sampler().outside():
                 terms = list(terms_of(eliminate(terms, [name])))
         except (Intractable, NoRule):
             blocked.append(name)
@@ -174,21 +179,38 @@ def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
             asked = [name for name in names if not f.inputs[name].is_finite]
             if not asked:
                 raise
-    with sampler.enclosing:
-        mass = f.sum(*names)
-        found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
-        weights = promoted(product(*found.terms, averaged(sampler.n)))
-    if not isinstance(weights, Table):
+    with sampler.outside():
+        try:
+            total = _mean(f, value, names, asked, sampler)
+        except (Intractable, NoRule):
+            rest = [name for name in names if name not in asked and not f.inputs[name].is_finite]
+            if not rest:
+                raise
+            total = _mean(f, value, names, [*asked, *rest], sampler)
+        estimate = to_array(total * ops.exp(-f.sum(*names).log()))
+    mark = estimate.mark | estimated(sampler.n)
+    return Array._of(estimate.array, estimate.names, estimate.inputs, estimate.output, mark)
+
+
+def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler: MonteCarlo) -> Value:
+    """Σ f·v, drawn over the names asked and exact over the others."""
+    found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
+    left = promoted(product(*found.terms, averaged(sampler.n)))
+    inside = value.replaced(found.points)
+    reals = tuple(name for name in names if name in left.inputs and not left.inputs[name].is_finite)
+    if reals:
+        used = tuple(name for name in reals if name in inside.inputs)
+        marginal = promoted(left.sum(*(name for name in reals if name not in used))) if used != reals else left
+        inside = interpret(EXPECT, marginal, inside, used) if used else inside
+        left = promoted(left.sum(*reals))
+    if not isinstance(left, Table):
         raise Intractable(
             f"an estimate of the expectation of {value} over {listed(names)} under {f}",
             expected="factors that are known once these variables are drawn",
-            nearest=f"{weights} is left",
+            nearest=f"{left} is left",
         )
-    rest = tuple(name for name in names if name not in asked)
-    total = weighted(numbers(weights), value.replaced(found.points), (*rest, SAMPLES))
-    estimate = to_array(total * ops.exp(-mass.log()))
-    mark = estimate.mark | estimated(sampler.n)
-    return Array._of(estimate.array, estimate.names, estimate.inputs, estimate.output, mark)
+    rest = tuple(name for name in names if name not in asked and name not in reals)
+    return weighted(numbers(left), inside, (*rest, SAMPLES))
 
 
 @estimates_product.rule

@@ -21,14 +21,16 @@ from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.table import Table
 from fubini.interpretations import interpret
 from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of
-from fubini.terms.heads import DRAW
+from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 # Families whose samplers cannot be differentiated twice, or not at all: their draws are constants, weighted.
 IMPLICIT = frozenset(
-    ["Beta", "BetaProportion", "Chi2", "Dirichlet", "Gamma", "HalfCauchy", "InverseGamma", "LKJ", "LKJCholesky"]
-    + ["StudentT", "MultivariateStudentT", "VonMises", "Wishart", "WishartCholesky", "AsymmetricLaplaceQuantile"]
+    (
+        *("Beta", "BetaProportion", "Chi2", "Dirichlet", "Gamma", "InverseGamma", "LKJ", "LKJCholesky"),
+        *("StudentT", "MultivariateStudentT", "VonMises", "Wishart", "WishartCholesky"),
+    )
 )
 
 
@@ -64,7 +66,7 @@ def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[Fact
             return [term], (term.own,)  # type: ignore[return-value]
     near = [term for term in terms if waiting & set(term.inputs) and _is_representation(term)]
     mine = tuple(name for name in names if any(name in term.inputs for term in near))
-    if near and not any(_hidden(term, set(term.inputs) - set(mine)) for term in near):
+    if near:
         return near, mine
     raise Intractable(
         f"a draw of {listed(names)} from {product(*terms)}",
@@ -101,6 +103,17 @@ def _drawn_from(
     whole = promoted(combined([promoted(term) for term in own])) if whole is None else whole
     if isinstance(whole, Product):
         raise Intractable(f"a draw of {listed(names)} from {whole}", expected="factors that multiply into one")
+    hidden = [name for name, domain in whole.inputs.items() if not domain.is_finite and name not in names]
+    if whole.own is not None or not hidden:
+        return _drawn_from_one(whole, names, randomness)
+    marginal = promoted(whole.sum(*hidden))
+    points, weights = _drawn_from_one(marginal, names, randomness)
+    return points, [*weights, interpret(DIVIDE, substitute(whole, points), promoted(substitute(marginal, points)))]
+
+
+def _drawn_from_one(
+    whole: Factor, names: tuple[Name, ...], randomness: Randomness
+) -> tuple[dict[Name, Value], list[Factor]]:
     mass = promoted(whole.sum(*names)) if whole.own is None else None
     weights: list[Factor] = [mass] if mass is not None else []
     finite = tuple(name for name in names if whole.inputs[name].is_finite)

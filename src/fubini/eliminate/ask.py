@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -380,7 +381,11 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
     return data if is_jax(data) else np.array(data)[()]
 
 
-@exact_sum.rule(when=lambda semiring, f, names: is_jax(f.weights) and not is_traced(f.weights, f.shift))
+def _runs_compiled(semiring: Semiring, f: Table, names: tuple) -> bool:
+    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.jax_disable_jit
+
+
+@exact_sum.rule(when=_runs_compiled)
 def sum_table_compiled(semiring: Semiring, f: Table, names: tuple) -> Factor:
     """⊕_x f(x, y)  =  g(y), as one compiled function"""
     return eliminate(f, names, semiring=semiring)

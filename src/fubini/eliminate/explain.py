@@ -38,6 +38,13 @@ class HasFactors(Protocol):
     def hidden(self) -> Sequence[Name]: ...
 
 
+@runtime_checkable
+class ExplainsItself(Protocol):
+    """Something that knows how its questions are answered."""
+
+    def explain(self) -> Explanation: ...
+
+
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
 
 
@@ -62,6 +69,7 @@ class Explanation:
     scopes: Mapping[Name, tuple[Name, ...]]
     plan: Plan
     arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[Name, ...]:
@@ -86,7 +94,7 @@ class Explanation:
             for name, home in self.arrays.items()
         ]
         slices = [f"sliced over {listed(self.plan.slices)}: {self.plan.passes:,} passes"] if self.plan.slices else []
-        return "\n".join([summary, *plated, *slices, *(line.rstrip() for line in table)])
+        return "\n".join([*self.notes, summary, *plated, *slices, *(line.rstrip() for line in table)])
 
     __repr__ = __str__
 
@@ -109,6 +117,8 @@ def explain(
     1. Σ_a #0(a,b)      sum_table            4     2     exact
     2. Σ_b #1(b) #2(b)  contract_two_tables  2     1     exact
     """
+    if isinstance(question, ExplainsItself) and not isinstance(question, Factor):
+        return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates, semiring)
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)

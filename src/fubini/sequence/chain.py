@@ -10,7 +10,8 @@ import numpy as np
 from fubini.approximate.moment_matching import window_of
 from fubini.approximate.monte_carlo import MonteCarlo, sampler_of
 from fubini.arrays import Data
-from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
+from fubini.eliminate.explain import Explanation, explain
+from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.factors.table import Table
 from fubini.interpretations import current
@@ -20,9 +21,9 @@ from fubini.sequence.method import Choice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.run import Outline, run
 from fubini.terms.exactness import combined, estimated, projected
-from fubini.terms.factor import Factor, Product, terms_of, to_factor
+from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
 from fubini.terms.term import Name, as_names
-from fubini.terms.value import Value
+from fubini.terms.value import Value, to_value
 
 
 class Smoothed(Product):
@@ -155,7 +156,7 @@ class Chain:
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         sampler = sampler_of(current())
         if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
-            with sampler.enclosing:
+            with sampler.outside():
                 return self._estimated(sampler, question) or self._run(question, *arrays, windowed=windowed, **static)
         method = self._choice().method
         if self.links.lag > 1 and method != "sequential" and question is not questions.evidence:
@@ -168,7 +169,16 @@ class Chain:
             domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.before}}
             domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.after}}
         outline = Outline(self.time, self.length, links, tuple(domains.items()), method, self.globals)
-        return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
+        try:
+            return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
+        except (Intractable, NoRule) as error:
+            raise Intractable(
+                f"the {question.__name__} of {self}: {str(error).splitlines()[0]}",
+                expected="steps of Tables and Gaussians: real states linear in those before, given the discrete ones",
+                nearest=" ".join(line.strip() for line in str(error).splitlines()[1:3]),
+                advice="`with fb.moment_matching(window=1):` where discrete and real states mix; "
+                "`with fb.monte_carlo(key, n):` where a step is not linear",
+            ) from error
 
     def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
         """By particles, where some states are to be drawn; None where none are."""
@@ -196,6 +206,20 @@ class Chain:
     def _chosen(self, found: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
         return {name: found[name] for name in names}
+
+    def explain(self) -> Explanation:
+        """Which way its questions go through the steps, and why; and the plan of one step."""
+        choice = self._choice()
+        notes = [repr(self), f"{choice.method}: {choice.reason}"]
+        if self._projects:
+            notes.append(f"{current()}: the last {window_of(current())} values of the discrete states are kept apart")
+        terms = [substitute(term, {self.time: to_value(0)}) for term in terms_of(self.factor)]
+        names = [name for name in self.links.oldest if name in self._names]
+        return replace(explain([*terms_of(self.init), *terms], sum=names), notes=(*notes, "each step is"))
+
+    @property
+    def _names(self) -> set[Name]:
+        return {*self.init.inputs, *self.factor.inputs}
 
     def __repr__(self) -> str:
         states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)
