@@ -158,6 +158,6 @@ def _searched(log: Callable, slope: Callable, curvature: Callable, begin: Data) 
 def _no_mode(factor: Factor, reals: Reals) -> DataError:
     return DataError(
         f"Laplace's approximation of {factor}",
-        expected=f"a mode: a point where the logarithm curves down in every direction of {listed(name for name, _ in reals)}",
+        expected=f"a mode, where the logarithm curves down in every direction of {listed(name for name, _ in reals)}",
         advice="multiply by a prior, or begin the search elsewhere: start={…}",
     )

@@ -155,8 +155,14 @@ def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Re
             advice="sum or observe variables until each term of the mixture is one of these",
         )
     assert isinstance(mass, Table)
+    mean_data, mean_names = mean
+    covariance_data, covariance_names = covariance
     log = _spread(read_log(mass.pair), mass.names, names, shape, 0)
-    data = (log, _spread(*mean, names, shape, 1), _spread(*covariance, names, shape, 2))
+    data = (
+        log,
+        _spread(mean_data, mean_names, names, shape, 1),
+        _spread(covariance_data, covariance_names, names, shape, 2),
+    )
     width = math.prod(domain.extent for domain in bounds.values())
     axis = len(batch)
     return _Moments(*(x.reshape((*x.shape[:axis], width, *x.shape[len(names) :])) for x in data))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -75,7 +75,7 @@ def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[Fact
     )
 
 
-def _hidden(term: Factor, names: set[Name | None]) -> bool:
+def _hidden(term: Factor, names: Iterable[Name | None]) -> bool:
     """It depends on names, other than bounded integers, that have no value yet."""
     return any(name in term.inputs and not term.inputs[name].is_finite for name in names if name is not None)  # type: ignore[index]
 

@@ -114,9 +114,8 @@ def _absorbed(terms: list[Factor], summed: list, plates: Sequence[Name], semirin
 
 def _lives_in(home: tuple[Name, ...] | None, plates: Sequence[Name], beside: Sequence[Factor]) -> bool:
     """A variable is there once for each cell of these plates."""
-    if home is not None:
-        return set(plates) <= set(home)
-    return all(plate in other.inputs for plate in plates for other in beside)
+    declared = home is None or set(plates) <= set(home)
+    return declared and all(plate in other.inputs for plate in plates for other in beside)
 
 
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
@@ -382,7 +381,7 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
 
 
 def _runs_compiled(semiring: Semiring, f: Table, names: tuple) -> bool:
-    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.jax_disable_jit
+    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.read("jax_disable_jit")
 
 
 @exact_sum.rule(when=_runs_compiled)

@@ -92,8 +92,8 @@ def markov(
 
     `step` maps the state before a step to the state after it; lagged states go in groups, the oldest first:
     `{("c", "c1"): ("c2", "c3")}`, where c2 is c1 again. Everything else is a batch or a global variable, and stays.
-    `length` is needed where the factor does not depend on time. `method` is sequential, parallel or chunks; left out, it
-    is chosen.
+    `length` is needed where the factor does not depend on time. `method` is sequential, parallel or chunks; it is
+    chosen where it is left out.
 
     >>> f = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
     >>> markov(f, time="t", step={"x": "x_next"}, length=3).sum("x_next")(x=0)

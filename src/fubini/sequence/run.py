@@ -36,7 +36,7 @@ class Outline:
         return Steps(ready, self.time, self.length, self.links, dict(self.domains), semiring)
 
 
-def run(question: Callable, outline: Outline, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
+def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
     """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double width, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
     options = tuple(sorted(static.items()))
