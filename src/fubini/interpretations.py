@@ -28,7 +28,7 @@ class Interpretation:
     """Rule sets in order of priority, over those of `base`.
 
     `records`: operations on arrays are recorded as Values instead of being computed.
-    `project`: applied to every factor that a sum produced, with the names summed out.
+    `project`: applied to every factor that a sum produced, with the names summed out; None leaves it as it is.
     `arrays`: a pytree of arrays (keys, say) that the rules and the projection read.
 
     >>> with Interpretation("mine", base=exact) as mine:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.arrays import Data, namespace, stop_gradient
+from fubini.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.domains import Domain
 from fubini.errors import DomainError, Intractable
 from fubini.factors.delta import Delta
@@ -19,6 +19,7 @@ from fubini.factors.promotion import promoted
 from fubini.factors.quadratic import Quadratic, Reals
 from fubini.factors.quadratic_elimination import root
 from fubini.factors.scaled import read_log
+from fubini.factors.small_matrices import lower_solved
 from fubini.factors.table import Table
 from fubini.interpretations import Interpretation, current
 from fubini.rules import RuleSet
@@ -72,12 +73,12 @@ def window_of(interpretation: Interpretation | None) -> int:
     return 1
 
 
-def project(factor: Factor, names: Sequence[Name]) -> Factor:
+def project(factor: Factor, names: Sequence[Name]) -> Factor | None:
     """Σ_c w_c N(m_c, V_c)  →  w N(m, V),  m = Σ_c p_c m_c,  V = Σ_c p_c (V_c + (m_c − m)(m_c − m)ᵀ),  p_c = w_c / w"""
     if isinstance(factor, Product) and any(isinstance(term, Mixture) for term in factor.terms):
         joined = promoted(combined(factor.terms))
         factor = joined if isinstance(joined, Mixture) else factor
-    return matched(factor) if isinstance(factor, Mixture) and not _waits(factor) else factor
+    return matched(factor) if isinstance(factor, Mixture) and not _waits(factor) else None
 
 
 def _waits(f: Mixture) -> bool:
@@ -106,7 +107,8 @@ def matched(f: Mixture) -> Gaussian:
     log, mean, covariance = _matched(whole, axis)
     L, _ = root(covariance)
     size = mean.shape[-1]
-    white = xp.linalg.solve(L, xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape))
+    eye = xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape)
+    white = lower_solved(L, eye) if is_jax(L) else np.linalg.solve(L, eye)
     names = tuple(batch)
     volume = xp.sum(xp.log(xp.diagonal(L, axis1=-2, axis2=-1)), axis=-1) + 0.5 * size * math.log(2 * math.pi)
     quadratic = Quadratic((white @ mean[..., None])[..., 0], names, white, names, True)

@@ -18,7 +18,7 @@ from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
-from fubini.eliminate.run import run_forward
+from fubini.eliminate.run import embed, run_forward
 from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import relabelled
@@ -60,6 +60,10 @@ def eliminate(
     """
     if current().records:
         return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
+    if semiring.homogeneous and semiring.embed is not same_pair and any(t.entrances for t in split_terms(factors)):
+        embedded = [_embedded(semiring, term) for term in split_terms(factors)]
+        semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that are left
+        return eliminate(embedded, sum, plates, semiring=semiring, scale=scale, memory_limit=memory_limit)
     terms, summed = prepared(factors, sum, plates, semiring)
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
@@ -110,6 +114,13 @@ def _absorbed(terms: list[Factor], summed: list, plates: Sequence[Name], semirin
             taken = interpret(ABSORB, semiring, term, tuple(beside))
             terms = [other for other in terms if other is not term and other not in beside] + [*terms_of(taken)]
     return terms
+
+
+def _embedded(semiring: Semiring, term: Factor) -> Factor:
+    """A term in the carrier; of one with entrances, what it is made of: a sum may not be embedded twice."""
+    if not term.entrances:
+        return product(*(embed(semiring, part) for part in terms_of(promoted(term))))
+    return term._evaluated(tuple(product(*(_embedded(semiring, t) for t in terms_of(c))) for c in term.children))  # type: ignore[arg-type]
 
 
 def _lives_in(home: tuple[Name, ...] | None, plates: Sequence[Name], beside: Sequence[Factor]) -> bool:
@@ -381,7 +392,7 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
 
 
 def _runs_compiled(semiring: Semiring, f: Table, names: tuple) -> bool:
-    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.read("jax_disable_jit")
+    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
 
 
 @exact_sum.rule(when=_runs_compiled)

@@ -291,9 +291,14 @@ def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Sc
     return Scaled(*jax.lax.cond(safe, in_linear_space, in_log_space, None)), names
 
 
+# Products summed over this many terms at most are written out, which fuses; larger ones are left to matrix products.
+FEW_TERMS = 8
+
+
 def _einsum(semiring: Semiring, x: Data, y: Data, roles: Layout) -> Data:
     names = roles.batch + roles.rows + roles.columns
-    if semiring.ufunc is not np.add:
+    terms = math.prod(x.shape[axis] for axis, name in enumerate(roles.left) if name in roles.inner)
+    if semiring.ufunc is not np.add or (terms <= FEW_TERMS and roles.batch):
         full = roles.inner + names
         joined = align(x, roles.left, full) * align(y, roles.right, full)
         return semiring.add(jnp, joined, tuple(range(len(roles.inner))))

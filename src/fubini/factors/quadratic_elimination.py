@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -30,6 +29,7 @@ from fubini.factors.quadratic import (
     tolerance,
     transposed,
 )
+from fubini.factors.small_matrices import lower_root, lower_solved, orthogonal_triangular, over
 from fubini.terms.named import align
 
 
@@ -155,7 +155,7 @@ def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names)
 
 def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data) -> tuple[tuple, Data, Data]:
     """(1 − QQᵀ)A and (1 − QQᵀ)r for B = QU: as many rows as before, which a traced program differentiates with ease."""
-    Q, U = jnp.linalg.qr(B)
+    Q, U = orthogonal_triangular(B)
     pivots = jnp.diagonal(U, axis1=-2, axis2=-1)
     ok = jnp.all(jnp.abs(pivots) > tolerance(B) * sizes, axis=-1)
     A = A - Q @ (transposed(Q) @ A)
@@ -191,7 +191,7 @@ def root(K: Data) -> tuple[Data, Data]:
         return xp.sqrt(xp.where(ok[..., None, None], K, 1.0)), ok
     diagonal = xp.diagonal(K, axis1=-2, axis2=-1)
     try:
-        L = xp.linalg.cholesky(K)
+        L = lower_root(K) if xp is jnp else np.linalg.cholesky(K)
     except np.linalg.LinAlgError:
         return np.broadcast_to(np.eye(K.shape[-1]), K.shape), _definite_cells(K)
     pivots = xp.diagonal(L, axis1=-2, axis2=-1)
@@ -210,10 +210,7 @@ def _half_solved(L: Data, right: Data) -> Data:
     if L.shape[-1] == 1:
         return right / L
     if is_jax(L) or is_jax(right):
-        batch = jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2])
-        L = jnp.broadcast_to(L, batch + L.shape[-2:])
-        right = jnp.broadcast_to(right, batch + right.shape[-2:])
-        return jax.lax.linalg.triangular_solve(L, right, left_side=True, lower=True)
+        return lower_solved(jnp.asarray(L), jnp.asarray(right))
     return np.linalg.solve(L, right)
 
 
@@ -293,12 +290,12 @@ def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Da
     if R.shape[-2] < R.shape[-1]:
         eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), (*R.shape[:-2], R.shape[-1], R.shape[-1]))
         return eye, np.zeros(R.shape[:-2], bool), xp.zeros_like(R)
-    Q, U = xp.linalg.qr(R)
+    Q, U = orthogonal_triangular(R) if xp is jnp else np.linalg.qr(R)
     pivots = xp.diagonal(U, axis1=-2, axis2=-1)
     ok = xp.all(xp.abs(pivots) > tolerance(R) * xp.sqrt(xp.sum(R * R, axis=-2)), axis=-1)
     eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), U.shape)
     U = xp.where(ok[..., None, None], U, eye)
-    return xp.linalg.solve(U, eye), ok, Q
+    return (over(eye, U) if xp is jnp else np.linalg.solve(U, eye)), ok, Q
 
 
 def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
@@ -309,7 +306,7 @@ def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
     v, v_names, M, M_names, white = quadratic
     if white:
         B = block(M, all_rows(M), mine)
-        Q, U = namespace(M).linalg.qr(B)
+        Q, U = orthogonal_triangular(B) if is_jax(B) else np.linalg.qr(B)
         pivots = namespace(M).diagonal(U, axis1=-2, axis2=-1)
         ok = namespace(M).all(abs(pivots) > tolerance(B) * namespace(M).sqrt(namespace(M).sum(B * B, axis=-2)), axis=-1)
         rows = transposed(Q) @ M

@@ -21,6 +21,7 @@ from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.quadratic import Names, Quadratic, Reals
 from fubini.factors.scaled import Scaled, gauged
+from fubini.factors.small_matrices import turned
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, Product, Unit, rename, terms_of
@@ -180,7 +181,7 @@ def squared(quadratic: Quadratic, layout: Layout) -> Quadratic:
         ],
         axis=-1,
     )
-    U = turned(both)[1]
+    U = turned(both)
     return Quadratic(U[..., -1], names, U[..., :-1], names, True)
 
 
@@ -188,26 +189,6 @@ def _padded_rows(data: Data, missing: int, event: int) -> Data:
     data = jnp.asarray(data)
     widths = [(0, 0)] * (data.ndim - event) + [(0, missing)] + [(0, 0)] * (event - 1)
     return jnp.pad(data, widths)
-
-
-@jax.custom_jvp
-def turned(A: Data) -> tuple[Data, Data]:
-    """A = Q U with orthonormal Q; as many rows in U as columns in A.
-
-    Only what does not change when rows are turned may be read off U: then Q may turn with A, and the derivatives
-    dU = QᵀdA, dQ = (1 − QQᵀ) dA U⁻¹ exist, the first even where the rows of A are dependent.
-    """
-    return tuple(jnp.linalg.qr(A))  # type: ignore[return-value]
-
-
-@turned.defjvp
-def _turned_jvp(primals: tuple, tangents: tuple) -> tuple:
-    (A,), (dA,) = primals, tangents
-    Q, U = turned(A)
-    dU = jnp.swapaxes(Q, -1, -2) @ dA
-    beyond = dA - Q @ dU
-    dQ = jnp.swapaxes(jnp.linalg.solve(jnp.swapaxes(U, -1, -2), jnp.swapaxes(beyond, -1, -2)), -1, -2)
-    return (Q, U), (dQ, dU)
 
 
 def renamed(factor: Factor, names: Mapping[Name, Name]) -> Factor:

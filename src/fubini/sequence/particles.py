@@ -245,7 +245,7 @@ def _works(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], n
     key = jax.random.key(0)
     ask = partial(estimated_evidence, outline, key=key, names=names, n=2) if names else partial(evidence, outline)
     try:
-        with jax.enable_x64(engine_of([*start, *terms]) == "numpy" or jax.config.read("jax_enable_x64")):
+        with jax.enable_x64(engine_of([*start, *terms]) == "numpy" or jnp.result_type(float) == jnp.float64):
             jax.eval_shape(ask, tuple(start), tuple(terms))
     except (Intractable, NoRule):
         return False

@@ -382,9 +382,10 @@ def after_sum(factor: Factor, names: tuple[Name, ...]) -> Factor:
     interpretation = current()
     if interpretation.project is None:
         return factor
-    projection = to_factor(interpretation.project(factor, names))
-    if projection is factor:
+    found = interpretation.project(factor, names)
+    if found is None:
         return factor
+    projection = to_factor(found)
     return projection._marked(factor.exactness | projected(interpretation.name))
 
 

@@ -1,0 +1,137 @@
+"""Factorisations of many small matrices on JAX, written out.
+
+LAPACK's batched factorisations share the threads that run them: two at once can wait for each other for ever. These are
+ordinary arithmetic, for any number of matrices at a time.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+
+UNROLLED = 8  # columns up to which a loop is written out, or a factorisation is not left to LAPACK
+
+
+def reflected(A: Data, count: int) -> Data:
+    """A turned so that its first columns, `count` of them, are upper triangular: QᵀA."""
+    rows = jnp.arange(A.shape[-2])
+
+    def column(W: Data, place: Data) -> Data:
+        here = jnp.arange(A.shape[-1]) == place
+        v = jnp.where(rows >= place, jnp.sum(jnp.where(here, W, 0.0), axis=-1), 0.0)
+        norm = jnp.sqrt(jnp.sum(v * v, axis=-1))
+        first = jnp.sum(jnp.where(rows == place, v, 0.0), axis=-1)
+        signed = jnp.where(first < 0, -norm, norm)
+        v = v + jnp.where(rows == place, signed[..., None], 0.0)
+        size = jnp.sum(v * v, axis=-1)
+        beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
+        return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
+
+    steps = min(count, A.shape[-2])
+    if steps <= UNROLLED:
+        for place in range(steps):
+            A = column(A, jnp.asarray(place))
+        return A
+    return jax.lax.fori_loop(0, steps, lambda place, W: column(W, place), A)
+
+
+def _factors(A: Data) -> tuple[Data, Data]:
+    m, k = A.shape[-2:]
+    eye = jnp.broadcast_to(jnp.eye(m, dtype=A.dtype), (*A.shape[:-1], m))
+    turned = reflected(jnp.concatenate([A, eye], axis=-1), k)
+    return jnp.swapaxes(turned[..., :k, k:], -1, -2), jnp.triu(turned[..., :k, :k])
+
+
+@jax.custom_jvp
+def orthogonal_triangular(A: Data) -> tuple[Data, Data]:
+    """A = Q U, Q with orthonormal columns, U upper triangular; rows at least as many as columns."""
+    return _factors(A)
+
+
+@orthogonal_triangular.defjvp
+def _derivative(primals: tuple, tangents: tuple) -> tuple:
+    """dU = (X − Ω) U,  dQ = Q Ω + (1 − QQᵀ) dA U⁻¹,  X = Qᵀ dA U⁻¹,  Ω its lower half less the transpose of that."""
+    (A,), (dA,) = primals, tangents
+    Q, U = orthogonal_triangular(A)
+    M = over(dA, U)
+    X = jnp.swapaxes(Q, -1, -2) @ M
+    lower = jnp.tril(X, -1)
+    turn = lower - jnp.swapaxes(lower, -1, -2)
+    return (Q, U), (Q @ (turn - X) + M, jnp.triu((X - turn) @ U))
+
+
+def lower_root(K: Data) -> Data:
+    """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite."""
+    size = K.shape[-1]
+    if size > UNROLLED:
+        return jnp.linalg.cholesky(K)
+    columns: list[Data] = []
+    for place in range(size):
+        left = K[..., :, place]
+        for column in columns:
+            left = left - column * column[..., place, None]
+        pivot = left[..., place, None]
+        root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))
+        columns.append(jnp.where(jnp.arange(size) >= place, left / root, 0.0))
+    return jnp.stack(columns, axis=-1)
+
+
+def lower_solved(L: Data, right: Data) -> Data:
+    """L⁻¹ R for a lower triangular L, row by row."""
+    if L.shape[-1] > UNROLLED:
+        batch = jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2])
+        L = jnp.broadcast_to(L, batch + L.shape[-2:])
+        right = jnp.broadcast_to(right, batch + right.shape[-2:])
+        return jax.lax.linalg.triangular_solve(L, right, left_side=True, lower=True)
+    rows: list[Data] = []
+    for place in range(L.shape[-1]):
+        left = right[..., place, :]
+        for before, row in enumerate(rows):
+            left = left - L[..., place, before, None] * row
+        rows.append(left / L[..., place, place, None])
+    return jnp.stack(rows, axis=-2)
+
+
+def over(M: Data, U: Data) -> Data:
+    """M U⁻¹ for an upper triangular U, column by column."""
+    columns = []
+    for place in range(U.shape[-1]):
+        left = M[..., place]
+        for before, column in enumerate(columns):
+            left = left - column * U[..., before, place, None]
+        columns.append(left / U[..., place, place, None])
+    return jnp.stack(columns, axis=-1)
+
+
+@jax.custom_jvp
+def turned(A: Data) -> Data:
+    """U of A = Q U, as many rows as columns of A.
+
+    Only what does not change when rows are turned may be read off U: then Q may turn with A, and the derivative is
+    dU = QᵀdA, which exists even where the rows of A are dependent.
+    """
+    k = A.shape[-1]
+    return jnp.triu(reflected(A, k)[..., :k, :])
+
+
+@turned.defjvp
+def _derivative_of_turned(primals: tuple, tangents: tuple) -> tuple:
+    (A,), (dA,) = primals, tangents
+    Q, U = moving(A)
+    return U, jnp.swapaxes(Q, -1, -2) @ dA
+
+
+@jax.custom_jvp
+def moving(A: Data) -> tuple[Data, Data]:
+    """Q and U for the derivative of `turned`; Q turns with A too: dQ = (1 − QQᵀ) dA U⁻¹."""
+    return _factors(A)
+
+
+@moving.defjvp
+def _derivative_of_moving(primals: tuple, tangents: tuple) -> tuple:
+    (A,), (dA,) = primals, tangents
+    Q, U = moving(A)
+    dU = jnp.swapaxes(Q, -1, -2) @ dA
+    return (Q, U), (over(dA - Q @ dU, U), dU)
