@@ -15,10 +15,11 @@ from fubini.factors.delta import Delta
 from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import Mixture
+from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
 from fubini.factors.quadratic import Quadratic, Reals
 from fubini.factors.quadratic_elimination import root
-from fubini.factors.scaled import read_log
+from fubini.factors.scaled import LOG_GREATEST, Scaled, positive_log
 from fubini.factors.small_matrices import lower_solved
 from fubini.factors.table import Table
 from fubini.interpretations import Interpretation, current
@@ -75,8 +76,10 @@ def window_of(interpretation: Interpretation | None) -> int:
 
 def project(factor: Factor, names: Sequence[Name]) -> Factor | None:
     """Σ_c w_c N(m_c, V_c)  →  w N(m, V),  m = Σ_c p_c m_c,  V = Σ_c p_c (V_c + (m_c − m)(m_c − m)ᵀ),  p_c = w_c / w"""
-    if isinstance(factor, Product) and any(isinstance(term, Mixture) for term in factor.terms):
-        joined = promoted(combined(factor.terms))
+    mixtures = [term for term in factor.terms if isinstance(term, Mixture)] if isinstance(factor, Product) else []
+    if len(mixtures) == 1:
+        others = [term for term in factor.terms if term is not mixtures[0]]  # type: ignore[attr-defined]
+        joined = multiply_mixture(mixtures[0], combined(others))
         factor = joined if isinstance(joined, Mixture) else factor
     return matched(factor) if isinstance(factor, Mixture) and not _waits(factor) else None
 
@@ -89,9 +92,10 @@ def _waits(f: Mixture) -> bool:
 
 
 class _Moments(NamedTuple):
-    """Log-mass, mean and covariance of each term of a mixture; the terms along the axis after the batch."""
+    """Mass w·exp(s), mean and covariance of each term of a mixture; the terms along the axis after the batch."""
 
-    log_mass: Data
+    weight: Data
+    shift: Data
     mean: Data
     covariance: Data
 
@@ -104,7 +108,7 @@ def matched(f: Mixture) -> Gaussian:
     xp = namespace(*(data for part in parts for data in part))
     axis = len(batch)
     whole = _Moments(*(xp.concatenate(list(pieces), axis=axis) for pieces in zip(*parts, strict=True)))
-    log, mean, covariance = _matched(whole, axis)
+    weight, shift, mean, covariance = _matched(whole, axis)
     L, _ = root(covariance)
     size = mean.shape[-1]
     eye = xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape)
@@ -112,28 +116,28 @@ def matched(f: Mixture) -> Gaussian:
     names = tuple(batch)
     volume = xp.sum(xp.log(xp.diagonal(L, axis1=-2, axis2=-1)), axis=-1) + 0.5 * size * math.log(2 * math.pi)
     quadratic = Quadratic((white @ mean[..., None])[..., 0], names, white, names, True)
-    scale = shifted(Table.from_log(log, batch), -volume, names, batch)
+    scale = shifted(Table._of(Scaled(weight, shift), batch), -volume, names, batch)
     return Gaussian._of(scale._marked(f.exactness), quadratic, reals, batch)  # type: ignore[arg-type]
 
 
 def _matched(terms: _Moments, axis: int) -> _Moments:
     """The moments of the sum."""
-    log_mass, means, covariances = terms
-    xp = namespace(log_mass)
-    top = stop_gradient(xp.max(log_mass, axis=axis, keepdims=True))
+    weights, shifts, means, covariances = terms
+    xp = namespace(weights, shifts)
+    logs = stop_gradient(positive_log(weights) + shifts)
+    top = xp.max(logs, axis=axis, keepdims=True)
     empty = ~xp.isfinite(top)
     top = xp.where(empty, 0.0, top)
-    masses = xp.where(log_mass == -np.inf, 0.0, xp.exp(xp.where(log_mass == -np.inf, 0.0, log_mass) - top))
+    masses = weights * xp.exp(xp.minimum(shifts - top, LOG_GREATEST[np.dtype(weights.dtype).name]))
     total = xp.sum(masses, axis=axis)
     gone = xp.squeeze(empty, axis)
     # A cell without mass gets the moments of its terms all alike, so that they are numbers.
-    shares = xp.where(empty, 1.0 / log_mass.shape[axis], masses / xp.expand_dims(xp.where(gone, 1.0, total), axis))
+    shares = xp.where(empty, 1.0 / weights.shape[axis], masses / xp.expand_dims(xp.where(gone, 1.0, total), axis))
     mean = xp.sum(shares[..., None] * means, axis=axis)
     gap = means - xp.expand_dims(mean, axis)
     spread = covariances + gap[..., :, None] * gap[..., None, :]
     covariance = xp.sum(shares[..., None, None] * spread, axis=axis)
-    log = xp.where(gone, -np.inf, xp.log(xp.where(gone, 1.0, total)) + xp.squeeze(top, axis))
-    return _Moments(log, mean, covariance)
+    return _Moments(total, xp.squeeze(top, axis), mean, covariance)
 
 
 def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Reals) -> _Moments:
@@ -159,9 +163,12 @@ def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Re
     assert isinstance(mass, Table)
     mean_data, mean_names = mean
     covariance_data, covariance_names = covariance
-    log = _spread(read_log(mass.pair), mass.names, names, shape, 0)
+    weight, shift, *_ = mass.pair
+    shift = shift if np.ndim(shift) else namespace(weight).full(weight.shape, shift, weight.dtype)
+    weight, shift = (_spread(part, mass.names, names, shape, 0) for part in (weight, shift))
     data = (
-        log,
+        weight,
+        shift,
         _spread(mean_data, mean_names, names, shape, 1),
         _spread(covariance_data, covariance_names, names, shape, 2),
     )

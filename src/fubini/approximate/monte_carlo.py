@@ -16,7 +16,7 @@ from fubini import ops
 from fubini.approximate.proposals import averaged, drawn
 from fubini.arrays import Data
 from fubini.eliminate.ask import eliminate
-from fubini.eliminate.expect import numbers, weighted
+from fubini.eliminate.expect import weighted
 from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
@@ -72,13 +72,13 @@ class MonteCarlo(Interpretation):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """In the interpretation that it was made in, which says what is exact; that one goes on where it was."""
-        assert self.base is not None
-        Interpretation.__enter__(self.base)
-        try:
+        """In the interpretation below all that draw: it says what is exact."""
+        below = self.base
+        while isinstance(below, MonteCarlo):
+            below = below.base
+        assert below is not None
+        with below:
             yield
-        finally:
-            self.base.__exit__(None, None, None)
 
 
 def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
@@ -210,7 +210,7 @@ def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler:
             nearest=f"{left} is left",
         )
     rest = tuple(name for name in names if name not in asked and name not in reals)
-    return weighted(numbers(left), inside, (*rest, SAMPLES))
+    return weighted(left.numbers(), inside, (*rest, SAMPLES))
 
 
 @estimates_product.rule

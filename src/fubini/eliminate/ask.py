@@ -26,11 +26,11 @@ from fubini.factors.promotion import is_joinable, promoted
 from fubini.factors.randomness import SAMPLES, require_key, source_of
 from fubini.factors.table import Table, no_mass
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.interpretations import current, interpret
+from fubini.interpretations import current, exact, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
-from fubini.terms.heads import ABSORB, CHOOSE, DRAW, MULTIPLY, exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import ABSORB, CHOOSE, DRAW, MULTIPLY, SUM, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array, Variable
@@ -64,6 +64,12 @@ def eliminate(
         embedded = [_embedded(semiring, term) for term in split_terms(factors)]
         semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that are left
         return eliminate(embedded, sum, plates, semiring=semiring, scale=scale, memory_limit=memory_limit)
+    if current() is not exact and not plates and not scale:
+        terms, summed = covering_terms(split_terms(factors), sum)
+        question = (semiring, product(*terms), tuple(name for name, _ in summed))
+        rule = current().find(SUM, question) if summed else None
+        if rule is not None and rule not in tuple(exact_sum):  # an interpretation with a way of its own
+            return rule.function(*question)
     terms, summed = prepared(factors, sum, plates, semiring)
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import is_traced, namespace
+from fubini.arrays import is_traced
 from fubini.dist.density import Density
 from fubini.domains import Real, merge_inputs
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.mixture import Mixture, mixture
+from fubini.factors.mixture import Mixture, mixture, share_of
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.factors.weight_rules import derivatives
@@ -48,7 +48,7 @@ def integrate(factor: Factor, value: Any, *names: Name) -> Value:
     value, names = _asked(factor, value, names, "an integral")
     joined = promoted(factor)
     if isinstance(joined, Table):
-        return _settled(weighted(numbers(joined), value, names))
+        return _settled(weighted(joined.numbers(), value, names))
     log = factor.sum(*names).log()
     if not log.inputs and not is_traced(log.data) and float(log) == -np.inf:
         return to_value(0.0)
@@ -77,13 +77,6 @@ def _expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
     return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, names)
 
 
-def numbers(table: Table) -> Value:
-    """The weights as a Value, with a derivative at a zero weight."""
-    weights, shift, *_ = table.pair
-    numbers = weights * namespace(weights, shift).exp(shift)
-    return Array._of(numbers, table.names, table.inputs, Real, table.exactness)
-
-
 def weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
     """Σ weights · value, where a zero weight takes no part of an infinite value."""
     infinite = ops.equal(ops.absolute(value), np.inf)
@@ -94,7 +87,7 @@ def weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:
 @exact_expect.rule
 def expect_table(f: Table, value: Value, names: tuple) -> Value:
     """Σ_x p(x) v(x)"""
-    return weighted(numbers(f.normalized(names)), value, names)
+    return weighted(f.normalized(names).numbers(), value, names)
 
 
 @exact_expect.rule
@@ -198,12 +191,11 @@ def _covariance(f: Gaussian, names: tuple[Name, ...], used: tuple[Name, ...]) ->
 def expect_mixture(f: Mixture, value: Value, names: tuple) -> Value:
     """Σ_c share_c E_c[v]"""
     masses = [promoted(component.sum(*names)) for component in f.components]
-    total = mixture(masses, f.bounds).log()
+    total = mixture(masses, f.bounds)
     parts = []
     for component, mass in zip(f.components, masses, strict=True):
         inside = interpret(EXPECT, promoted(component), value, names)
-        share = ops.exp(mass.log() - total)
-        parts.append(weighted(share, inside, tuple(f.bound_in(component))))
+        parts.append(weighted(share_of(mass, total), inside, tuple(f.bound_in(component))))
     return reduce(ops.add, parts)
 
 

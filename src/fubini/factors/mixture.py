@@ -11,7 +11,7 @@ from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.table import Table
-from fubini.factors.table_rules import add_tables
+from fubini.factors.table_rules import add_tables, divide_tables
 from fubini.semirings import sum_product
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Product, product, rename
@@ -96,8 +96,7 @@ class Mixture(Factor):
         parts = [component._joined() for component in self.components]
         masses = [part.sum(name)._joined() for part in parts]
         total = mixture(masses, self.bounds)
-        logs = [mass.log() - total.log() for mass in masses]
-        return [(part, ops.exp(log)) for part, log in zip(parts, logs, strict=True)]
+        return [(part, share_of(mass, total)) for part, mass in zip(parts, masses, strict=True)]
 
     def _mean(self, name: Name) -> Value:
         """Σ_c share_c · mean_c"""
@@ -112,6 +111,13 @@ class Mixture(Factor):
     def _averaged(self, share: Value, value: Value) -> Value:
         weighted = share * value
         return fold(ops.add, weighted, *(name for name in self.bounds if name in weighted.inputs))
+
+
+def share_of(mass: Factor, total: Factor) -> Value:
+    """mass / total as numbers; of tables with a derivative where the mass is zero."""
+    if isinstance(mass, Table) and isinstance(total, Table):
+        return divide_tables(mass, total).numbers()
+    return ops.exp(mass.log() - total.log())
 
 
 def _outer(value: Value) -> Value:

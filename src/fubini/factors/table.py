@@ -184,6 +184,11 @@ class Table(Factor):
         shift = align(shift, self.names, names) if np.ndim(shift) else shift
         return Scaled(align(weights, self.names, names), shift, low, high)
 
+    def numbers(self) -> Array:
+        """The weights as a Value, with a derivative at a zero weight."""
+        weights, shift, *_ = self.pair
+        return Array._of(weights * namespace(weights, shift).exp(shift), self.names, self.inputs, Real, self.exactness)
+
     def reduced(self, semiring: Semiring, names: Sequence[Name]) -> Table:
         """⊕ over names."""
         axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
