@@ -149,9 +149,7 @@ def dynamax_parameters() -> Any:
     """The same model; its first state is seen, so that the start is one step on."""
     eye = jnp.eye(2)
     start = jnp.asarray(ROTATION @ ROTATION.T) + PROCESS**2 * eye
-    return make_lgssm_params(
-        jnp.zeros(2), start, jnp.asarray(ROTATION), PROCESS**2 * eye, eye, NOISE**2 * eye
-    )
+    return make_lgssm_params(jnp.zeros(2), start, jnp.asarray(ROTATION), PROCESS**2 * eye, eye, NOISE**2 * eye)
 
 
 def dynamax_kalman(what: str) -> Callable:
@@ -176,9 +174,9 @@ def switching_evidence(observed: Array, window: int) -> Array:
     switch = fb.Table(jnp.array([[0.95, 0.05], [0.1, 0.9]]), ("s", "s_next"))
     step = dist.MultivariateNormal(matrices @ x, scale_tril=roots)("x_next")
     seen = dist.MultivariateNormal(after, scale_tril=0.5 * jnp.eye(size))(fb.Array(observed, ("t",)))
-    init = fb.Table(jnp.array([0.5, 0.5]), ("s",)) * dist.MultivariateNormal(
-        jnp.zeros(size), scale_tril=jnp.eye(size)
-    )("x")
+    init = fb.Table(jnp.array([0.5, 0.5]), ("s",)) * dist.MultivariateNormal(jnp.zeros(size), scale_tril=jnp.eye(size))(
+        "x"
+    )
     chain = fb.Chain(init=init, factor=switch * step * seen, time="t", step={"s": "s_next", "x": "x_next"})
     with fb.moment_matching(window=window):
         return chain.log_evidence().data

@@ -47,7 +47,7 @@ def moment_matching(window: int = 1) -> MomentMatching:
     In a chain with discrete and real states the last `window` values of the discrete ones are kept apart: a window as
     long as the chain is exact.
 
-    >>> wide = fb.Gaussian(mean=[-2.0, 2.0], covariance=[[[9.0]], [[16.0]]], inputs={"k": fb.Bint[2], "x": fb.Real})
+    >>> wide = fb.Gaussian(mean=[[-2.0], [2.0]], precision=[[1.0]], inputs={"k": fb.Bint[2], "x": fb.Real})
     >>> with moment_matching():
     ...     g = (wide * fb.Table([0.2, 0.8], ("k",))).sum("k")
     >>> type(g).__name__, g.exactness

@@ -20,7 +20,7 @@ from fubini.factors import quadratic_algebra as algebra
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.quadratic import Names, Quadratic, Reals
-from fubini.factors.scaled import Scaled, gauged
+from fubini.factors.scaled import Scaled, gauged, positive_log
 from fubini.factors.small_matrices import turned
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
@@ -160,6 +160,29 @@ def _spread(data: Data, names: Names, onto: Names, sizes: Mapping[Name, Domain],
     aligned = align(_typed(data, layout), names, onto, event)
     shape = tuple(sizes[name].extent for name in onto)
     return jnp.broadcast_to(aligned, (*shape, *aligned.shape[len(onto) :]))
+
+
+def lightened(factor: Factor, states: Sequence[Name]) -> tuple[Factor, Data]:
+    """A settled factor over its greatest weight along the states, and the logarithm of that, a constant.
+
+    Loops put these logarithms out and add them up afterwards: added up on the way, they would lose digits.
+    """
+    table = factor.scale if isinstance(factor, Gaussian) else factor
+    assert isinstance(table, Table)
+    axes = tuple(axis for axis, name in enumerate(table.names) if name in states)
+    weights, shift, *_ = table.pair
+    top = jax.lax.stop_gradient(jnp.max(positive_log(weights) + shift, axis=axes, keepdims=True))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    return weighed(factor, -top), jnp.squeeze(top, axes)
+
+
+def weighed(factor: Factor, logs: Data) -> Factor:
+    """A settled factor times exp(logs), which broadcast against its weights."""
+    table = factor.scale if isinstance(factor, Gaussian) else factor
+    assert isinstance(table, Table)
+    weights, shift, *_ = table.pair
+    scale = Table._of(Scaled(weights, shift + logs), table.inputs)
+    return Gaussian._of(scale, factor.quadratic, factor.reals, factor.inputs) if isinstance(factor, Gaussian) else scale
 
 
 # -- white rows -----------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Chain:
     >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next")) * fb.Table([[0.7, 0.3], [0.1, 0.6]], ("t", "x_next"))
     >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
     >>> round(float(chain.log_evidence()), 6)
-    -1.730554
+    -2.077444
     """
 
     def __init__(

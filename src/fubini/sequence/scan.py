@@ -20,13 +20,14 @@ from fubini.eliminate.run import embed
 from fubini.factors.delta import Delta
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
-from fubini.sequence.carry import Layout, layout_of, renamed, settled
+from fubini.sequence.carry import Layout, layout_of, lightened, renamed, settled, weighed
 from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
 from fubini.sequence.slices import slices
 from fubini.sequence.steps import Steps, joined, summed
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.name_axis import name_axis
+from fubini.terms.named import align
 from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Variable
 
@@ -44,14 +45,33 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> tuple[Factor, Factor | N
     def generally() -> tuple[Factor, Factor | None]:
         cut = steps.cut()
 
-        def body(carry: Factor, parts: Any) -> tuple[Factor, Factor | None]:
+        def body(carry: Factor, parts: Any) -> tuple[Factor, tuple]:
             after = steps.advanced(carry, cut.at(parts), layout)
-            return after, after if keep else None
+            if not layout.homogeneous:
+                return after, (after if keep else None, None)
+            after, log = lightened(after, steps.links.before)
+            return after, (after if keep else None, log)
 
-        last, every = jax.lax.scan(body, first, cut.stacked, length=steps.length)
-        return last, None if every is None else name_axis(every, steps.time)
+        last, (every, logs) = jax.lax.scan(body, first, cut.stacked, length=steps.length)
+        return _weighed(steps, layout, last, every, logs)
 
     return _linear_first(steps, first, layout, forwards(steps.links), keep, generally)
+
+
+def _weighed(
+    steps: Steps, layout: Layout, last: Factor, every: Factor | None, logs: Data | None
+) -> tuple[Factor, Factor | None]:
+    """Carries times what was taken out of them on the way."""
+    named = None if every is None else name_axis(every, steps.time)
+    if logs is None:
+        return last, named
+    order = tuple(name for name, _ in layout.batch)
+    rest = tuple(name for name in order if name not in steps.links.before)
+    total = align(jnp.sum(logs, axis=0), rest, order)
+    if named is None:
+        return weighed(last, total), None
+    running = align(jnp.cumsum(logs, axis=0), (steps.time, *rest), (steps.time, *order))
+    return weighed(last, total), weighed(named, running)
 
 
 def scanned_back(steps: Steps) -> Factor:

@@ -1,0 +1,1 @@
+"""Harbour seals: a hierarchical hidden Markov model with discrete random effects, summed exactly."""

@@ -1,0 +1,413 @@
+"""Chains of Gaussians against the unrolled model: evidence, filter, smoother, best path, draws, derivatives."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+
+from .models import (
+    Model,
+    assert_same,
+    check_filter,
+    check_smoother,
+    no_tracing,
+    quick_compilation,  # noqa: F401
+    random_model,
+)
+
+REAL, PAIR, SQUARE = fb.Real, fb.Reals[2], fb.Reals[2, 2]
+slow = pytest.mark.slow
+
+
+def single(data: object) -> jax.Array:
+    return jnp.asarray(data, jnp.float32)
+
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "scalar": lambda **how: random_model({"x": REAL}, 5, **how),
+    "one step": lambda **how: random_model({"x": PAIR}, 1, **how),
+    "vector": lambda **how: random_model({"x": PAIR}, 4, **how),
+    "coupled": lambda **how: random_model({"x": REAL, "y": PAIR}, 3, **how),
+    "coupled with a matrix": lambda **how: random_model({"x": REAL, "y": SQUARE}, 3, **how),
+    "a plate": lambda **how: random_model({"x": REAL}, 3, plates={"i": 5}, **how),
+    "plates": lambda **how: random_model({"x": PAIR}, 3, plates={"i": 2, "j": 4}, **how),
+    "free bias": lambda **how: random_model({"x": REAL}, 3, shared=fb.Reals[3], **how),
+    "summed bias": lambda **how: random_model({"x": PAIR}, 3, shared=REAL, summed=True, plates={"i": 2}, **how),
+    "timeless": lambda **how: random_model({"x": PAIR}, 5, timed=False, **how),
+    "lags 1 and 2": lambda **how: random_model({"b": REAL, "c": PAIR}, 5, lags={"c": 2}, **how),
+    "lags 3 and 1": lambda **how: random_model({"b": REAL, "c": REAL}, 4, lags={"b": 3}, **how),
+}
+
+
+def cases(fast: dict[str, str], others: tuple[str, ...]) -> list:
+    """The models listed by the method listed; every model by the other methods, in turn, slowly."""
+    slowly = [(name, others[place % len(others)]) for place, name in enumerate(MODELS)]
+    quickly = list(fast.items())
+    return [*quickly, *(pytest.param(*case, marks=slow) for case in slowly if case not in quickly)]
+
+
+# -- values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    cases(
+        {
+            "one step": "chunks",
+            "coupled with a matrix": "sequential",
+            "plates": "parallel",
+            "free bias": "parallel",
+            "summed bias": "sequential",
+            "lags 1 and 2": "sequential",
+        },
+        ("sequential", "parallel", "chunks", "parallel"),
+    ),
+)
+def test_evidence(name: str, method: str) -> None:
+    """∫ over all states of the unrolled product, a factor over the plates and the free global variables."""
+    model = MODELS[name]()
+    assert_same(model.chain(method).evidence(), model.evidence())
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    cases(
+        {"coupled": "parallel", "free bias": "sequential"},
+        ("parallel", "sequential"),
+    ),
+)
+def test_filter(name: str, method: str) -> None:
+    """p(state after step t | steps to t): the marginal of the model unrolled that far; Kalman's filter."""
+    model = MODELS[name]()
+    check_filter(model, model.chain(method).filter())
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    cases(
+        {"plates": "sequential"},
+        ("sequential", "parallel"),
+    ),
+)
+def test_smooth(name: str, method: str) -> None:
+    """p(state after step t | everything), and of the state before the first step."""
+    model = MODELS[name]()
+    check_smoother(model, model.chain(method).smooth())
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, *(pytest.param(n, marks=slow) for n in (5, 12))])
+def test_any_length_in_pairs(length: int) -> None:
+    """Halving leaves odd steps over, at any round."""
+    model = random_model({"x": REAL}, length, seed=length)
+    assert_same(model.chain("parallel").evidence(), model.evidence())
+
+
+LAGS = {2: {"c": 2}, 3: {"b": 3}}  # the longest lag, of two chains
+
+
+@pytest.mark.parametrize(
+    ("lag", "length", "method"),
+    [
+        (2, 2, "parallel"),
+        (3, 2, "parallel"),
+        *(pytest.param(*case, marks=slow) for case in ((2, 7, "parallel"), (2, 8, "sequential"))),
+        *(pytest.param(*case, marks=slow) for case in ((3, 6, "sequential"), (3, 8, "parallel"))),
+    ],
+)
+def test_lags_of_any_length(lag: int, length: int, method: str) -> None:
+    """Also where the steps do not fill whole rounds of the longest lag, or are fewer than it."""
+    model = random_model({"b": REAL, "c": REAL}, length, lags=LAGS[lag], seed=length)
+    assert_same(model.chain(method).evidence(), model.evidence())
+
+
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=slow), 3])
+def test_the_bias_of_a_sensor(size: int) -> None:
+    """A bias in every observation, free: given a number for it, the chain is the one with that bias subtracted."""
+    rng = np.random.default_rng(size)
+    data = rng.normal(size=(4, size))
+    x, b = fb.Variable("x_next", fb.Reals[size]), fb.Variable("bias", fb.Reals[size])
+    transition = dist.Normal(0.9 * fb.Variable("x", fb.Reals[size]), np.full(size, 0.5))("x_next")
+    start = dist.Normal(np.zeros(size), np.ones(size))("x")
+    step = transition * dist.Normal(x + b, np.full(size, 0.3))(fb.Array(data, ("t",)))
+    found = fb.Chain(init=start, factor=step, time="t", step={"x": "x_next"}).evidence()
+    assert set(found.inputs) == {"bias"}
+    value = rng.normal(size=size)
+    expected = _kalman(data - value, 0.9, 0.25, 0.09)
+    np.testing.assert_allclose(found(bias=value).log().data, expected, rtol=1e-6)
+
+
+def _kalman(data: np.ndarray, a: float, q: float, r: float) -> float:
+    """The log-evidence of independent scalar chains, by the textbook's filter."""
+    total = 0.0
+    for series in data.T:
+        m, v = 0.0, 1.0
+        for y in series:
+            m, v = a * m, a * a * v + q
+            s = v + r
+            total -= 0.5 * (np.log(2 * np.pi * s) + (y - m) ** 2 / s)
+            m, v = m + v / s * (y - m), v * r / s
+    return total
+
+
+@slow
+def test_single_precision() -> None:
+    """float32 in, float32 out; within its precision of the unrolled model in float64."""
+    model, exact = MODELS["vector"](engine=single), MODELS["vector"]()
+    chain = model.chain()
+    assert chain.log_evidence().data.dtype == jnp.float32
+    assert_same(chain.evidence(), exact.evidence(), rtol=1e-5, atol=1e-5)
+    check_smoother(exact, chain.smooth(), rtol=1e-4, atol=1e-4)
+
+
+# -- best paths and draws -------------------------------------------------------------------------------------------
+
+
+def dense(model: Model, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of all states of the unrolled model, elements of the names one after another."""
+    factors = [term for whole in model.copies() for term in getattr(whole, "terms", (whole,))]
+    sizes = {
+        name: int(np.prod(domain.shape))
+        for factor in factors
+        for name, domain in factor.inputs.items()
+        if not domain.is_finite
+    }
+    places, end = {}, 0
+    for name in names:
+        places[name] = np.arange(end, end + sizes[name])
+        end += sizes[name]
+    precision, info = np.zeros((end, end)), np.zeros(end)
+    for factor in factors:
+        at = np.concatenate([places[name] for name, domain in factor.inputs.items() if not domain.is_finite])
+        precision[np.ix_(at, at)] += np.asarray(factor.precision)
+        info[at] += np.asarray(factor.info)
+    covariance = np.linalg.inv(precision)
+    return covariance @ info, covariance
+
+
+def flat(model: Model, found: dict, names: list[str], draws: tuple[int, ...] = ()) -> np.ndarray:
+    """The values of all states, in the order of the names, behind the axis of draws."""
+    values = {model.before(0)[name]: found[name] for old, _ in model.links for name in old}
+    for old, new in model.links:
+        for number in range(model.length):
+            values[f"{old[0]}_{number + len(old)}"] = np.take(found[new[-1]], number, axis=len(draws))
+    values.update({name: found[name] for name in model.globals})
+    return np.concatenate([np.asarray(values[name]).reshape(*draws, -1) for name in names], -1)
+
+
+DENSE = [
+    *(
+        pytest.param(name, marks=slow)
+        for name in ("coupled with a matrix", "scalar", "one step", "timeless", "lags 1 and 2", "lags 3 and 1")
+    ),
+    "global",
+]
+
+
+def model_of(name: str, **how) -> Model:
+    if name == "global":
+        return random_model({"x": PAIR}, 3, shared=fb.Reals[2], summed=True, **how)
+    return MODELS[name](**how)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_argmax(name: str) -> None:
+    """The mode of all states together is their mean."""
+    model = model_of(name, seed=3)
+    names = [*model.states(), *model.globals]
+    mean, _ = dense(model, names)
+    np.testing.assert_allclose(flat(model, model.chain().argmax(), names), mean, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_draws_have_the_joint_distribution(name: str) -> None:
+    """Means, covariances and the mean log-density of whole paths, within 4.5 standard errors."""
+    model, n = model_of(name, seed=4), 4000
+    names = [*model.states(), *model.globals]
+    mean, covariance = dense(model, names)
+    draws = flat(model, model.chain().sample(jax.random.key(2), n), names, (n,))
+    assert draws.shape == (n, len(mean))
+    scale = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(draws.mean(0) - mean) < 4.5 * scale / np.sqrt(n))
+    spread = np.sqrt(np.outer(scale, scale) ** 2 + covariance**2)
+    assert np.all(np.abs(np.cov(draws.T) - covariance) < 4.5 * spread / np.sqrt(n))
+    # (z − m) Σ⁻¹ (z − m) is χ² with as many degrees as there are elements: mean d, variance 2 d
+    away = np.linalg.solve(np.linalg.cholesky(covariance), (draws - mean).T)
+    assert abs((away**2).sum(0).mean() - len(mean)) < 4.5 * np.sqrt(2 * len(mean) / n)
+
+
+@slow
+def test_the_log_density_of_draws() -> None:
+    """Joint at a path less log-evidence is the normal density of that path, normalising constant and all."""
+    model = MODELS["coupled"](seed=6)
+    names = model.states()
+    mean, covariance = dense(model, names)
+    chain = model.chain()
+    draws = flat(model, chain.sample(jax.random.key(3), 4000), names, (4000,))[:5]
+    logs = -0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    logs = logs - 0.5 * np.einsum("ni,ij,nj->n", draws - mean, np.linalg.inv(covariance), draws - mean)
+    factors = [term for whole in model.copies() for term in getattr(whole, "terms", (whole,))]
+    for draw, expected in zip(draws, logs, strict=True):
+        at, end = {}, 0
+        for name in names:
+            size = 1 if name.startswith("x") else 2
+            at[name] = draw[end] if size == 1 else draw[end : end + size]
+            end += size
+        joint = sum(float(f(**{k: v for k, v in at.items() if k in f.inputs}).log().data) for f in factors)
+        np.testing.assert_allclose(joint - float(chain.log_evidence().data), expected, rtol=1e-6)
+
+
+@slow
+def test_the_axes_of_draws() -> None:
+    """n, then time, then plates, then the elements of the state."""
+    chain = MODELS["plates"]().chain()
+    many, best = chain.sample(jax.random.key(0), 7), chain.argmax()
+    assert many["x"].shape == (7, 2, 4, 2) and many["x_next"].shape == (7, 3, 2, 4, 2)
+    assert best["x"].shape == (2, 4, 2) and best["x_next"].shape == (3, 2, 4, 2)
+    np.testing.assert_allclose(best["x_next"], chain.smooth().mean("x_next").data, rtol=1e-7)
+
+
+# -- derivatives ----------------------------------------------------------------------------------------------------
+
+
+def symmetric(leaf: jax.Array) -> jax.Array:
+    """A precision as the symmetric part of its leaf: of each pair of elements either may carry the derivative."""
+    square = leaf.ndim >= 2 and leaf.shape[-1] == leaf.shape[-2]
+    return (leaf + jnp.swapaxes(leaf, -1, -2)) / 2 if square else leaf
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("vector", "sequential"),
+        pytest.param("coupled", "sequential", marks=slow),
+        pytest.param("vector", "parallel", marks=slow),
+        pytest.param("vector", "chunks", marks=slow),
+        pytest.param("summed bias", "sequential", marks=slow),
+        pytest.param("lags 1 and 2", "sequential", marks=slow),
+    ],
+)
+def test_gradients(name: str, method: str) -> None:
+    """∂ log-evidence of a chain built inside the function: as of the unrolled elimination."""
+    model = MODELS[name](engine=single, seed=5)
+    leaves, tree = jax.tree.flatten((model.init, model.terms))
+
+    def at(leaves: list) -> Model:
+        init, terms = jax.tree.unflatten(tree, [symmetric(leaf) for leaf in leaves])
+        return Model(init, terms, model.step, model.length, model.globals)
+
+    mine = jax.jit(jax.grad(lambda leaves: jnp.sum(at(leaves).chain(method).log_evidence().data)))(leaves)
+    theirs = jax.jit(jax.grad(lambda leaves: jnp.sum(at(leaves).evidence().log().data)))(leaves)
+    assert len(mine) > 4
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+
+
+def tracked(noise: jax.Array, data: jax.Array, mask: object = None) -> fb.Chain:
+    """A scalar random walk seen through noise."""
+    x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+    seen = dist.Normal(x_next, noise)(fb.Array(data, ("t",)))
+    if mask is not None:
+        seen = seen ** fb.Array(mask, ("t",))
+    step = dist.Normal(0.9 * x, 0.5)("x_next") * seen
+    return fb.Chain(init=dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
+
+
+DATA = np.array([0.3, -0.2, 1.1, 0.9, 0.4])
+
+
+def test_gradient_of_a_scale() -> None:
+    """Of a parameter inside a density, in double width: as central differences of the textbook's filter."""
+    with jax.enable_x64(True):
+        found = jax.jit(jax.grad(lambda s: tracked(s, jnp.asarray(DATA)).log_evidence().data))(jnp.asarray(0.7))
+    at = lambda s: _kalman(DATA[:, None], 0.9, 0.25, s * s)  # noqa: E731
+    np.testing.assert_allclose(found, (at(0.7 + 1e-5) - at(0.7 - 1e-5)) / 2e-5, rtol=1e-6)
+
+
+# -- missing observations, and what lies ahead ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("observed", [[1, 0, 1, 1, 0], pytest.param([0] * 5, marks=slow)], ids=["some", "none"])
+def test_missing_observations(observed: list[int]) -> None:
+    """A likelihood to the power of a mask is left out where the mask is 0; its data there do not matter."""
+    mask = np.array(observed, float)
+    chain = tracked(0.7, np.where(mask, DATA, 99.0), mask)
+    x = {number: fb.Variable(f"x_{number}", fb.Real) for number in range(6)}
+    factors = [dist.Normal(0.0, 1.0)("x_0")]
+    factors += [dist.Normal(0.9 * x[number], 0.5)(f"x_{number + 1}") for number in range(5)]
+    factors += [dist.Normal(x[number + 1], 0.7)(DATA[number]) for number in range(5) if mask[number]]
+    expected = fb.eliminate(factors, list(map("x_{}".format, range(6)))).log().data
+    np.testing.assert_allclose(chain.log_evidence().data, expected, rtol=1e-6, atol=1e-6)
+    marginals = fb.marginals(factors, list(map("x_{}".format, range(6))))
+    found = chain.smooth()
+    for number in range(5):
+        expected = marginals[f"x_{number + 1}"]
+        np.testing.assert_allclose(
+            found(t=number).mean("x_next").data, expected.mean(f"x_{number + 1}").data, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            found(t=number).variance("x_next").data, expected.variance(f"x_{number + 1}").data, rtol=1e-5
+        )
+
+
+def test_masked_densities() -> None:
+    """dist.Normal(...).mask(present): as the power of the mask, missing data being any number at all."""
+    present = np.array([True, False, True, True, False])
+    x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+    seen = dist.Normal(x_next, 0.7).mask(fb.Array(present, ("t",)))(fb.Array(np.where(present, DATA, 99.0), ("t",)))
+    step = dist.Normal(0.9 * x, 0.5)("x_next") * seen
+    chain = fb.Chain(init=dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
+    expected = tracked(0.7, DATA, present.astype(float)).log_evidence().data
+    np.testing.assert_allclose(chain.log_evidence().data, expected, rtol=1e-6)
+
+
+def test_forecast() -> None:
+    """The last state starts a chain of steps that are not seen: its states have the predicted moments."""
+    chain = tracked(0.7, DATA)
+    last = chain.final()
+    mean, variance = float(last.mean("x").data), float(last.variance("x").data)
+    transition = dist.Normal(0.9 * fb.Variable("x", fb.Real), 0.5)("x_next")
+    ahead = fb.Chain(init=last, factor=transition, time="t", step={"x": "x_next"}, length=3)
+    np.testing.assert_allclose(ahead.log_evidence().data, 0.0, atol=1e-6)
+    found = ahead.filter()
+    for number in range(3):
+        mean, variance = 0.9 * mean, 0.81 * variance + 0.25
+        np.testing.assert_allclose(found(t=number).mean("x_next").data, mean, rtol=1e-5)
+        np.testing.assert_allclose(found(t=number).variance("x_next").data, variance, rtol=1e-5)
+    np.testing.assert_allclose(ahead.final().mean("x").data, mean, rtol=1e-5)
+
+
+# -- long chains, and under JAX's transformations -------------------------------------------------------------------
+
+
+def test_two_thousand_steps_in_single_precision() -> None:
+    """The log-evidence of a long chain is right to a few parts in a million: what no state explains adds up in a row."""
+    data = np.random.default_rng(12).normal(size=2000).astype(np.float32)
+    found = tracked(single(0.7), single(data)).log_evidence().data
+    expected = _kalman(data.astype(float)[:, None], 0.9, 0.25, float(np.float32(0.7)) ** 2)
+    np.testing.assert_allclose(float(found), expected, rtol=5e-6)
+
+
+def test_vmap() -> None:
+    """A chain mapped over data: each as if alone."""
+    data = np.random.default_rng(13).normal(size=(3, 5))
+    found = jax.jit(jax.vmap(lambda y: tracked(single(0.7), y).log_evidence().data))(single(data))
+    expected = [_kalman(each[:, None], 0.9, 0.25, 0.49) for each in data]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_second_chain_of_the_same_shapes_traces_nothing() -> None:
+    """Evidence and draws of other numbers, with another key."""
+
+    def ask(seed: int, key: jax.Array) -> None:
+        chain = random_model({"x": REAL}, 4, seed=seed, engine=single).chain()
+        jax.block_until_ready([chain.log_evidence().data, chain.sample(key, 3)["x"]])
+
+    first, second = list(jax.random.split(jax.random.key(0), 2))
+    ask(0, first)
+    with no_tracing():
+        ask(1, second)
