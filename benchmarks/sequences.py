@@ -130,7 +130,7 @@ def growth(lengths: Sequence[int]) -> None:
         start = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - start)
-        table.row(f"{length:,}", duration(seconds[-1]), "", mebibytes(memory))
+        table.row(f"{length:,}", duration(seconds[-1]), mebibytes(memory))
     exponent = np.polyfit(np.log(lengths), np.log(seconds), 1)[0]
     longest = np.polyfit(np.log(lengths[-2:]), np.log(seconds[-2:]), 1)[0]
     print(f"\ntime grows as length to the power {exponent:.2f} over all, {longest:.2f} over the last two")

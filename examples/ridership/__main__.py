@@ -35,7 +35,7 @@ forecast                   |  error   CRPS   cover  all day |  error / CRPS  |  
 FOOTER = """\
 error: mean absolute error of the median. cover: how many truths lie in 80 % intervals from 5 to 24 h; all day: in all
 hours, where nights are zeros. Trips are zero-inflated Poisson, independent given a state that all stations share: this
-is for single pairs; intervals of sums over many pairs (departures, arrivals) know nothing of what befalls one station."""
+is for single pairs; intervals of sums over pairs (departures, arrivals) know nothing of what befalls one station."""
 
 
 class Data(NamedTuple):
@@ -93,7 +93,8 @@ def compare(name: str, data: Data, options: argparse.Namespace) -> dict[str, np.
         found.append(score(days[0], data.future.trips))
         if options.out and seed == 0:
             limits = bands(days[1], busiest(data.future))
-    print(row(f"{name}, dimension {options.dimension}", found, PAPER[name].get(options.dimension)), end="")
+    paper = PAPER[name].get(options.dimension) if options.data else None
+    print(row(f"{name}, dimension {options.dimension}", found, paper), end="")
     print(f"   ({(time.perf_counter() - began) / options.seeds:.0f} s a seed)", flush=True)
     return limits
 

@@ -22,23 +22,22 @@ def series_of(days: Ridership, usual: np.ndarray) -> Series:
 
 def learn(bound: Bound, series: Series, key: jax.Array, dimension: int, steps: int) -> tuple[Parameters, np.ndarray]:
     """Parameters, and the bound on log p(trips) at each step, in nats for an hour and a pair."""
-    constant = gammaln(series.trips + 1.0).sum()
-    rate = optax.cosine_decay_schedule(0.02, steps)
-    adam = optax.adam(rate)
-    first = initial_parameters(key, series, dimension)
+    adam = optax.adam(optax.cosine_decay_schedule(0.02, steps))
 
     def loss(p: Parameters, series: Series, key: jax.Array) -> jax.Array:
-        return (constant - bound(p, series, key)) / series.trips.size
+        return (gammaln(series.trips + 1.0).sum() - bound(p, series, key)) / series.trips.size
 
-    def improve(p: Parameters, moments: tuple, series: Series, key: jax.Array) -> tuple:
-        value, slope = jax.value_and_grad(loss)(p, series, key)
-        updates, moments = adam.update(slope, moments)
-        return optax.apply_updates(p, updates), moments, -value
+    @jax.jit
+    def improved(series: Series) -> tuple[Parameters, jax.Array]:
+        def step(state: tuple, key: jax.Array) -> tuple[tuple, jax.Array]:
+            p, moments = state
+            value, slope = jax.value_and_grad(loss)(p, series, key)
+            updates, moments = adam.update(slope, moments)
+            return (optax.apply_updates(p, updates), moments), -value
 
-    step = jax.jit(improve, donate_argnums=(0, 1))
-    state = (first, adam.init(first))
-    bounds = []
-    for number in range(steps):
-        *state, value = step(*state, series, jax.random.fold_in(key, number))
-        bounds.append(value)
-    return state[0], np.asarray(jnp.stack(bounds))
+        p = initial_parameters(key, series, dimension)
+        (p, _), bounds = jax.lax.scan(step, (p, adam.init(p)), jax.random.split(key, steps))
+        return p, bounds
+
+    p, bounds = improved(series)
+    return p, np.asarray(bounds)

@@ -283,7 +283,7 @@ def symmetric(leaf: jax.Array) -> jax.Array:
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        ("vector", "sequential"),
+        pytest.param("vector", "sequential", marks=slow),
         pytest.param("coupled", "sequential", marks=slow),
         pytest.param("vector", "parallel", marks=slow),
         pytest.param("vector", "chunks", marks=slow),
@@ -385,7 +385,7 @@ def test_forecast() -> None:
 
 
 def test_two_thousand_steps_in_single_precision() -> None:
-    """The log-evidence of a long chain is right to a few parts in a million: what no state explains adds up in a row."""
+    """The log-evidence of a long chain is right to a few parts in a million: the logs of steps are added afterwards."""
     data = np.random.default_rng(12).normal(size=2000).astype(np.float32)
     found = tracked(single(0.7), single(data)).log_evidence().data
     expected = _kalman(data.astype(float)[:, None], 0.9, 0.25, float(np.float32(0.7)) ** 2)

@@ -92,7 +92,7 @@ def test_filter(name: str, method: str) -> None:
     ("name", "method"),
     cases(
         {"two chains": "sequential"},
-        ("parallel", "sequential"),
+        ("sequential", "parallel"),
     ),
 )
 def test_smooth(name: str, method: str) -> None:

@@ -6,12 +6,14 @@ ordinary arithmetic, for any number of matrices at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
 
-UNROLLED = 8  # columns up to which a loop is written out, or a factorisation is not left to LAPACK
+UNROLLED = 3  # columns up to which a loop is written out
 
 
 def reflected(A: Data, count: int) -> Data:
@@ -29,12 +31,16 @@ def reflected(A: Data, count: int) -> Data:
         beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
         return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
 
-    steps = min(count, A.shape[-2])
-    if steps <= UNROLLED:
-        for place in range(steps):
-            A = column(A, jnp.asarray(place))
-        return A
-    return jax.lax.fori_loop(0, steps, lambda place, W: column(W, place), A)
+    return _looped(min(count, A.shape[-2]), column, A)
+
+
+def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data:
+    """step(…step(start, 0)…, steps − 1), written out where there are few."""
+    if steps > UNROLLED:
+        return jax.lax.fori_loop(0, steps, lambda place, now: step(now, place), start)
+    for place in range(steps):
+        start = step(start, jnp.asarray(place))
+    return start
 
 
 def _factors(A: Data) -> tuple[Data, Data]:
@@ -63,46 +69,39 @@ def _derivative(primals: tuple, tangents: tuple) -> tuple:
 
 
 def lower_root(K: Data) -> Data:
-    """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite."""
-    size = K.shape[-1]
-    if size > UNROLLED:
-        return jnp.linalg.cholesky(K)
-    columns: list[Data] = []
-    for place in range(size):
-        left = K[..., :, place]
-        for column in columns:
-            left = left - column * column[..., place, None]
-        pivot = left[..., place, None]
-        root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))
-        columns.append(jnp.where(jnp.arange(size) >= place, left / root, 0.0))
-    return jnp.stack(columns, axis=-1)
+    """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite. Column by column."""
+    places = jnp.arange(K.shape[-1])
+
+    def column(L: Data, place: Data) -> Data:
+        here = places == place
+        row = jnp.sum(jnp.where(here[:, None], L, 0.0), axis=-2)
+        left = jnp.sum(jnp.where(here, K, 0.0), axis=-1) - jnp.sum(L * row[..., None, :], axis=-1)
+        pivot = jnp.sum(jnp.where(here, left, 0.0), axis=-1)
+        root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
+        return L + jnp.where(places >= place, left / root, 0.0)[..., :, None] * here
+
+    return _looped(K.shape[-1], column, jnp.zeros_like(K))
 
 
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
-    if L.shape[-1] > UNROLLED:
-        batch = jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2])
-        L = jnp.broadcast_to(L, batch + L.shape[-2:])
-        right = jnp.broadcast_to(right, batch + right.shape[-2:])
-        return jax.lax.linalg.triangular_solve(L, right, left_side=True, lower=True)
-    rows: list[Data] = []
-    for place in range(L.shape[-1]):
-        left = right[..., place, :]
-        for before, row in enumerate(rows):
-            left = left - L[..., place, before, None] * row
-        rows.append(left / L[..., place, place, None])
-    return jnp.stack(rows, axis=-2)
+    places = jnp.arange(L.shape[-1])
+    batch = jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2])
+    right = jnp.broadcast_to(right, batch + right.shape[-2:])
+
+    def row(X: Data, place: Data) -> Data:
+        here = (places == place)[:, None]
+        mine = jnp.sum(jnp.where(here, L, 0.0), axis=-2)
+        left = jnp.sum(jnp.where(here, right, 0.0), axis=-2) - jnp.sum(mine[..., :, None] * X, axis=-2)
+        pivot = jnp.sum(jnp.where(places == place, mine, 0.0), axis=-1)
+        return X + here * (left / pivot[..., None])[..., None, :]
+
+    return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
 
 
 def over(M: Data, U: Data) -> Data:
-    """M U⁻¹ for an upper triangular U, column by column."""
-    columns = []
-    for place in range(U.shape[-1]):
-        left = M[..., place]
-        for before, column in enumerate(columns):
-            left = left - column * U[..., before, place, None]
-        columns.append(left / U[..., place, place, None])
-    return jnp.stack(columns, axis=-1)
+    """M U⁻¹ for an upper triangular U."""
+    return jnp.swapaxes(lower_solved(jnp.swapaxes(U, -1, -2), jnp.swapaxes(M, -1, -2)), -1, -2)
 
 
 @jax.custom_jvp
