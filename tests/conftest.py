@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time of the tests is XLA's, compiling
 
 settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)

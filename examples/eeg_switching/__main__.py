@@ -11,9 +11,6 @@ import os
 import sys
 from pathlib import Path
 
-# Two batched QR factorisations at once can wait for each other for ever in a pool of two threads (jaxlib 0.10 on CPUs).
-os.environ.setdefault("NPROC", "16")
-
 import jax
 import jax.numpy as jnp
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
 import fubini as fb
 
@@ -26,15 +25,6 @@ def no_tracing() -> Iterator[None]:
     before = len(TRACED)
     yield
     assert TRACED[before:] == []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation() -> Iterator[None]:
-    """XLA does not polish what runs once."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 # -- random factors -------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Chains of Gaussians against the unrolled model: evidence, filter, smoother, best path, draws, derivatives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ from .models import (
     check_filter,
     check_smoother,
     no_tracing,
-    quick_compilation,  # noqa: F401
     random_model,
 )
 
@@ -384,6 +383,15 @@ def test_forecast() -> None:
 # -- long chains, and under JAX's transformations -------------------------------------------------------------------
 
 
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """As XLA compiles for users: it rounds less."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.mark.usefixtures("optimised")
 def test_two_thousand_steps_in_single_precision() -> None:
     """The log-evidence of a long chain is right to a few parts in a million: the logs of steps are added afterwards."""
     data = np.random.default_rng(12).normal(size=2000).astype(np.float32)

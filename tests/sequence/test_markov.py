@@ -13,7 +13,7 @@ import pytest
 import fubini as fb
 from fubini.errors import DomainError
 
-from .models import Model, assert_same, quick_compilation, random_factor, random_model  # noqa: F401
+from .models import Model, assert_same, random_factor, random_model
 
 TWO, THREE, REAL, PAIR, SQUARE = fb.Bint[2], fb.Bint[3], fb.Real, fb.Reals[2], fb.Reals[2, 2]
 slow = pytest.mark.slow

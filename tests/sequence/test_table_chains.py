@@ -18,7 +18,6 @@ from .models import (
     check_filter,
     check_smoother,
     no_tracing,
-    quick_compilation,  # noqa: F401
     random_model,
 )
 

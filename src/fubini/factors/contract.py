@@ -202,7 +202,9 @@ def _in_log_space(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tu
     xp = namespace(w, v)
     depth = len(roles.inner)
     if xp is not np and depth:
-        return _scan_in_log_space(semiring, (w, s), (v, t), depth), names[depth:]
+        cells = math.prod(np.broadcast_shapes(w.shape, v.shape))
+        run = _broadcast_in_log_space if cells <= FEW_CELLS else _scan_in_log_space
+        return run(semiring, (w, s), (v, t), depth), names[depth:]
     if not depth:
         return Scaled(w * v, s + t), names
     return _loop_in_log_space(semiring, (w, s), (v, t), depth), names[depth:]
@@ -227,6 +229,21 @@ def _flat_inner(a: tuple, b: tuple, depth: int, xp: Any) -> list:
     """The arrays with their first `depth` axes, the inner ones, repeated where of extent 1 and made one."""
     inner = np.broadcast_shapes(a[0].shape, b[0].shape)[:depth]
     return [xp.broadcast_to(x, inner + x.shape[depth:]).reshape(-1, *x.shape[depth:]) for x in (*a, *b)]
+
+
+# Up to this many products are made at once in log space.
+FEW_CELLS = 2**16
+
+
+def _broadcast_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
+    """All products at once."""
+    (w, s), (v, t) = a, b
+    inner = tuple(range(depth))
+    shift = jax.lax.stop_gradient(jnp.where((w > 0) & (v > 0), s + t, -jnp.inf))
+    top = jnp.max(shift, axis=inner)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    limit = LOG_GREATEST[np.dtype(jnp.result_type(w, s, v, t)).name]
+    return Scaled(semiring.add(jnp, w * v * jnp.exp(jnp.minimum(s + t - top, limit)), inner), top)
 
 
 def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
