@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ from fubini.terms.exactness import projected
 from fubini.terms.factor import Factor
 from fubini.terms.named import align
 from fubini.terms.term import Name
-from fubini.terms.value import Array, to_array
+from fubini.terms.value import Array, Value, to_array
 
 # Newton steps at most, and how small one must be to be the last.
 MOST_STEPS, SMALL = 200, 1e-3
@@ -50,10 +51,10 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
     """
     reals, batch = _asked(factor, names)
     begin = _start(start or {}, reals, batch)
-    log = factor.log()
+    given = factor.log()
     shape = tuple(domain.extent for domain in batch.values())
 
-    def evaluated(z: Data) -> Data:
+    def evaluated(log: Value, z: Data) -> Data:
         """log f at a point for each cell."""
         values = {
             name: Array._of(
@@ -65,10 +66,12 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
         return jnp.broadcast_to(align(jnp.asarray(found.array), found.names, tuple(batch)), shape)
 
     if any(map(is_jax, factor.leaves())):
-        mean, curvature, top = _expanded(evaluated, begin)
+        mean, curvature, top = _expanded(partial(evaluated, given), begin)
     else:
-        with jax.enable_x64(True):
-            mean, curvature, top = map(np.asarray, _expanded(evaluated, begin.astype(np.float64)))
+        with jax.enable_x64(True):  # JAX would remember NumPy's arrays, once traced, in the width of that time
+            log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
+            found = _expanded(partial(evaluated, log), begin.astype(np.float64))
+            mean, curvature, top = map(np.asarray, found)
     L, ok = root(curvature)
     (top,) = require(ok & (top == top), lambda: _no_mode(factor, reals), top)
     R = L.swapaxes(-1, -2)
