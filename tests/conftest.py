@@ -1,6 +1,7 @@
 """What every test shares: JAX on the CPU, fixed seeds, the data folder."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import settings
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time of the tests is XLA's, compiling
+
+import jax
 
 settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
@@ -24,6 +27,18 @@ def data() -> Path:
     if not path.is_dir():
         pytest.fail(f"FUBINI_DATA names {folder!r}, which is not a folder")
     return path
+
+
+MANY_MAPS = 20_000  # memory maps of a process; a system allows some 65,000, and each compiled function takes a few
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_compiled_functions() -> Iterator[None]:
+    """Compiled functions are let go before there are so many that LLVM finds no room."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > MANY_MAPS:
+        jax.clear_caches()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -114,13 +114,22 @@ class _Entry:
         leaves, structure = jax.tree.flatten(interpretation.arrays)
         own = interpretation  # it keeps the leaves alive, so that their ids stay theirs
         rules = tuple(own.versions())
-        self.key = (own.name, rules, own.records, own.project, structure, tuple(map(id, leaves)))
+        below = tuple(_below(own))
+        self.key = (own.name, rules, own.records, own.project, structure, tuple(map(id, leaves)), below)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Entry) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def _below(interpretation: Interpretation) -> Iterator[tuple]:
+    """The names and arrays of what an interpretation is based on."""
+    base = interpretation.base
+    while base is not None:
+        yield base.name, tuple(map(id, jax.tree.leaves(base.arrays)))
+        base = base.base
 
 
 _context = jax.make_user_context(default_value=None)

@@ -27,6 +27,9 @@ from fubini.terms.value import Array, Value, to_array
 # Newton steps at most, and how small one must be to be the last.
 MOST_STEPS, SMALL = 200, 1e-3
 
+# Where the search begins unless it is told: not at zero, where some log-densities have a kink in floating point.
+NEAR_ZERO = 0.01
+
 
 class Point(NamedTuple):
     """A place in the search: where, the log there, how much the curvature is raised, and how far the last step went."""
@@ -41,7 +44,7 @@ class Point(NamedTuple):
 def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Gaussian:
     """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them.
 
-    Bounded integers are batch inputs: one mode for each of their cells. The search goes from `start`, or from zero.
+    Bounded integers are batch inputs: one mode for each of their cells. The search goes from `start`, or from near zero.
 
     >>> z = fb.Variable("z", fb.Real)
     >>> f = fb.dist.Normal(0.0, 1.0)("z") * fb.dist.Poisson(fb.ops.exp(z))(3)
@@ -66,14 +69,14 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
         return jnp.broadcast_to(align(jnp.asarray(found.array), found.names, tuple(batch)), shape)
 
     if any(map(is_jax, factor.leaves())):
-        mean, curvature, top = _expanded(partial(evaluated, given), begin)
+        mean, curvature, top, found = _expanded(partial(evaluated, given), begin)
     else:
         with jax.enable_x64(True):  # JAX would remember NumPy's arrays, once traced, in the width of that time
             log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
-            found = _expanded(partial(evaluated, log), begin.astype(np.float64))
-            mean, curvature, top = map(np.asarray, found)
+            parts = _expanded(partial(evaluated, log), begin.astype(np.float64))
+            mean, curvature, top, found = map(np.asarray, parts)
     L, ok = root(curvature)
-    (top,) = require(ok & (top == top), lambda: _no_mode(factor, reals), top)
+    top, mean = require(ok & found & (top == top), lambda: _no_mode(factor, reals), top, mean)
     R = L.swapaxes(-1, -2)
     quadratic = Quadratic((R @ mean[..., None])[..., 0], tuple(batch), R, tuple(batch), True)
     scale = Table.from_log(top, batch)._marked(factor.exactness | projected("laplace"))
@@ -104,14 +107,17 @@ def _start(start: Mapping[Name, Any], reals: Reals, batch: Mapping[Name, Domain]
     shape = tuple(domain.extent for domain in batch.values())
     parts = []
     for name, domain in reals:
-        given = jnp.asarray(start.get(name, 0.0), float)
+        given = jnp.asarray(start.get(name, NEAR_ZERO), float)
         size = math.prod(domain.shape)
         parts.append(jnp.broadcast_to(jnp.broadcast_to(given, domain.shape).reshape(size), (*shape, size)))
     return jnp.concatenate(parts, axis=-1)
 
 
-def _expanded(log: Callable[[Data], Data], begin: Data) -> tuple[Data, Data, Data]:
-    """The mode, the curvature −∂²log there, and the log itself; derivatives of a parameter pass through one step."""
+def _expanded(log: Callable[[Data], Data], begin: Data) -> tuple[Data, Data, Data, Data]:
+    """The mode, the curvature −∂²log there, the log itself, and whether the search came to rest.
+
+    Derivatives in a parameter pass through one last step.
+    """
 
     def slope(z: Data) -> Data:
         return jax.grad(lambda point: jnp.sum(log(point)))(z)
@@ -122,7 +128,17 @@ def _expanded(log: Callable[[Data], Data], begin: Data) -> tuple[Data, Data, Dat
     found = jax.lax.stop_gradient(_searched(log, slope, curvature, jax.lax.stop_gradient(begin)))
     step = _solved(jax.lax.stop_gradient(curvature(found)), slope(found))
     mode = found + step
-    return mode, curvature(mode), log(mode)
+    rest = jnp.max(jnp.abs(step), axis=-1) <= SMALL * (1 + jnp.max(jnp.abs(found), axis=-1))
+    K, top = curvature(mode), log(mode)
+    return mode, K, top, rest & _falls(log, jax.lax.stop_gradient(mode), jax.lax.stop_gradient(K), top)
+
+
+def _falls(log: Callable[[Data], Data], mode: Data, K: Data, top: Data) -> Data:
+    """A deviation away in either direction of every element the logarithm is less than at the mode."""
+    spread = jnp.diagonal(K, axis1=-2, axis2=-1) ** -0.5
+    offsets = jnp.concatenate([jnp.eye(mode.shape[-1], dtype=mode.dtype), -jnp.eye(mode.shape[-1], dtype=mode.dtype)])
+    around = jax.vmap(lambda offset: log(mode + offset * spread))(offsets)
+    return jnp.all(around < top, axis=0)
 
 
 def _solved(K: Data, right: Data) -> Data:

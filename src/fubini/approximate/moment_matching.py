@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace, stop_gradient
+from fubini.arrays import Data, is_jax, namespace, require, stop_gradient
 from fubini.domains import Domain
-from fubini.errors import DomainError, Intractable
+from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.delta import Delta
 from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian, shifted
@@ -60,7 +60,7 @@ def moment_matching(window: int = 1) -> MomentMatching:
         )
     base = current()
     rules = (matches_multiply, matches_multiply_out)
-    made = MomentMatching(f"moment_matching(window={window})", rules, base=base, project=project, arrays=base.arrays)
+    made = MomentMatching(f"moment_matching(window={window})", rules, base=base, project=project)
     made.window = int(window)
     return made
 
@@ -109,8 +109,10 @@ def matched(f: Mixture) -> Gaussian:
     axis = len(batch)
     whole = _Moments(*(xp.concatenate(list(pieces), axis=axis) for pieces in zip(*parts, strict=True)))
     weight, shift, mean, covariance = _matched(whole, axis)
-    L, _ = root(covariance)
     size = mean.shape[-1]
+    _, ok = root(covariance)
+    L, _ = root(xp.where(ok[..., None, None], covariance, xp.eye(size, dtype=covariance.dtype)))
+    (weight,) = require(ok | (weight == 0), lambda: _no_moments(f), weight)
     eye = xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape)
     white = lower_solved(L, eye) if is_jax(L) else np.linalg.solve(L, eye)
     names = tuple(batch)
@@ -118,6 +120,15 @@ def matched(f: Mixture) -> Gaussian:
     quadratic = Quadratic((white @ mean[..., None])[..., 0], names, white, names, True)
     scale = shifted(Table._of(Scaled(weight, shift), batch), -volume, names, batch)
     return Gaussian._of(scale._marked(f.exactness), quadratic, reals, batch)  # type: ignore[arg-type]
+
+
+def _no_moments(f: Mixture) -> DataError:
+    return DataError(
+        f"the Gaussian of the mean and covariance of {f}",
+        expected="terms that together spread in every direction",
+        nearest="their covariance is singular: they agree in some direction, or some are improper",
+        advice="give the points some noise, or sum and observe variables until the mixture has moments",
+    )
 
 
 def _matched(terms: _Moments, axis: int) -> _Moments:

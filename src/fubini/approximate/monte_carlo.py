@@ -97,7 +97,10 @@ def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
     require_key(key)
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise DataError(f"monte_carlo with n={n!r}", expected="a whole number of draws, at least 1")
-    made = MonteCarlo(f"monte_carlo(n={n})", (estimates_sum, estimates_expect, estimates_product), base=current())
+    drawn_names = "".join(f", {name!r}" for name in names)
+    made = MonteCarlo(
+        f"monte_carlo(n={n}{drawn_names})", (estimates_sum, estimates_expect, estimates_product), base=current()
+    )
     made.n, made.names, made._counts, made.arrays = int(n), frozenset(names), {}, key
     return made
 

@@ -46,26 +46,26 @@ def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness
 
     Σ over the names of the product is then, in expectation, the mean over `SAMPLES` of what is left.
     """
-    left, points = list(terms), {}
-    waiting = [name for name in names]
+    left, waiting = list(terms), list(names)
+    points: dict[Name, Value] = {}
     while waiting:
-        own, mine = _proposal(left, waiting)
-        rest = [term for term in left if not any(term is other for other in own)]
-        found, weight = _drawn_from(own, mine, randomness)
-        points.update(found)
+        places, mine = _proposal(left, waiting)
+        rest = [term for place, term in enumerate(left) if place not in places]
+        found, weight = _drawn_from([left[place] for place in places], mine, randomness)
+        points = {**{name: point.replaced(found) for name, point in points.items()}, **found}
         left = [substitute(term, found) for term in rest] + weight
         waiting = [name for name in waiting if name not in mine]
     return Drawn(points, left)
 
 
-def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[Factor], tuple[Name, ...]]:
-    """Factors to draw from, and which of the names: a density whose parameters are known, or all that can be joined."""
+def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int], tuple[Name, ...]]:
+    """Which factors to draw from, and which names: a density whose parameters are known, or all that can be joined."""
     waiting = set(names)
-    for term in terms:
-        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not is_conjugate(term, terms):
-            return [term], (term.own,)  # type: ignore[return-value]
-    near = [term for term in terms if waiting & set(term.inputs) and _is_representation(term)]
-    mine = tuple(name for name in names if any(name in term.inputs for term in near))
+    for place, term in enumerate(terms):
+        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not is_conjugate(place, terms):
+            return [place], (term.own,)  # type: ignore[return-value]
+    near = [place for place, term in enumerate(terms) if waiting & set(term.inputs) and _is_representation(term)]
+    mine = tuple(name for name in names if any(name in terms[place].inputs for place in near))
     if near:
         return near, mine
     raise Intractable(
@@ -80,14 +80,12 @@ def _hidden(term: Factor, names: Iterable[Name | None]) -> bool:
     return any(name in term.inputs and not term.inputs[name].is_finite for name in names if name is not None)  # type: ignore[index]
 
 
-def is_conjugate(term: Factor, terms: Sequence[Factor]) -> bool:
+def is_conjugate(place: int, terms: Sequence[Factor]) -> bool:
     """A Table or Gaussian that other such factors tell more about: they are joined before drawing."""
-    if not _is_representation(term):
+    own = terms[place].own
+    if not _is_representation(terms[place]):
         return False
-    return any(
-        other is not term and term.own in other.inputs and _is_representation(other) and other.own != term.own
-        for other in terms
-    )
+    return any(k != place and own in other.inputs and _is_representation(other) for k, other in enumerate(terms))
 
 
 def _is_representation(term: Factor) -> bool:

@@ -113,12 +113,18 @@ def prepared(
 def _absorbed(terms: list[Factor], summed: list, plates: Sequence[Name], semiring: Semiring) -> list[Factor]:
     """Each factor with entrances takes in its neighbours there, where all of these are summed within its plates."""
     homes = dict(summed)
-    for term in [term for term in terms if term.entrances]:
-        beside = [other for other in terms if other is not term and set(term.entrances) & set(other.inputs)]
+    place = 0
+    while place < len(terms):
+        term = terms[place]
+        near = [k for k, other in enumerate(terms) if k != place and set(term.entrances) & set(other.inputs)]
         within = [plate for plate in plates if plate in term.inputs]
-        if all(name in homes and _lives_in(homes[name], within, beside) for name in term.entrances):
+        beside = [terms[k] for k in near]
+        if term.entrances and all(n in homes and _lives_in(homes[n], within, beside) for n in term.entrances):
             taken = interpret(ABSORB, semiring, term, tuple(beside))
-            terms = [other for other in terms if other is not term and other not in beside] + [*terms_of(taken)]
+            terms = [other for k, other in enumerate(terms) if k != place and k not in near] + [*terms_of(taken)]
+            place = 0
+        else:
+            place += 1
     return terms
 
 

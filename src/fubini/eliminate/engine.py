@@ -48,10 +48,10 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
     """run(plan, factors, *arrays, *static) on the engine of the data."""
     if engine_of(factors) != "xla":
         return run(plan, factors, *arrays, *static)
-    return _compiled(run, plan, static)([_portable(factor) for factor in factors], arrays)
+    return _compiled(run, plan, static)([portable(factor) for factor in factors], arrays)
 
 
-def _portable(factor: Factor) -> Factor:
+def portable(factor: Factor) -> Factor:
     """A NumPy table as single precision can hold it: its range in the shift, where the weights alone would not fit."""
     if not isinstance(factor, Table) or type(factor.weights) is not np.ndarray:
         return factor

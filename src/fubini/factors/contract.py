@@ -7,7 +7,9 @@ dtype's range, which the bounds of the operands tell; where one can, the contrac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -283,12 +285,28 @@ def contract_plain(
     return align(x, roles.left, names) * align(y, roles.right, names), names
 
 
+_asked = threading.local()
+
+
+@contextmanager
+def log_space_alone() -> Iterator[None]:
+    """Contractions traced inside go in log space at once: for a caller who knows that linear weights do not fit."""
+    before = getattr(_asked, "log_space", False)
+    _asked.log_space = True
+    try:
+        yield
+    finally:
+        _asked.log_space = before
+
+
 def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
     names = roles.batch + roles.rows + roles.columns
     if not roles.inner:
         x, y = gauged(a), gauged(b)
         weights = align(x.weights, roles.left, names) * align(y.weights, roles.right, names)
         return Scaled(weights, align(x.shift, roles.left, names) + align(y.shift, roles.right, names)), names
+    if getattr(_asked, "log_space", False):
+        return _in_log_space(semiring, a, b, roles)
     dtype = jnp.result_type(a.weights, b.weights)
     inner_a, inner_b = ([part.index(name) for name in roles.inner] for part in (roles.left, roles.right))
     x, x_top, x_least = safe_linear(jnp.asarray(a.weights, dtype), jnp.asarray(a.shift, dtype), tuple(inner_a))

@@ -18,7 +18,7 @@ from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Big, Notation
 from fubini.terms.term import Name
-from fubini.terms.value import Value
+from fubini.terms.value import Value, Variable
 
 
 class Markov(Factor):
@@ -66,6 +66,8 @@ class Markov(Factor):
         return choose(self.method, self.links, dict(self.states), self.length, factors, projects, pushed)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        if self.time in names.values():
+            return rename(self._joined(), names)
         links = self.links.renamed(names)
         states = {names.get(name, name): domain for name, domain in self.states}
         return Markov(rename(self.body, names), self.time, links, self.length, self.method, states)
@@ -140,6 +142,11 @@ def marked(found: Factor, parts: Sequence[Factor]) -> Factor:
 def absorb_into_markov(semiring: Semiring, f: Markov, others: tuple) -> Factor:
     """Σ_x g(x) Π_t f(t, x_t, x_{t+1}): a scan that starts from g"""
     flat = [term for other in others for term in terms_of(other)] or [product()]
+    if any(set(f.links.after) & set(term.inputs) for term in flat):  # a ring: the last state is there already
+        away: dict[Name, Name] = {name: fixed_bound(f"{name} last") for name in f.links.after}
+        found = interpret(ABSORB, semiring, rename(f, away), others)
+        same = {fresh: Variable(name, dict(f.states)[name]) for name, fresh in away.items()}
+        return substitute(found, same)
     outline = f.outline(True, flat)
     found = run(questions.through, outline, [flat, terms_of(f.body)], semiring=semiring)
     return marked(found, [*flat, f.body])
@@ -159,6 +166,9 @@ def sum_markov(semiring: Semiring, f: Markov, names: tuple) -> Factor:
 def substitute_markov(f: Markov, values: Mapping) -> Factor:
     """What is neither a state nor time goes into every step"""
     inner = {name: value for name, value in values.items() if name not in dict(f.states)}
+    taken = {f.time, *dict(f.states)}
+    if any(taken & set(value.inputs) for value in inner.values()):
+        return substitute(f._joined(), values)
     if inner:
         states = dict(f.states)
         f = Markov(substitute(f.body, inner), f.time, f.links, f.length, f.method, states)

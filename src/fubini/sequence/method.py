@@ -65,7 +65,8 @@ def choose(
         return Choice("parallel", "no state is summed: products of pairs of steps, many at once")
     batch = {name: domain for factor in factors for name, domain in factor.inputs.items() if domain.is_finite}
     others = math.prod(domain.extent for name, domain in batch.items() if name not in (*links.before, *links.after))
-    elements = others * size * size
+    timed = any(domain.extent == length for name, domain in batch.items() if name not in (*links.before, *links.after))
+    elements = others * size * size * (1 if timed else length)
     if elements > MOST_ELEMENTS and pushed and links.lag == 1:
         return Choice("chunks", f"all pairs of states at once would be {elements:,} numbers")
     return Choice("parallel", f"on a {platform} {length:,} steps take {max(1, length.bit_length())} rounds")

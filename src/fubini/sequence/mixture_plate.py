@@ -17,13 +17,14 @@ from fubini.factors.mixture import Mixture, require_discrete
 from fubini.interpretations import current
 from fubini.semirings import sum_product
 from fubini.sequence.carry import layout_of, settled
+from fubini.sequence.links import fixed_bound
 from fubini.sequence.run import run
 from fubini.sequence.slices import slices
 from fubini.sequence.steps import joined
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, rename
 from fubini.terms.notation import Big, Notation
-from fubini.terms.term import Bound, Name
+from fubini.terms.term import Name
 from fubini.terms.value import Value
 
 
@@ -66,7 +67,7 @@ def multiply_out_mixture_in_order(f: Mixture, names: tuple) -> Factor:
             expected="one plate at a time",
             advice="make one index of the plates",
         )
-    plate = Bound(names[0])
+    plate = fixed_bound(f"{names[0]} of a plate")
     return MixturePlate(rename(f, {names[0]: plate}), plate)  # type: ignore[arg-type]
 
 

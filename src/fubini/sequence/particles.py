@@ -101,7 +101,7 @@ class Filter(NamedTuple):
         chosen = jnp.where(few, _systematic(key, shares), jnp.arange(n).reshape((n,) + (1,) * (logs.ndim - 1)))
         index = Array._of(chosen, tuple(self.cells), self.cells, self.cells[SAMPLES])
         even = jax.nn.logsumexp(logs, axis=0) - jnp.log(n) - jnp.take_along_axis(logs, chosen, axis=0)
-        change = Table.from_log(jnp.where(few, even, 0.0), dict(self.cells))
+        change = Table.from_log(jax.lax.stop_gradient(jnp.where(few, even, 0.0)), dict(self.cells))
         points = {name: _gathered(value, index) for name, value in self.at(cloud).items()}
         return self.cloud(points, joined([substitute(cloud.rest, {SAMPLES: index}), change]))
 
@@ -132,7 +132,7 @@ def _systematic(key: Data, shares: Data) -> Data:
     edges = jnp.cumsum(shares, axis=0)
 
     def one(edge: Data, place: Data) -> Data:
-        return jnp.minimum(jnp.searchsorted(edge, place), n - 1)
+        return jnp.minimum(jnp.searchsorted(edge, place * edge[-1], side="right"), n - 1)
 
     flat = jax.vmap(one, in_axes=1, out_axes=1)(edges.reshape(n, -1), places.reshape(n, -1))
     return flat.reshape(shares.shape)
@@ -148,7 +148,8 @@ def _chosen(
         points = interpret(DRAW, randomness, marginal, names)
         points = {name: jax.lax.stop_gradient(value) for name, value in points.items()}
         total, there = joined([marginal.sum(*names)]), substitute(marginal, points)
-        return points, joined([substitute(whole, points), interpret(DIVIDE, total, there)])
+        # The quotient is a constant: the weight then has the derivative of the draw too, as with a DiCE weight.
+        return points, joined([substitute(whole, points), jax.lax.stop_gradient(interpret(DIVIDE, total, there))])
     found = drawn(terms_of(whole), names, randomness)
     return dict(found.points), joined(found.terms)  # type: ignore[arg-type]
 
@@ -224,10 +225,16 @@ def drawn_states(
 ) -> tuple[Name, ...]:
     """The states that particles draw: those asked for, or the fewest without which no step has a closed form."""
     links, domains = outline.links, dict(outline.domains)
-    by_name = {**dict(zip(links.newest, links.before, strict=False)), **{name: name for name in links.before}}
+    by_name = {name: link.before[-1] for link in links.chains for name in (link.newest, link.before[-1])}
     wanted = tuple(dict.fromkeys(by_name[name] for name in asked if name in by_name))
     finite = tuple(name for name in links.before if domains[name].is_finite)
     infinite = tuple(name for name in links.before if name not in finite)
+    if (links.lag > 1 or outline.globals) and (wanted or not _works(outline, start, terms, ())):
+        raise Intractable(
+            f"a particle filter of {listed(links.before)}",
+            expected="states of lag 1 and no global variables to sum",
+            advice="condition on the global variables, or make one state of the lagged ones",
+        )
     if wanted:
         return wanted
     for candidate in ((), finite, infinite, links.before):

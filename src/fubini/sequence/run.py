@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fubini.domains import Domain
-from fubini.eliminate.engine import engine_of
+from fubini.eliminate.engine import engine_of, portable
 from fubini.semirings import Semiring, sum_product
 from fubini.sequence.links import Links
 from fubini.sequence.steps import Steps, prepared
@@ -39,6 +39,8 @@ class Outline:
 def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
     """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double width, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
+    if engine != "numpy":
+        factors = [[portable(factor) for factor in group] for group in factors]
     options = tuple(sorted(static.items()))
     if engine == "trace":
         return question(outline, *factors, *arrays, **static)

@@ -17,6 +17,7 @@ import numpy as np
 from fubini.arrays import Data
 from fubini.domains import Bint
 from fubini.eliminate.run import embed
+from fubini.factors.contract import log_space_alone
 from fubini.factors.delta import Delta
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
@@ -105,7 +106,12 @@ def _linear_first(
     if not (steps.is_linear and isinstance(start, Table)):
         return generally()
     last, every, safe = recurred(steps, start, layout, turn, keep)
-    return jax.lax.cond(safe, lambda: (last, every), generally)
+
+    def otherwise() -> tuple[Factor, Factor | None]:
+        with log_space_alone():
+            return generally()
+
+    return jax.lax.cond(safe, lambda: (last, every), otherwise)
 
 
 def joined_along(time: Name, many: Factor, last: Factor) -> Factor:
