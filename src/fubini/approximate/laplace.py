@@ -44,7 +44,7 @@ class Point(NamedTuple):
 def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Gaussian:
     """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them.
 
-    Bounded integers are batch inputs: one mode for each of their cells. The search goes from `start`, or from near zero.
+    Bounded integers are batch inputs, with a mode for each cell. The search goes from `start`, or from near zero.
 
     >>> z = fb.Variable("z", fb.Real)
     >>> f = fb.dist.Normal(0.0, 1.0)("z") * fb.dist.Poisson(fb.ops.exp(z))(3)
