@@ -12,7 +12,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time
 
 import jax
 
-settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
