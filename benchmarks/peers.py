@@ -93,7 +93,7 @@ class Ours(Contestant):
 
     def plan(self) -> Planned:
         """The plan of all marginals, made anew."""
-        from fubini.eliminate.ask import problem_of
+        from fubini.eliminate.prepare import problem_of
         from fubini.eliminate.run import find_plan
 
         terms = self.observed(0).observed_factors

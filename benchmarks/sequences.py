@@ -119,9 +119,7 @@ def switching(rounds: int) -> None:
 
 def growth(lengths: Sequence[int]) -> None:
     """Time and memory of evidence with its gradient, and the exponent of time against length."""
-    table = Table(
-        "growth with length, one sequence of 8 states", ("steps", "     run", "  memory"), first=10
-    )
+    table = Table("growth with length, one sequence of 8 states", ("steps", "     run", "  memory"), first=10)
     seconds = []
     for length in lengths:
         data = markov_data((1, length, 8))

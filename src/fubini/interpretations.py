@@ -93,6 +93,18 @@ class Interpretation:
         own.__dict__.update(self.__dict__, arrays=arrays)
         return own
 
+    def without(self, kind: type[Interpretation]) -> Interpretation:
+        """The same interpretation with those of a kind left out of what it is based on; one of that kind, its base."""
+        base = self.base.without(kind) if self.base is not None else None
+        if isinstance(self, kind):
+            assert base is not None, "what is left out is based on something"
+            return base
+        if base is self.base:
+            return self
+        own = self.with_arrays(self.arrays)
+        own.base, own._by_head = base, {}
+        return own
+
     def __enter__(self) -> Interpretation:
         entered = _context(_Entry(self))
         entered.__enter__()

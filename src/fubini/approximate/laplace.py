@@ -53,7 +53,7 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
     (0.7921, -2.52, projected(laplace))
     """
     reals, batch = _asked(factor, names)
-    begin = _start(start or {}, reals, batch)
+    begin = _start(start or {}, reals, batch, factor)
     given = factor.log()
     shape = tuple(domain.extent for domain in batch.values())
 
@@ -103,7 +103,14 @@ def _asked(factor: Factor, names: tuple[Name, ...]) -> tuple[Reals, dict[Name, D
     return reals, {name: domain for name, domain in factor.inputs.items() if domain.is_finite}
 
 
-def _start(start: Mapping[Name, Any], reals: Reals, batch: Mapping[Name, Domain]) -> Data:
+def _start(start: Mapping[Name, Any], reals: Reals, batch: Mapping[Name, Domain], factor: Factor) -> Data:
+    for name in start:
+        if name not in dict(reals):
+            raise UnknownName(
+                f"a search that starts at {name!r}",
+                expected=f"a real variable of {factor}: {listed(name for name, _ in reals)}",
+                nearest=closest(name, dict(reals)),
+            )
     shape = tuple(domain.extent for domain in batch.values())
     parts = []
     for name, domain in reals:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
 from fubini.factors.randomness import SAMPLES, Randomness, require_key
-from fubini.factors.table import Table
+from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import Interpretation, current, interpret
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, sum_product
@@ -38,7 +37,7 @@ class MonteCarlo(Interpretation):
 
     n: int
     names: frozenset[Name]
-    _counts: dict
+    _uses: list[tuple]
 
     def __enter__(self) -> Interpretation:
         outer: Interpretation | None = current()
@@ -50,7 +49,7 @@ class MonteCarlo(Interpretation):
                     advice="split it: outer, inner = jax.random.split(key)",
                 )
             outer = outer.base
-        self._counts = {}
+        self._uses = []
         return super().__enter__()
 
     def randomness(self, label: str) -> Randomness:
@@ -58,27 +57,12 @@ class MonteCarlo(Interpretation):
         return Randomness(self.next_key(label), self.n, jnp)
 
     def next_key(self, label: str) -> Data:
-        """A key: never the same twice, and the same whether what uses it is traced or not."""
-        state = get_opaque_trace_state()
-        place = next((index for index, (known, _) in enumerate(self._counts.get(label, ())) if known == state), None)
-        seen = self._counts.setdefault(label, [])
-        if place is None:
-            seen.append((state, 0))
-            place = len(seen) - 1
-        count = seen[place][1]
-        seen[place] = (state, count + 1)
+        """A key for one use: another for each label, and for each use in one trace. Each trace counts anew."""
+        use = (label, get_opaque_trace_state())
+        count = self._uses.count(use)
+        self._uses.append(use)
         key = jax.random.fold_in(self.arrays, np.uint32(zlib.crc32(label.encode())))
         return jax.random.fold_in(key, count)
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """In the interpretation below all that draw: it says what is exact."""
-        below = self.base
-        while isinstance(below, MonteCarlo):
-            below = below.base
-        assert below is not None
-        with below:
-            yield
 
 
 def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
@@ -101,7 +85,7 @@ def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
     made = MonteCarlo(
         f"monte_carlo(n={n}{drawn_names})", (estimates_sum, estimates_expect, estimates_product), base=current()
     )
-    made.n, made.names, made._counts, made.arrays = int(n), frozenset(names), {}, key
+    made.n, made.names, made._uses, made.arrays = int(n), frozenset(names), [], key
     return made
 
 
@@ -118,9 +102,13 @@ def _sampler() -> MonteCarlo:
     return found
 
 
+def exactly() -> Interpretation:
+    """The interpretation in force without what draws: it says what is exact."""
+    return current().without(MonteCarlo)
+
+
 def _exactly(head: Any, *args: Any) -> Any:
-    """The rule of the interpretation that Monte Carlo was entered in."""
-    with _sampler().outside():
+    with exactly():
         return interpret(head, *args)
 
 
@@ -145,7 +133,7 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
                 raise
     else:
         terms, _ = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite], asked)
-    with sampler.outside():
+    with exactly():
         found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
         left = [*found.terms, averaged(sampler.n)]
         present = {name for term in left for name in term.inputs}
@@ -163,7 +151,7 @@ def _closed_part(
         if name in keep:
             continue
         try:
-            with _sampler().outside():
+            with exactly():
                 terms = list(terms_of(eliminate(terms, [name])))
         except (Intractable, NoRule):
             blocked.append(name)
@@ -182,7 +170,7 @@ def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
             asked = [name for name in names if not f.inputs[name].is_finite]
             if not asked:
                 raise
-    with sampler.outside():
+    with exactly():
         try:
             total = _mean(f, value, names, asked, sampler)
         except (Intractable, NoRule):
@@ -190,13 +178,14 @@ def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
             if not rest:
                 raise
             total = _mean(f, value, names, [*asked, *rest], sampler)
-        estimate = to_array(total * ops.exp(-f.sum(*names).log()))
+        estimate = to_array(total)
     mark = estimate.mark | estimated(sampler.n)
     return Array._of(estimate.array, estimate.names, estimate.inputs, estimate.output, mark)
 
 
 def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler: MonteCarlo) -> Value:
-    """Σ f·v, drawn over the names asked and exact over the others."""
+    """Σ f·v / Σ f, drawn over the names asked and exact over the others."""
+    mass = promoted(f.sum(*names))
     found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
     left = promoted(product(*found.terms, averaged(sampler.n)))
     inside = value.replaced(found.points)
@@ -206,13 +195,15 @@ def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler:
         marginal = promoted(left.sum(*(name for name in reals if name not in used))) if used != reals else left
         inside = interpret(EXPECT, marginal, inside, used) if used else inside
         left = promoted(left.sum(*reals))
-    if not isinstance(left, Table):
+    if not (isinstance(left, Table) and is_tabular(mass)):
         raise Intractable(
             f"an estimate of the expectation of {value} over {listed(names)} under {f}",
             expected="factors that are known once these variables are drawn",
             nearest=f"{left} is left",
         )
     rest = tuple(name for name in names if name not in asked and name not in reals)
+    left = promoted(left / mass)
+    assert isinstance(left, Table), "a table over what the mass is over"
     return weighted(left.numbers(), inside, (*rest, SAMPLES))
 
 

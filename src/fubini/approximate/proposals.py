@@ -34,6 +34,10 @@ IMPLICIT = frozenset(
 )
 
 
+# Functions of numpyro that make a distribution whose draws are smooth, though they are no class to say so.
+SMOOTH = frozenset(("TruncatedCauchy", "TruncatedNormal"))
+
+
 class Drawn(NamedTuple):
     """Points of some variables along `SAMPLES`, and the factors in place of those they were drawn from."""
 
@@ -62,7 +66,7 @@ def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int]
     """Which factors to draw from, and which names: a density whose parameters are known, or all that can be joined."""
     waiting = set(names)
     for place, term in enumerate(terms):
-        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not is_conjugate(place, terms):
+        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not _is_conjugate(place, terms):
             return [place], (term.own,)  # type: ignore[return-value]
     near = [place for place, term in enumerate(terms) if waiting & set(term.inputs) and _is_representation(term)]
     mine = tuple(name for name in names if any(name in terms[place].inputs for place in near))
@@ -80,7 +84,7 @@ def _hidden(term: Factor, names: Iterable[Name | None]) -> bool:
     return any(name in term.inputs and not term.inputs[name].is_finite for name in names if name is not None)  # type: ignore[index]
 
 
-def is_conjugate(place: int, terms: Sequence[Factor]) -> bool:
+def _is_conjugate(place: int, terms: Sequence[Factor]) -> bool:
     """A Table or Gaussian that other such factors tell more about: they are joined before drawing."""
     own = terms[place].own
     if not _is_representation(terms[place]):
@@ -155,6 +159,8 @@ def _is_reparametrised(factor: Factor) -> bool:
 def _has_smooth_draws(blueprint: Blueprint) -> bool:
     if blueprint.family in IMPLICIT:
         return False
+    if blueprint.family in SMOOTH:
+        return True
     inner = [part for part in blueprint.inner if part is not None]
     family = getattr(numpyro_families, blueprint.family)
     known = set(getattr(family, "reparametrized_params", None) or ())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -18,25 +17,30 @@ from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
-from fubini.eliminate.run import embed, run_forward
-from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit, UnknownName, closest, listed
-from fubini.factors.delta import Delta
+from fubini.eliminate.prepare import (
+    Factors,
+    Scopes,
+    covering_terms,
+    embedded_term,
+    prepared,
+    problem_of,
+    split_terms,
+)
+from fubini.eliminate.run import run_forward
+from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit
 from fubini.factors.mixture import relabelled
-from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.promotion import promoted
 from fubini.factors.randomness import SAMPLES, require_key, source_of
 from fubini.factors.table import Table, no_mass
 from fubini.factors.table_choice import nothing_to_choose
 from fubini.interpretations import current, exact, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
-from fubini.terms.factor import Factor, Product, Unit, product, rename, substitute, terms_of, to_factor
-from fubini.terms.heads import ABSORB, CHOOSE, DRAW, MULTIPLY, SUM, exact_argmax, exact_sample, exact_sum
+from fubini.terms.factor import Factor, Product, Unit, product, rename, terms_of
+from fubini.terms.heads import CHOOSE, DRAW, SUM, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
-from fubini.terms.value import Array, Variable
-
-Factors = Factor | Iterable[Factor]
-Scopes = Sequence[Name | Variable] | Mapping[Name, Sequence[Name]]
+from fubini.terms.value import Array
 
 
 def eliminate(
@@ -61,7 +65,7 @@ def eliminate(
     if current().records:
         return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
     if semiring.homogeneous and semiring.embed is not same_pair and any(t.entrances for t in split_terms(factors)):
-        embedded = [_embedded(semiring, term) for term in split_terms(factors)]
+        embedded = [embedded_term(semiring, term) for term in split_terms(factors)]
         semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that are left
         return eliminate(embedded, sum, plates, semiring=semiring, scale=scale, memory_limit=memory_limit)
     if current() is not exact and not plates and not scale:
@@ -95,50 +99,6 @@ def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
     except DataError as found:
         return found
     return otherwise
-
-
-def prepared(
-    factors: Factors, names: Scopes, plates: Sequence[Name], semiring: Semiring
-) -> tuple[list[Factor], list[tuple[Name, tuple[Name, ...] | None]]]:
-    """The terms as a plan takes them, Deltas put in place, neighbours absorbed, and the names with where they live."""
-    terms, summed = covering_terms(split_terms(factors), names)
-    if any(term.pins for term in terms):
-        terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
-    if any(term.entrances for term in terms):
-        terms = _absorbed(terms, summed, plates, semiring)
-    left = {name for term in terms for name in term.inputs}
-    return terms, [(name, home) for name, home in summed if name in left]
-
-
-def _absorbed(terms: list[Factor], summed: list, plates: Sequence[Name], semiring: Semiring) -> list[Factor]:
-    """Each factor with entrances takes in its neighbours there, where all of these are summed within its plates."""
-    homes = dict(summed)
-    place = 0
-    while place < len(terms):
-        term = terms[place]
-        near = [k for k, other in enumerate(terms) if k != place and set(term.entrances) & set(other.inputs)]
-        within = [plate for plate in plates if plate in term.inputs]
-        beside = [terms[k] for k in near]
-        if term.entrances and all(n in homes and _lives_in(homes[n], within, beside) for n in term.entrances):
-            taken = interpret(ABSORB, semiring, term, tuple(beside))
-            terms = [other for k, other in enumerate(terms) if k != place and k not in near] + [*terms_of(taken)]
-            place = 0
-        else:
-            place += 1
-    return terms
-
-
-def _embedded(semiring: Semiring, term: Factor) -> Factor:
-    """A term in the carrier; of one with entrances, what it is made of: a sum may not be embedded twice."""
-    if not term.entrances:
-        return product(*(embed(semiring, part) for part in terms_of(promoted(term))))
-    return term._evaluated(tuple(product(*(_embedded(semiring, t) for t in terms_of(c))) for c in term.children))  # type: ignore[arg-type]
-
-
-def _lives_in(home: tuple[Name, ...] | None, plates: Sequence[Name], beside: Sequence[Factor]) -> bool:
-    """A variable is there once for each cell of these plates."""
-    declared = home is None or set(plates) <= set(home)
-    return declared and all(plate in other.inputs for plate in plates for other in beside)
 
 
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
@@ -225,112 +185,6 @@ def _require_chosen(found: Mapping[Name, Array], names: list[Name], again: Calla
         value = found[name]
         ok = value.array >= 0 if value.output.is_discrete else value.array == value.array
         require(ok, lambda: _cause(nothing_to_choose(names), again))
-
-
-def problem_of(
-    terms: Sequence[Factor],
-    summed: Sequence[tuple[Name, tuple[Name, ...] | None]],
-    plates: Sequence[Name] = (),
-    scale: Mapping[Name, float] | None = None,
-    memory_limit: int | None = None,
-) -> Problem:
-    """The structure of a question, which keys the cache of plans."""
-    sizes: dict[Name, int] = {}
-    infinite: dict[Name, int] = {}
-    before: list[tuple[Name, Name]] = []
-    for term in terms:
-        profile = _profile(term)
-        sizes.update(profile.sizes)
-        if profile.dimensions:
-            infinite.update(profile.dimensions)
-            before.extend(_own_first(term))
-    scales = tuple((plate, _power(plate, power)) for plate, power in scale.items()) if scale else ()
-    unknown = [plate for plate, _ in scales if plate not in plates]
-    if unknown:
-        raise UnknownName(f"a scale for {unknown[0]!r}", expected=f"a plate being multiplied out: {listed(plates)}")
-    scopes = tuple([_profile(term).scope for term in terms])
-    named = as_names(plates, "the plates") if plates else ()
-    dimensions = tuple(infinite.items())
-    return Problem(
-        scopes, tuple(sizes.items()), tuple(summed), named, scales, memory_limit, dimensions, frozenset(before)
-    )
-
-
-class _Profile(NamedTuple):
-    """What the planner sees of a term."""
-
-    scope: tuple[Name, ...]
-    sizes: dict[Name, int]
-    dimensions: dict[Name, int]
-
-
-def _profile(term: Factor) -> _Profile:
-    found = term.__dict__.get("_cached_profile")
-    if found is None:
-        sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
-        infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
-        found = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite)
-    return found
-
-
-def _own_first(term: Factor) -> list[tuple[Name, Name]]:
-    """A density that no rule joins is summed over its own variable first, while it is alone with it; so is a point."""
-    if term.pins:
-        return [(pin, name) for pin in term.pins for name in term.inputs if name not in term.pins]
-    if not term.promotes or term.own is None or is_joinable(term):
-        return []
-    return [(term.own, name) for name, domain in term.inputs.items() if name != term.own and not domain.is_finite]
-
-
-def _power(plate: Name, power: Any) -> float:
-    value = float(power)
-    if not 0 <= value < math.inf:
-        raise DataError(f"the scale {power!r} of the plate {plate!r}", expected="a finite number, not negative")
-    return value
-
-
-def split_terms(factors: Factors) -> list[Factor]:
-    """The terms of all the factors, products taken apart."""
-    given = [factors] if isinstance(factors, Factor) else list(factors)
-    return [term for factor in given for term in terms_of(to_factor(factor))]
-
-
-def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over") -> tuple[list[Factor], list]:
-    """The terms, with a unit factor for each Variable that none has, and the names with where they live."""
-    as_names(names, verb)
-    inputs = merge_inputs(*(term.inputs for term in terms))
-    summed = []
-    for name in names:
-        home = tuple(names[name]) if isinstance(names, Mapping) else None  # type: ignore[index]
-        if isinstance(name, Variable):
-            merge_inputs(inputs, name.inputs)
-            if name.name not in inputs:
-                terms = [*terms, Unit(name.inputs)]
-            name = name.name
-        elif name not in inputs:
-            raise UnknownName(
-                f"{verb} {name!r}",
-                expected=f"a name that some factor has: {listed(inputs)}",
-                nearest=closest(name, inputs),
-                advice="a Variable, which carries its domain, may be absent: it multiplies by its size",
-            )
-        summed.append((name, home))
-    return terms, summed
-
-
-def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
-    """Σ_x δ(x = v) f(x)  =  f(v), for the names summed."""
-    terms = [promoted(term) if term.pins and not isinstance(term, Delta) else term for term in terms]
-    for name in names:
-        delta = next((term for term in terms if isinstance(term, Delta) and name in term.names), None)
-        if delta is not None:
-            for other in terms:
-                if other is not delta and name in other.pins and not other.inputs[name].is_finite:
-                    interpret(MULTIPLY, delta, other)  # the error of fixing a real variable twice
-            at = {name: delta.point(name)}
-            others = [substitute(term, at) for term in terms if term is not delta]
-            terms = [*others, *terms_of(delta.without((name,)))]
-    return terms
 
 
 def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_limit: int | None) -> Factor:

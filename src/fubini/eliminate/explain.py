@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from fubini.eliminate.array_variables import find_plan_with_arrays
-from fubini.eliminate.ask import Factors, Scopes, prepared, problem_of
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan, Step
+from fubini.eliminate.prepare import Factors, Scopes, prepared, problem_of
 from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
 from fubini.factors.mixture import Mixture

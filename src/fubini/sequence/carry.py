@@ -24,9 +24,10 @@ from fubini.factors.scaled import Scaled, gauged, positive_log
 from fubini.factors.small_matrices import turned
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Product, Unit, rename, terms_of
+from fubini.terms.factor import Factor, Product, Unit, terms_of
 from fubini.terms.named import align
 from fubini.terms.term import Name
+from fubini.terms.value import Array
 
 
 class Layout(NamedTuple):
@@ -44,18 +45,6 @@ class Layout(NamedTuple):
     def size(self) -> int:
         """Elements of the real variables."""
         return sum(map(len, numerics.places(self.reals).values()))
-
-    def renamed(self, names: Mapping[Name, Name]) -> Layout:
-        """The same layout of other names."""
-
-        def new(group: Iterable[Name]) -> Names:
-            return tuple(names.get(name, name) for name in group)
-
-        batch = tuple((names.get(name, name), domain) for name, domain in self.batch)
-        reals = tuple((names.get(name, name), domain) for name, domain in self.reals)
-        return self._replace(
-            batch=batch, reals=reals, vector_names=new(self.vector_names), matrix_names=new(self.matrix_names)
-        )
 
     def over(self, name: Name, domain: Domain) -> Layout:
         """The same layout with one more batch name, in front."""
@@ -185,6 +174,13 @@ def weighed(factor: Factor, logs: Data) -> Factor:
     return Gaussian._of(scale, factor.quadratic, factor.reals, factor.inputs) if isinstance(factor, Gaussian) else scale
 
 
+def filled(value: Array, names: Mapping[Name, Domain]) -> Data:
+    """The numbers of a Value over all of these names, in order."""
+    event = value.output.shape
+    data = align(value.array, value.names, tuple(names), len(event))
+    return jnp.broadcast_to(data, (*(domain.extent for domain in names.values()), *event))
+
+
 # -- white rows -----------------------------------------------------------------------------------------------------
 
 
@@ -212,9 +208,3 @@ def _padded_rows(data: Data, missing: int, event: int) -> Data:
     data = jnp.asarray(data)
     widths = [(0, 0)] * (data.ndim - event) + [(0, missing)] + [(0, 0)] * (event - 1)
     return jnp.pad(data, widths)
-
-
-def renamed(factor: Factor, names: Mapping[Name, Name]) -> Factor:
-    """A factor under other names, simultaneously."""
-    mine = {old: new for old, new in names.items() if old in factor.inputs and old != new}
-    return rename(factor, mine)

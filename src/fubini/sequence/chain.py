@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from fubini.approximate.moment_matching import window_of
-from fubini.approximate.monte_carlo import MonteCarlo, sampler_of
+from fubini.approximate.monte_carlo import MonteCarlo, exactly, sampler_of
 from fubini.arrays import Data
 from fubini.eliminate.explain import Explanation, explain
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
-from fubini.factors.table import Table
 from fubini.interpretations import current
 from fubini.sequence import questions
-from fubini.sequence.links import Link, Links, fixed_bound, length_of, linked, links_of
+from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import Choice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.run import Outline, run
-from fubini.terms.exactness import combined, estimated, projected
+from fubini.sequence.window import is_projected, tagged, with_past
+from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
 from fubini.terms.term import Name, as_names
 from fubini.terms.value import Value, to_value
@@ -47,7 +47,8 @@ class Chain:
     """A start over the first state, and a factor for each step.
 
     `step` maps states before a step to states after it, as in `fb.markov`. `sum` names global variables that are summed
-    out of every answer; other names stay its inputs.
+    out of every answer but `final`; other names stay its inputs. `method` is sequential, parallel or chunks, and chosen
+    where it is left out; chunks are for the evidence alone, and states with lags are filtered in order.
 
     >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next")) * fb.Table([[0.7, 0.3], [0.1, 0.6]], ("t", "x_next"))
     >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
@@ -104,26 +105,25 @@ class Chain:
 
     def evidence(self) -> Factor:
         """Σ over all states: a factor over the names that are left."""
-        return self._marked(self._run(questions.evidence))
+        return self._tagged(self._run(questions.evidence))
 
     def log_evidence(self) -> Value:
         """The logarithm of the evidence: closed, unless there are batch names or free global variables."""
         return self.evidence().log()
 
     def final(self) -> Factor:
-        """p(last state | everything), under the names of the first: where another chain may start."""
-        last = self._run(questions.ended, kept=self._kept)
-        return self._marked(last)
+        """p(last state, global variables | everything), under the names of the first: where another chain may start."""
+        return self._tagged(self._run(questions.ended, kept=self.links.before))
 
     def filter(self) -> Factor:
         """p(state after step t | everything up to t), over time and the states after a step."""
-        return self._marked(self._run(questions.filtered, kept=self._kept))
+        return self._tagged(self._run(questions.filtered, kept=self.links.before))
 
     def smooth(self) -> Smoothed:
         """p(state after step t | everything), over time and the states after a step; `.initial` is before the first."""
-        question = questions.smoothed_by_kernels if self._projects else questions.smoothed
-        after, initial = self._run(question, kept=self._kept)
-        return Smoothed(self._marked(after), self._marked(initial))
+        question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
+        after, initial = self._run(question, kept=self.links.before)
+        return Smoothed(self._tagged(after), self._tagged(initial))
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step."""
@@ -141,35 +141,23 @@ class Chain:
     # -- how --------------------------------------------------------------------------------------------------------
 
     @property
-    def _projects(self) -> bool:
-        """A projection follows every sum: there are discrete and real states."""
-        kinds = {domain.is_finite for domain in self.domains.values()}
-        return current().project is not None and len(kinds) == 2
-
-    @property
-    def _kept(self) -> tuple[Name, ...]:
-        return self.links.before
+    def _outline(self) -> Outline:
+        return Outline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
 
     def _choice(self) -> Choice:
-        factors = (self.init, self.factor)
-        return choose(self.asked, self.links, self.domains, self.length, factors, self._projects, True)
+        return choose(self.asked, self._outline, (self.init, self.factor), True)
 
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         sampler = sampler_of(current())
         if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
-            with sampler.outside():
+            with exactly():
                 return self._estimated(sampler, question) or self._run(question, *arrays, windowed=windowed, **static)
         method = self._choice().method
-        if self.links.lag > 1 and method != "sequential" and question is not questions.evidence:
+        if self.links.lag > 1 and question is not questions.evidence:
             method = "sequential"
-        start = list(terms_of(self.init))
-        links, domains = self.links, self.domains
-        if windowed and self._projects:
-            links, first = widened(links, domains, window_of(current()))
-            start.extend(first)
-            domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.before}}
-            domains = {**domains, **{name: domains[link.newest] for link in links.chains for name in link.after}}
-        outline = Outline(self.time, self.length, links, tuple(domains.items()), method, self.globals)
+        outline = replace(self._outline, method=method)
+        outline, past = with_past(outline) if windowed else (outline, [])
+        start = [*terms_of(self.init), *past]
         try:
             return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
         except (Intractable, NoRule) as error:
@@ -183,8 +171,7 @@ class Chain:
 
     def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
         """By particles, where some states are to be drawn; None where none are."""
-        outline = Outline(self.time, self.length, self.links, tuple(self.domains.items()), "sequential", self.globals)
-        start, terms = list(terms_of(self.init)), terms_of(self.factor)
+        outline, start, terms = self._outline, terms_of(self.init), terms_of(self.factor)
         names = drawn_states(outline, start, terms, sampler.names)
         if not names:
             return None
@@ -198,11 +185,8 @@ class Chain:
         found = run(estimate, outline, [start, terms], sampler.next_key("chain"), names=names, n=sampler.n)
         return found._marked(found.exactness | estimated(sampler.n))
 
-    def _marked(self, found: Factor) -> Factor:
-        mark = found.exactness | combined((self.init, self.factor))
-        if self._projects:
-            mark = mark | projected(current().name)
-        return found if mark.is_exact else found._marked(mark)
+    def _tagged(self, found: Factor) -> Factor:
+        return tagged(found, (self.init, self.factor), self.domains)
 
     def _chosen(self, found: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
@@ -212,32 +196,12 @@ class Chain:
         """Which way its questions go through the steps, and why; and the plan of one step."""
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
-        if self._projects:
+        if is_projected(self.domains):
             notes.append(f"{current()}: the last {window_of(current())} values of the discrete states are kept apart")
         terms = [substitute(term, {self.time: to_value(0)}) for term in terms_of(self.factor)]
-        names = [name for name in self.links.oldest if name in self._names]
+        names = [name for name in self.links.oldest if name in {*self.init.inputs, *self.factor.inputs}]
         return replace(explain([*terms_of(self.init), *terms], sum=names), notes=(*notes, "each step is"))
-
-    @property
-    def _names(self) -> set[Name]:
-        return {*self.init.inputs, *self.factor.inputs}
 
     def __repr__(self) -> str:
         states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)
         return f"Chain of {self.length:,} steps in {self.time}: {states}; {self._choice().method}"
-
-
-def widened(links: Links, domains: Mapping[Name, Any], window: int) -> tuple[Links, list[Factor]]:
-    """Discrete chains that remember more of their past, and a past for the first state: one cell holds all."""
-    chains, first = [], []
-    for link in links.chains:
-        more = window - len(link.before) if domains[link.newest].is_finite else 0
-        if more <= 0:
-            chains.append(link)
-            continue
-        past = tuple(fixed_bound(f"{link.newest} {place}") for place in range(more, 0, -1))
-        extra = tuple(fixed_bound(f"{link.newest} {place} next") for place in range(more, 0, -1))
-        chains.append(Link((*past, *link.before), (*extra, *link.after)))
-        domain = domains[link.newest]
-        first.extend(Table(np.eye(1, domain.extent)[0], {name: domain}) for name in past)
-    return Links(tuple(chains)), first

@@ -16,8 +16,8 @@ import numpy as np
 
 from fubini.arrays import Data
 from fubini.domains import Domain
-from fubini.eliminate.ask import problem_of
 from fubini.eliminate.plan import Plan
+from fubini.eliminate.prepare import problem_of
 from fubini.eliminate.run import find_plan
 from fubini.factors.contract import contract_plain
 from fubini.factors.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log

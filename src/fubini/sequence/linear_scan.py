@@ -48,7 +48,7 @@ def forwards(links: Links) -> Turn:
 
 def backwards(links: Links) -> Turn:
     """From each state to the one before."""
-    return Turn({before: name for name, before in links.moves.items()}, links.newest, {}, True)
+    return Turn(links.moves_back, links.newest, {}, True)
 
 
 class Found(NamedTuple):

@@ -84,6 +84,16 @@ class Links:
         return dict(zip(self.before, self.after, strict=True))
 
     @property
+    def to_before(self) -> dict[Name, Name]:
+        """The states after a step, under their names before the next one."""
+        return dict(zip(self.after, self.before, strict=True))
+
+    @property
+    def moves_back(self) -> dict[Name, Name]:
+        """What each state before the next step is called in this one."""
+        return {before: name for name, before in self.moves.items()}
+
+    @property
     def lag(self) -> int:
         """How many steps back the longest chain looks."""
         return max((len(link.before) for link in self.chains), default=1)
@@ -169,6 +179,8 @@ def linked(factor: Factor, links: Links) -> tuple[Factor, dict[Name, Domain]]:
 
 def length_of(factor: Factor, time: Name, length: int | None) -> int:
     """How many steps there are."""
+    if not isinstance(factor, Factor):
+        raise DomainError(f"a sequence of {factor!r}", expected="a factor for each step")
     domain = factor.inputs.get(time)
     if domain is None and length is None:
         raise DomainError(

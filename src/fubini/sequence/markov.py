@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fubini.domains import Domain
 from fubini.errors import DomainError
-from fubini.interpretations import current, interpret
+from fubini.interpretations import interpret
 from fubini.semirings import Semiring, sum_product
 from fubini.sequence import questions
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
-from fubini.sequence.method import METHODS, Choice, choose
+from fubini.sequence.method import METHODS, choose
 from fubini.sequence.run import Outline, run
-from fubini.terms.exactness import combined
+from fubini.sequence.window import tagged, with_past
 from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Big, Notation
@@ -56,14 +57,9 @@ class Markov(Factor):
         return self.links.before
 
     def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> Outline:
-        """What of it is not numbers."""
-        return Outline(self.time, self.length, self.links, self.states, self.choice(pushed, others).method)
-
-    def choice(self, pushed: bool, others: Sequence[Factor] = ()) -> Choice:
-        """Which way through, and why."""
-        projects = current().project is not None
-        factors = (self.body, *others)
-        return choose(self.method, self.links, dict(self.states), self.length, factors, projects, pushed)
+        """What of it is not numbers, and which way through."""
+        plain = Outline(self.time, self.length, self.links, self.states)
+        return replace(plain, method=choose(self.method, plain, (self.body, *others), pushed).method)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         if self.time in names.values():
@@ -101,8 +97,6 @@ def markov(
     >>> markov(f, time="t", step={"x": "x_next"}, length=3).sum("x_next")(x=0)
     1
     """
-    if not isinstance(factor, Factor):
-        raise DomainError(f"a Markov product of {factor!r}", expected="a factor")
     if method is not None and method not in METHODS:
         raise DomainError(f"method={method!r}", expected=f"one of {', '.join(map(repr, METHODS))}, or None to choose")
     links = links_of(step)
@@ -123,19 +117,13 @@ def join_markov(f: Markov) -> Factor:
 def bare(f: Markov, semiring: Semiring) -> Factor:
     """The product of all steps."""
     found = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
-    return marked(found, [f.body])
+    return tagged(found, [f.body], dict(f.states))
 
 
 def _covering(f: Markov, found: Factor) -> Factor:
     """With 1 over the states that no step depends on."""
     lost = {name: domain for name, domain in f.inputs.items() if name not in found.inputs}
     return product(found, Unit(lost)) if lost else found
-
-
-def marked(found: Factor, parts: Sequence[Factor]) -> Factor:
-    """A result with how it came about: loops carry numbers alone."""
-    mark = combined(parts)
-    return found if mark.is_exact else found._marked(found.exactness | mark)
 
 
 @exact_absorb.rule
@@ -147,9 +135,11 @@ def absorb_into_markov(semiring: Semiring, f: Markov, others: tuple) -> Factor:
         found = interpret(ABSORB, semiring, rename(f, away), others)
         same = {fresh: Variable(name, dict(f.states)[name]) for name, fresh in away.items()}
         return substitute(found, same)
-    outline = f.outline(True, flat)
-    found = run(questions.through, outline, [flat, terms_of(f.body)], semiring=semiring)
-    return marked(found, [*flat, f.body])
+    outline, past = with_past(f.outline(True, flat))
+    found = run(questions.through, outline, [[*flat, *past], terms_of(f.body)], semiring=semiring)
+    forgotten = [name for name in outline.links.after if name not in f.links.after and name in found.inputs]
+    left = found.reduce(semiring, *forgotten) if forgotten else found
+    return tagged(left, [*flat, f.body], dict(f.states))
 
 
 @exact_sum.rule

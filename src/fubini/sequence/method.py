@@ -10,9 +10,9 @@ import jax
 
 from fubini.domains import Domain
 from fubini.errors import DomainError
-from fubini.sequence.links import Links
+from fubini.sequence.run import Outline
+from fubini.sequence.window import is_projected
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 
 METHODS = ("sequential", "parallel", "chunks")
 
@@ -28,26 +28,19 @@ class Choice:
     reason: str
 
 
-def states(domains: Sequence[Domain]) -> int:
+def size_of(domains: Sequence[Domain]) -> int:
     """How large one state is: cells times elements."""
     cells = math.prod(domain.extent for domain in domains if domain.is_finite)
     elements = sum(math.prod(domain.shape) for domain in domains if not domain.is_finite)
     return cells * max(1, elements)
 
 
-def choose(
-    asked: str | None,
-    links: Links,
-    domains: dict[Name, Domain],
-    length: int,
-    factors: Sequence[Factor],
-    projects: bool,
-    pushed: bool,
-) -> Choice:
-    """The method asked for, or the one that fits."""
+def choose(asked: str | None, outline: Outline, factors: Sequence[Factor], pushed: bool) -> Choice:
+    """The method asked for, or the one that fits; `pushed` says that a start is taken in."""
+    links, length = outline.links, outline.length
     if asked is not None and asked not in METHODS:
         raise DomainError(f"method={asked!r}", expected=f"one of {', '.join(map(repr, METHODS))}, or None to choose")
-    if projects:
+    if is_projected(dict(outline.domains)):
         if asked not in (None, "sequential"):
             raise DomainError(
                 f"method={asked!r} under a projection",
@@ -57,7 +50,7 @@ def choose(
         return Choice("sequential", "a projection after each step is not associative")
     if asked is not None:
         return Choice(asked, "as asked")
-    size = states([domains[name] for name in links.before])
+    size = size_of([domain for name, domain in outline.domains if name in links.before])
     platform = jax.default_backend()
     if platform == "cpu" and pushed:
         return Choice("sequential", f"on a {platform} a vector scan does {size} times less work than a parallel scan")
@@ -65,8 +58,7 @@ def choose(
         return Choice("parallel", "no state is summed: products of pairs of steps, many at once")
     batch = {name: domain for factor in factors for name, domain in factor.inputs.items() if domain.is_finite}
     others = math.prod(domain.extent for name, domain in batch.items() if name not in (*links.before, *links.after))
-    timed = any(domain.extent == length for name, domain in batch.items() if name not in (*links.before, *links.after))
-    elements = others * size * size * (1 if timed else length)
+    elements = others * size * size * (1 if outline.time in batch else length)
     if elements > MOST_ELEMENTS and pushed and links.lag == 1:
         return Choice("chunks", f"all pairs of states at once would be {elements:,} numbers")
     return Choice("parallel", f"on a {platform} {length:,} steps take {max(1, length.bit_length())} rounds")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fubini.approximate.proposals import drawn
+from fubini.approximate.proposals import averaged, drawn
 from fubini.arrays import Data
 from fubini.domains import Bint, Domain
 from fubini.eliminate.engine import engine_of
@@ -21,15 +21,15 @@ from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import summed as mixed
 from fubini.factors.randomness import SAMPLES, Randomness
-from fubini.factors.scaled import Scaled, read_log
+from fubini.factors.scaled import read_log
 from fubini.factors.table import Table
 from fubini.interpretations import interpret
 from fubini.semirings import sum_product
-from fubini.sequence.carry import Layout, layout_of, renamed, settled
+from fubini.sequence.carry import Layout, filled, layout_of, settled
 from fubini.sequence.questions import evidence
 from fubini.sequence.run import Outline
 from fubini.sequence.steps import Steps, joined, prepared, summed
-from fubini.terms.factor import Factor, substitute, terms_of
+from fubini.terms.factor import Factor, rename, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.name_axis import name_axis
 from fubini.terms.named import align
@@ -54,7 +54,7 @@ class Filter(NamedTuple):
 
     def started(self, start: Factor, randomness: Randomness) -> Cloud:
         """Particles of the first state."""
-        whole = joined([start, _even(self.cells[SAMPLES])])
+        whole = joined([start, averaged(self.cells[SAMPLES].extent)])
         return self.cloud(*_chosen(whole, self.names, self._others(self.steps.links.before), randomness))
 
     def _others(self, states: Sequence[Name]) -> tuple[Name, ...]:
@@ -68,7 +68,7 @@ class Filter(NamedTuple):
 
     def cloud(self, points: Mapping[Name, Array], rest: Factor) -> Cloud:
         """Points and the rest in their layout."""
-        data = tuple(_filled(points[name], self.cells) for name in self.names)
+        data = tuple(filled(points[name], self.cells) for name in self.names)
         return Cloud(data, settled(rest, self.layout))
 
     def at(self, cloud: Cloud) -> dict[Name, Array]:
@@ -87,7 +87,7 @@ class Filter(NamedTuple):
         points, rest = _chosen(whole, self.drawn_after, self._others(self.steps.links.newest), randomness)
         moves = self.steps.links.moves
         moved = {moves[name]: value for name, value in points.items()}
-        return self.resampled(self.cloud(moved, renamed(rest, moves)), key)
+        return self.resampled(self.cloud(moved, rename(rest, moves)), key)
 
     def resampled(self, cloud: Cloud, key: Data) -> Cloud:
         """Particles in proportion to their weight, all with the same weight then, where few carry most of it."""
@@ -106,22 +106,11 @@ class Filter(NamedTuple):
         return self.cloud(points, joined([substitute(cloud.rest, {SAMPLES: index}), change]))
 
 
-def _even(particles: Domain) -> Table:
-    n = particles.extent
-    return Table._of(Scaled(jnp.ones(n), jnp.full(n, -jnp.log(n))), {SAMPLES: particles})
-
-
 def _gathered(value: Array, index: Array) -> Array:
     data = jnp.take_along_axis(
         value.array, index.array.reshape(index.array.shape + (1,) * len(value.output.shape)), axis=0
     )
     return Array._of(data, value.names, value.inputs, value.output)
-
-
-def _filled(value: Array, cells: Mapping[Name, Domain]) -> Data:
-    event = value.output.shape
-    data = align(value.array, value.names, tuple(cells), len(event))
-    return jnp.broadcast_to(data, (*(domain.extent for domain in cells.values()), *event))
 
 
 def _systematic(key: Data, shares: Data) -> Data:
@@ -162,8 +151,15 @@ def filter_of(
     gone = (steps.time, *steps.links.newest, *names)
     exact = {name: steps.domains[name] for name in steps.links.before if name not in names}
     plain = layout_of([first, *steps.terms], gone, exact, sum_product)
+    free = [name for name, _ in plain.reals if name not in exact]
+    if free:
+        raise Intractable(
+            f"a particle filter with {listed(free)} left free",
+            expected="no real variable beside the states",
+            advice="condition on it, or make it a state that does not change",
+        )
     batch = ((SAMPLES, Bint[n]), *plain.batch)
-    cells = {name: domain for name, domain in batch if name not in exact and name not in outline.globals}
+    cells = {name: domain for name, domain in batch if name not in exact}
     every = tuple(name for name, _ in batch)
     layout = plain._replace(batch=batch, vector_names=every, matrix_names=every)
     return Filter(steps, names, cells, layout), first
@@ -199,7 +195,7 @@ def estimated_evidence(
 ) -> Factor:
     """Σ over all states: the mean over particles, unbiased."""
     _, last, _ = run_particles(outline, start, terms, key, names, n, False)
-    return summed([last.rest], (*outline.links.before, *outline.globals, SAMPLES))
+    return summed([last.rest], (*outline.links.before, SAMPLES))
 
 
 def estimated_filter(
@@ -208,7 +204,6 @@ def estimated_filter(
     """p(state after step t | everything up to t): a mixture over the particles."""
     particles, _, every = run_particles(outline, start, terms, key, names, n, True)
     rest = name_axis(every.rest, outline.time)
-    rest = joined([rest.sum(*outline.globals)]) if outline.globals else rest
     exact = [name for name in outline.links.before if name not in names]
     total = summed([rest], (*exact, SAMPLES))
     cells = {outline.time: Bint[outline.length], **particles.cells}
@@ -217,7 +212,7 @@ def estimated_filter(
         for name, data in zip(names, every.points, strict=True)
     }
     whole = Delta(points, joined([interpret(DIVIDE, rest, total)]))
-    return mixed(renamed(whole, outline.links.to_after), (SAMPLES,))
+    return mixed(rename(whole, outline.links.to_after), (SAMPLES,))
 
 
 def drawn_states(

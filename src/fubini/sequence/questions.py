@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.domains import Bint, Domain
+from fubini.domains import Bint
 from fubini.eliminate.run import read
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.table import Table
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, max_product, sum_product
-from fubini.sequence.carry import renamed, settled
+from fubini.sequence.carry import filled, settled
 from fubini.sequence.run import Outline
 from fubini.sequence.scan import (
     multiplied_in_pairs,
@@ -33,10 +33,9 @@ from fubini.sequence.scan import (
     unnamed,
 )
 from fubini.sequence.steps import Steps, joined, prepared, summed
-from fubini.terms.factor import Factor, substitute
+from fubini.terms.factor import Factor, rename, substitute
 from fubini.terms.heads import CHOOSE, DRAW
 from fubini.terms.name_axis import name_axis
-from fubini.terms.named import align
 from fubini.terms.term import Name
 from fubini.terms.value import Array
 
@@ -61,7 +60,7 @@ def through(
         last = scanned_in_chunks(steps, first, min(CHUNK, steps.length))
     else:
         last, _ = scanned(steps, first, False)
-    return renamed(read(semiring, last), steps.links.to_after)
+    return rename(read(semiring, last), steps.links.to_after)
 
 
 def evidence(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
@@ -72,8 +71,7 @@ def evidence(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor])
 
 def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
     """p(last state, and global variables | everything), as the state before a step; not summed over the latter."""
-    back = {after: before for before, after in outline.links.to_after.items()}
-    last = renamed(through(outline, start, terms), back)
+    last = rename(through(outline, start, terms), outline.links.to_before)
     gone = [name for name in outline.links.before if name not in kept and name in last.inputs]
     left = joined([last.sum(*gone)]) if gone else last
     return joined([left.normalize(*(name for name in left.inputs if name in (*kept, *outline.globals)))])
@@ -86,10 +84,6 @@ def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
     """What is known after each step, over time and the state before the next one; not normalised."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
-    return _every(steps, start)
-
-
-def _every(steps: Steps, start: Factor) -> Factor:
     found = scanned(steps, start, True)[1]
     assert found is not None
     return found
@@ -107,7 +101,7 @@ def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor],
     """p(state after step t | everything up to t)."""
     steps = outline.steps(terms)
     found = _finished(outline, _forward(steps, outline, joined(start)), kept)
-    return renamed(found, outline.links.to_after)
+    return rename(found, outline.links.to_after)
 
 
 def smoothed(
@@ -119,7 +113,7 @@ def smoothed(
     later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
     after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
     before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
-    return renamed(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
+    return rename(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
 
 
 def _index(at: int, size: int) -> Array:
@@ -155,20 +149,19 @@ def smoothed_by_kernels(
     first = settled(joined(start), layout)
     last, every = scanned(steps, first, True)
     earlier = _earlier(first, every, steps)
-    forth = {before: name for name, before in steps.links.moves.items()}
     cut = steps.cut()
 
     def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
         carry, parts = given
         joint = joined([carry, *cut.at(parts)])
         kernel = _kernel(joint, steps)
-        now = summed([*kernel, renamed(later, forth)], steps.links.newest, sum_product)
+        now = summed([*kernel, rename(later, steps.links.moves_back)], steps.links.newest, sum_product)
         now = settled(now, layout)
         return now, later
 
     begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
     found = _finished(outline, name_axis(after, steps.time), kept)
-    return renamed(found, outline.links.to_after), _finished(outline, begin, kept)
+    return rename(found, outline.links.to_after), _finished(outline, begin, kept)
 
 
 def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
@@ -180,13 +173,8 @@ def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
         others = [name for name, domain in joint.inputs.items() if not domain.is_finite]
         mass = joined([joint.sum(*others)]) if others else joint
         assert isinstance(mass, Table)
-        parts.append(_shares(mass, integers))
+        parts.append(mass / mass.sum(*integers))  # 0/0 = 0
     return parts
-
-
-def _shares(mass: Table, names: Sequence[Name]) -> Factor:
-    """mass / Σ mass over the names, 0/0 = 0."""
-    return mass / mass.sum(*names)
 
 
 # -- one value for each state ---------------------------------------------------------------------------------------
@@ -209,7 +197,7 @@ def _descended(
         fixed = {SAMPLES: Bint[n], **fixed}
 
     def full(values: Mapping[Name, Array]) -> dict[Name, Data]:
-        return {name: _filled(value, fixed) for name, value in values.items()}
+        return {name: filled(value, fixed) for name, value in values.items()}
 
     def named(data: Mapping[Name, Data]) -> dict[Name, Array]:
         domains = {**steps.domains, **batch, **dict(layout.reals)}
@@ -219,7 +207,7 @@ def _descended(
     wanted = tuple(name for name in (*before, *outline.globals) if name in last.inputs)
     ends = full(choose_at(last_key)(last, wanted))
     shared = {name: ends[name] for name in outline.globals}
-    forth = {name: after for after, name in steps.links.moves.items()}
+    forth = steps.links.moves_back
     cut = steps.cut()
 
     def body(state: tuple, given: tuple) -> tuple[tuple, tuple]:
@@ -237,12 +225,6 @@ def _descended(
     values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
     asked = (*before, *newest, *outline.globals)
     return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
-
-
-def _filled(value: Array, names: Mapping[Name, Domain]) -> Data:
-    event = value.output.shape
-    data = align(value.array, value.names, tuple(names), len(event))
-    return jnp.broadcast_to(data, (*(domain.extent for domain in names.values()), *event))
 
 
 def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:

@@ -27,7 +27,7 @@ class Outline:
     length: int
     links: Links
     domains: tuple[tuple[Name, Domain], ...]
-    method: str
+    method: str = "sequential"
     globals: tuple[Name, ...] = ()
 
     def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:

@@ -21,12 +21,12 @@ from fubini.factors.contract import log_space_alone
 from fubini.factors.delta import Delta
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
-from fubini.sequence.carry import Layout, layout_of, lightened, renamed, settled, weighed
+from fubini.sequence.carry import Layout, layout_of, lightened, settled, weighed
 from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
 from fubini.sequence.slices import slices
 from fubini.sequence.steps import Steps, joined, summed
-from fubini.terms.factor import Factor, substitute
+from fubini.terms.factor import Factor, rename, substitute
 from fubini.terms.name_axis import name_axis
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name
@@ -81,14 +81,13 @@ def scanned_back(steps: Steps) -> Factor:
     The last is 1; the one before the first step comes first, so that there is one more than there are steps.
     """
     layout = steps.layout([])
-    forth = backwards(steps.links).enter
     last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
 
     def generally() -> tuple[Factor, Factor | None]:
         cut = steps.cut()
 
         def body(later: Factor, parts: Any) -> tuple[Factor, Factor]:
-            now = summed([renamed(later, forth), *cut.at(parts)], steps.links.newest, steps.semiring)
+            now = summed([rename(later, steps.links.moves_back), *cut.at(parts)], steps.links.newest, steps.semiring)
             now = settled(now, layout)
             return now, now
 
@@ -145,13 +144,13 @@ def unrolled(steps: Steps, terms_at: Callable[[int], Sequence[Factor]], count: i
     now: dict[Name, Name] = {name: name for name in links.before}
     for step in range(count):
         fresh: dict[Name, Name] = {new: Bound(f"{new} {step}") for new in links.newest}
-        factors.extend(renamed(term, {**now, **fresh}) for term in terms_at(step))
+        factors.extend(rename(term, {**now, **fresh}) for term in terms_at(step))
         inner.extend(fresh.values())
         now = {before: {**now, **fresh}[name] for name, before in links.moves.items()}
     last = {now[before]: after for before, after in links.to_after.items()}
     kept = set(last) | set(links.before)
     whole = summed(factors, [name for name in inner if name not in kept], steps.semiring)
-    return renamed(whole, {name: after for name, after in last.items() if name not in links.before})
+    return rename(whole, {name: after for name, after in last.items() if name not in links.before})
 
 
 def multiplied_through(steps: Steps) -> Factor:
@@ -167,9 +166,8 @@ def multiplied_through(steps: Steps) -> Factor:
 def _continued(steps: Steps, whole: Factor) -> Factor:
     """The steps, from what came before them."""
     origin: dict[Name, Name] = {name: Bound(name) for name in steps.links.before}
-    back = {after: before for before, after in steps.links.to_after.items()}
-    last, _ = scanned(steps, renamed(whole, {**origin, **back}), False)
-    return renamed(last, {**steps.links.to_after, **{fresh: name for name, fresh in origin.items()}})
+    last, _ = scanned(steps, rename(whole, {**origin, **steps.links.to_before}), False)
+    return rename(last, {**steps.links.to_after, **{fresh: name for name, fresh in origin.items()}})
 
 
 def identities(steps: Steps, count: int) -> list[Factor]:
@@ -211,7 +209,7 @@ class Elements(NamedTuple):
             return tuple(left)
         middle: dict[Name, Name] = {name: Bound(name) for name in self.links.before}
         to_middle = {after: middle[before] for before, after in self.links.to_after.items()}
-        parts = [renamed(self.factor(left), to_middle), renamed(self.factor(right), middle)]
+        parts = [rename(self.factor(left), to_middle), rename(self.factor(right), middle)]
         found = summed(parts, tuple(middle.values()), self.semiring)
         whole = settled(found, self.layout.over(PLACE, Bint[left[0].shape[0]]))
         return slices(whole, PLACE).stacked
@@ -225,7 +223,7 @@ def elements(steps: Steps) -> Elements:
 
     def terms_at(step: int) -> list[Factor]:
         if lag == 1:
-            return [renamed(term, {steps.time: PLACE}) for term in steps.terms]
+            return [rename(term, {steps.time: PLACE}) for term in steps.terms]
         index = Array._of(np.arange(count) * lag + step, (PLACE,), {PLACE: place}, Bint[steps.length])
         return [substitute(term, {steps.time: index}) for term in steps.terms]
 
@@ -266,15 +264,16 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
     """As every carry of `scanned`: from the products of the first steps, all of them at once."""
     layout = steps.layout([start])
     over_time = layout.over(steps.time, Bint[steps.length])
-    back = {after: before for before, after in steps.links.to_after.items()}
 
     def started(products: Factor) -> Factor:
-        return settled(renamed(summed([start, products], steps.links.before, steps.semiring), back), over_time)
+        return settled(
+            rename(summed([start, products], steps.links.before, steps.semiring), steps.links.to_before), over_time
+        )
 
     if not (steps.is_linear and isinstance(start, Table)):
         found = elements(steps)
         every = found.factor(jax.lax.associative_scan(found.combined, found.stacked))
-        return started(renamed(every, {PLACE: steps.time}))
+        return started(rename(every, {PLACE: steps.time}))
     products, safe = running(*pairs(steps, steps.layout([])), False)
     fast = started(products)
     return jax.lax.cond(safe, lambda: fast, lambda: settled(scanned(steps, start, True)[1], over_time))  # type: ignore[arg-type]
@@ -293,7 +292,7 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
     if not steps.is_linear:
         found = elements(steps)
         swapped = jax.lax.associative_scan(lambda a, b: found.combined(b, a), found.stacked, reverse=True)
-        return ended(renamed(found.factor(swapped), {PLACE: steps.time}))
+        return ended(rename(found.factor(swapped), {PLACE: steps.time}))
     products, safe = running(*pairs(steps, layout), True)
     fast = ended(products)
     return jax.lax.cond(safe, lambda: fast, lambda: scanned_back(steps))
@@ -310,7 +309,6 @@ def scanned_in_chunks(steps: Steps, start: Factor, size: int) -> Factor:
         start, _ = scanned(within(steps, 0, rest), start, False)
         steps = within(steps, rest, count * size)
     layout = steps.layout([start])
-    back = {after: before for before, after in steps.links.to_after.items()}
 
     moving = [unnamed(_over_time(term, steps), steps.time) for term in steps.terms if steps.time in term.inputs]
     fixed = [term for term in steps.terms if steps.time not in term.inputs]
@@ -320,7 +318,7 @@ def scanned_in_chunks(steps: Steps, start: Factor, size: int) -> Factor:
         terms = (*fixed, *(name_axis(part, steps.time) for part in parts))
         chunk = multiplied_in_pairs(replace(steps, terms=terms, length=size))
         after = summed([carry, chunk], steps.links.before, steps.semiring)
-        return settled(renamed(after, back), layout), None
+        return settled(rename(after, steps.links.to_before), layout), None
 
     chunks = jax.tree.map(lambda data: data.reshape(count, size, *data.shape[1:]), moving)
     last, _ = jax.lax.scan(body, settled(start, layout), chunks, length=count)

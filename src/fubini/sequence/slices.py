@@ -70,7 +70,5 @@ def _slices_of_gaussian(gaussian: Gaussian, time: Name) -> Slices:
 
 def _slices_of_any(factor: Factor, time: Name) -> Slices:
     """By substitution, mapped over all times."""
-    every = jnp.arange(factor.inputs[time].extent)
-    first = substitute(factor, {time: to_value(0)})
-    stacked = jax.vmap(lambda k: tuple(substitute(factor, {time: to_value(k)}).leaves()))(every)
-    return Slices(tuple(stacked), lambda leaves: first.rebuilt(iter(leaves)))
+    every = jax.vmap(lambda k: substitute(factor, {time: to_value(k)}))(jnp.arange(factor.inputs[time].extent))
+    return Slices(tuple(every.leaves()), lambda leaves: every.rebuilt(iter(leaves)))

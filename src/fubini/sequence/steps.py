@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from fubini.arrays import Data
 from fubini.domains import Domain
-from fubini.eliminate.ask import eliminate, problem_of
-from fubini.eliminate.run import contract, embed, find_plan, forward, results
+from fubini.eliminate.ask import eliminate
+from fubini.eliminate.run import contract, embed, forward, results
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.semirings import Semiring, sum_product
-from fubini.sequence.carry import Layout, layout_of, renamed, settled
+from fubini.sequence.carry import Layout, layout_of, settled
+from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
 from fubini.sequence.slices import Slices, slices
-from fubini.terms.factor import Factor, Unit, terms_of
+from fubini.terms.factor import Factor, Unit, rename, terms_of
 from fubini.terms.term import Name
 
 
@@ -39,7 +40,7 @@ def summed(factors: Sequence[Factor], names: Sequence[Name], semiring: Semiring 
         return joined(terms, semiring)
     if any(term.pins for term in terms):
         return joined([eliminate(terms, gone, semiring=semiring)], semiring)
-    plan = find_plan(problem_of(terms, [(name, None) for name in gone]), True)
+    plan = plan_of(terms, gone)
     return joined(results(plan, forward(plan, terms, semiring)), semiring)
 
 
@@ -90,7 +91,7 @@ class Steps:
     def advanced(self, carry: Factor, terms: Sequence[Factor], layout: Layout) -> Factor:
         """One step: the product, the oldest states summed out, and what is left called as before it."""
         after = summed([carry, *terms], self.links.oldest, self.semiring)
-        return settled(renamed(after, self.links.moves), layout)
+        return settled(rename(after, self.links.moves), layout)
 
 
 def prepared(terms: Sequence[Factor], semiring: Semiring) -> tuple[Factor, ...]:

@@ -1,0 +1,51 @@
+"""Windows: under a projection a chain remembers its last switches, as if they were lags of the discrete states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fubini.approximate.moment_matching import window_of
+from fubini.domains import Domain
+from fubini.factors.table import Table
+from fubini.interpretations import current
+from fubini.sequence.links import Link, Links, fixed_bound
+from fubini.sequence.run import Outline
+from fubini.terms.exactness import combined, projected
+from fubini.terms.factor import Factor
+from fubini.terms.term import Name
+
+
+def is_projected(domains: Mapping[Name, Domain]) -> bool:
+    """A projection is in force, and has something to do: there are discrete and real states."""
+    return current().project is not None and len({domain.is_finite for domain in domains.values()}) == 2
+
+
+def with_past(outline: Outline) -> tuple[Outline, list[Factor]]:
+    """The outline with as much of the past as the window has, and factors for a past before the first state.
+
+    One cell of that past holds all the weight, so that summing it out changes nothing.
+    """
+    domains = dict(outline.domains)
+    if not is_projected(domains):
+        return outline, []
+    chains, first = [], []
+    for link in outline.links.chains:
+        domain = domains[link.newest]
+        more = window_of(current()) - len(link.before) if domain.is_finite else 0
+        past = tuple(fixed_bound(f"{link.newest} {place}") for place in range(more, 0, -1))
+        after = tuple(fixed_bound(f"{link.newest} {place} next") for place in range(more, 0, -1))
+        chains.append(Link((*past, *link.before), (*after, *link.after)))
+        first.extend(Table(np.eye(1, domain.extent)[0], {name: domain}) for name in past)
+        domains.update({name: domain for name in (*past, *after)})
+    return replace(outline, links=Links(tuple(chains)), domains=tuple(domains.items())), first
+
+
+def tagged(found: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domain]) -> Factor:
+    """A result with how it came about: loops carry numbers alone."""
+    mark = found.exactness | combined(parts)
+    if is_projected(domains):
+        mark = mark | projected(current().name)
+    return found if mark.is_exact else found._marked(mark)
