@@ -1,16 +1,12 @@
-"""What every test shares: JAX on the CPU, fixed seeds, the data folder."""
+"""What every test shares: fixed seeds, the data folder."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import pytest
 from hypothesis import settings
-
-os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time of the tests is XLA's, compiling
-
-import jax
 
 settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)

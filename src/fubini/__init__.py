@@ -32,7 +32,17 @@ from fubini.interpretations import Interpretation as Interpretation
 from fubini.interpretations import exact as exact
 from fubini.interpretations import jit as jit
 from fubini.interpretations import lazy as lazy
+from fubini.joint.coroutine import JointCoroutine as JointCoroutine
+from fubini.joint.coroutine import model as model
+from fubini.joint.fit import fit as fit
+from fubini.joint.joint import Joint as Joint
+from fubini.joint.mixture import JointMixture as JointMixture
+from fubini.joint.named import JointNamed as JointNamed
 from fubini.joint.network import Network as Network
+from fubini.joint.numpyro_model import from_numpyro as from_numpyro
+from fubini.joint.param import param as param
+from fubini.joint.run import deterministic as deterministic
+from fubini.joint.sequential import JointSequential as JointSequential
 from fubini.ops import lift as lift
 from fubini.rules import RuleSet as RuleSet
 from fubini.semirings import Semiring as Semiring

@@ -27,6 +27,10 @@ class UnknownName(FubiniError, LookupError):
     """A name that is not a free variable of the term."""
 
 
+class UnknownFamily(UnknownName, AttributeError):
+    """A family of distributions that there is not."""
+
+
 class NameClash(FubiniError, ValueError):
     """One name used for two things, or a name where it may not stand."""
 

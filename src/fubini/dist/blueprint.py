@@ -13,12 +13,15 @@ import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
 from fubini.arrays import Data
+from fubini.dist.multinomial import with_random_count
 from fubini.dist.supports import domain_of, is_everywhere
 from fubini.domains import Domain
 from fubini.errors import DomainError
 from fubini.ops import Op, lift
 from fubini.terms.degree import degree
 from fubini.terms.value import Array, Value
+
+FOREIGN = "Foreign"  # a numpyro distribution that is none of its families, by its pytree
 
 
 class Constant:
@@ -42,6 +45,8 @@ class Blueprint(NamedTuple):
     def build(self, leaves: Iterator[Data]) -> Any:
         """numpyro's distribution over these arrays, an iterator in the order of `leaf_values`."""
         args = [next(leaves) if inner is None else inner.build(leaves) for inner in self.inner]
+        if self.family == FOREIGN:
+            return jax.tree_util.tree_unflatten(dict(self.statics)["tree"], args)
         given = _closed(dict(zip(self.keys, args, strict=True)))
         given.update((key, value.value if isinstance(value, Constant) else value) for key, value in self.statics)
         maker = getattr(numpyro_families, self.family)
@@ -53,7 +58,7 @@ class Blueprint(NamedTuple):
             given["mask"] = given["mask"] == 1
         if "batch_shape" in given and self.family == "ExpandedDistribution":
             return given["base_dist"].expand(given["batch_shape"])
-        return maker(**given)
+        return with_random_count(maker(**given))
 
 
 def _closed(given: Mapping[str, Any]) -> dict[str, Any]:

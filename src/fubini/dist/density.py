@@ -23,6 +23,7 @@ from fubini.dist.blueprint import (
     signature_of,
     statistic,
 )
+from fubini.dist.named import Named
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
@@ -57,6 +58,7 @@ class Distribution(Term):
 
     _term_fields = ("args",)
     _static_fields = ("family", "keys", "statics")
+    _is_record = True
     family: str
     keys: tuple[str, ...]
     args: tuple[Term, ...]
@@ -103,6 +105,10 @@ class Distribution(Term):
     def mask(self, mask: Any) -> Distribution:
         """The density where the mask is true, 1 elsewhere."""
         return Distribution("MaskedDistribution", {"base_dist": self, "mask": mask})
+
+    def named(self, name: str) -> Named:
+        """This distribution as the site of that name in a joint."""
+        return Named(self, name)
 
     # -- structure ---------------------------------------------------------------------------------------------------
 

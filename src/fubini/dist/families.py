@@ -10,7 +10,7 @@ from typing import Any
 import numpyro.distributions as numpyro_families
 
 from fubini.dist.density import STATIC, Distribution
-from fubini.errors import DomainError, UnknownName, closest
+from fubini.errors import DomainError, UnknownFamily, closest
 
 
 class Family:
@@ -52,7 +52,7 @@ def family(name: str) -> Family:
     """One of numpyro's families by name."""
     names = family_names()
     if name not in names:
-        raise UnknownName(
+        raise UnknownFamily(
             f"dist.{name}",
             expected="a family of numpyro.distributions",
             nearest=closest(name, names),

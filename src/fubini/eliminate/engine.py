@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from fubini.eliminate.plan import Plan
+from fubini.factors.in_range import compiled
 from fubini.factors.scaled import SAFE_LOG, gauged
 from fubini.factors.table import Table
 from fubini.terms.factor import Factor
@@ -48,7 +48,11 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
     """run(plan, factors, *arrays, *static) on the engine of the data."""
     if engine_of(factors) != "xla":
         return run(plan, factors, *arrays, *static)
-    return _compiled(run, plan, static)([portable(factor) for factor in factors], arrays)
+    return compiled(_planned, (run, plan, static), [portable(factor) for factor in factors], arrays)
+
+
+def _planned(run: Callable, plan: Plan, static: tuple, factors: Sequence[Factor], arrays: tuple) -> Any:
+    return run(plan, factors, *arrays, *static)
 
 
 def portable(factor: Factor) -> Factor:
@@ -58,8 +62,3 @@ def portable(factor: Factor) -> Factor:
     pair = factor.pair
     fits = pair.is_linear and abs(pair.low) < NARROW and abs(pair.high) < NARROW
     return Table._of(pair if fits else gauged(pair), factor.inputs, factor.exactness)
-
-
-@lru_cache(maxsize=1024)
-def _compiled(run: Callable, plan: Plan, static: tuple) -> Callable:
-    return jax.jit(lambda factors, arrays: run(plan, factors, *arrays, *static))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, namespace
+from fubini.factors.in_range import if_in_range
 from fubini.factors.scaled import LOG_GREATEST, SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
 from fubini.semirings import Semiring
 from fubini.terms.named import align
@@ -313,17 +314,17 @@ def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Sc
     y, y_top, y_least = safe_linear(jnp.asarray(b.weights, dtype), jnp.asarray(b.shift, dtype), tuple(inner_b))
     outer_a, outer_b = ([name for name in part if name not in roles.inner] for part in (roles.left, roles.right))
 
-    def in_linear_space(_: Any) -> tuple[Data, Data]:
+    def in_linear_space() -> tuple[Data, Data]:
         weights = _einsum(semiring, x, y, roles)
         shift = align(x_top, tuple(outer_a), names) + align(y_top, tuple(outer_b), names)
         return weights, jnp.broadcast_to(shift, weights.shape).astype(weights.dtype)
 
-    def in_log_space(_: Any) -> tuple[Data, Data]:
+    def in_log_space() -> tuple[Data, Data]:
         (weights, shift, *_), _names = _in_log_space(semiring, Scaled(*a[:2]), Scaled(*b[:2]), roles)
         return jnp.asarray(weights, dtype), jnp.asarray(shift, dtype)
 
     safe = x_least + y_least > -2 * SAFE_LOG[np.dtype(dtype).name]
-    return Scaled(*jax.lax.cond(safe, in_linear_space, in_log_space, None)), names
+    return Scaled(*if_in_range(safe, in_linear_space, in_log_space)), names
 
 
 # Products summed over this many terms at most are written out, which fuses; larger ones are left to matrix products.

@@ -24,7 +24,8 @@ def to_network(record: NetworkRecord) -> Network:
     factors = tuple(
         Table(weights, {name: record.variables[name] for name in names}) for names, weights in record.tables
     )
-    return Network(record.variables, factors, record.directed, record.name)
+    children = tuple(names[-1] for names, _ in record.tables) if record.directed else ()
+    return Network(record.variables, factors, record.directed, record.name, children=children)
 
 
 def to_record(network: Network) -> NetworkRecord:

@@ -117,7 +117,7 @@ class _Reader:
         """All nodes as factors."""
         makers = {"discrete": self._table, "gaussian": self._regression, "clg": self._regression}
         factors = tuple(promoted(makers[node["type"]](name, node)) for name, node in self.nodes.items())
-        return Network(self.domains, factors, True, self.title)
+        return Network(self.domains, factors, True, self.title, children=tuple(self.nodes))
 
     def _numbers(self, name: str, key: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.joint.from_network import JointNetwork
+from fubini.joint.joint import Joint
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable, to_value
@@ -34,6 +37,7 @@ class Network:
     directed: bool = True
     name: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)  # labels, positions or numbers in; labels as positions
+    children: tuple[str, ...] = ()  # of a directed network, the variable that each factor is a distribution of
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -107,6 +111,19 @@ class Network:
                     expected=f"one of the {len(self.variables)} variables of the network",
                     nearest=closest(name, self.variables),
                 )
+
+    def joint(self) -> Joint:
+        """The network as a joint distribution, conditioned on what has been observed: values are positions."""
+        if len(self.children) != len(self.factors):
+            raise DomainError(
+                f"{self} as a joint distribution",
+                expected="a directed network: a distribution of each variable given its parents",
+                advice="marginals, map, sample and log_evidence of an undirected one are its own methods",
+            )
+        of = dict(zip(self.children, self.factors, strict=True))
+        graph = {child: [name for name in factor.inputs if name != child] for child, factor in of.items()}
+        made = JointNetwork({str(child): of[str(child)] for child in TopologicalSorter(graph).static_order()})
+        return made.condition(**self.evidence) if self.evidence else made
 
     @property
     def hidden(self) -> tuple[str, ...]:

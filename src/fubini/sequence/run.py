@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 
 from fubini.domains import Domain
 from fubini.eliminate.engine import engine_of, portable
+from fubini.factors.in_range import compiled
 from fubini.semirings import Semiring, sum_product
 from fubini.sequence.links import Links
 from fubini.sequence.steps import Steps, prepared
@@ -44,14 +44,12 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     options = tuple(sorted(static.items()))
     if engine == "trace":
         return question(outline, *factors, *arrays, **static)
-    compiled = _compiled(question, outline, options)
+    key = (question, outline, options)
     if engine == "xla":
-        return compiled(tuple(map(tuple, factors)), arrays)
+        return compiled(_answered, key, tuple(map(tuple, factors)), arrays)
     with jax.enable_x64(True):
-        found = compiled(tuple(map(tuple, factors)), arrays)
-    return jax.tree.map(np.asarray, found)
+        return jax.tree.map(np.asarray, compiled(_answered, key, tuple(map(tuple, factors)), arrays))
 
 
-@lru_cache(maxsize=1024)
-def _compiled(question: Callable, outline: Outline, options: tuple) -> Callable:
-    return jax.jit(lambda factors, arrays: question(outline, *factors, *arrays, **dict(options)))
+def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple) -> Any:
+    return question(outline, *factors, *arrays, **dict(options))

@@ -19,6 +19,7 @@ from fubini.domains import Bint
 from fubini.eliminate.run import embed
 from fubini.factors.contract import log_space_alone
 from fubini.factors.delta import Delta
+from fubini.factors.in_range import if_in_range
 from fubini.factors.table import Table
 from fubini.semirings import Semiring
 from fubini.sequence.carry import Layout, layout_of, lightened, settled, weighed
@@ -110,7 +111,7 @@ def _linear_first(
         with log_space_alone():
             return generally()
 
-    return jax.lax.cond(safe, lambda: (last, every), otherwise)
+    return if_in_range(safe, lambda: (last, every), otherwise)
 
 
 def joined_along(time: Name, many: Factor, last: Factor) -> Factor:
@@ -254,7 +255,7 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
         layout = steps.layout([])
         found, safe = multiplied(*pairs(steps, layout))
         order = Layout(tuple(found.inputs.items()), (), (), (), False, layout.dtype, True)
-        return jax.lax.cond(safe, lambda: found, lambda: settled(multiplied_through(steps), order))
+        return if_in_range(safe, lambda: found, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag
     return _continued(within(steps, steps.length - rest, rest), whole) if rest else whole
@@ -276,7 +277,7 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
         return started(rename(every, {PLACE: steps.time}))
     products, safe = running(*pairs(steps, steps.layout([])), False)
     fast = started(products)
-    return jax.lax.cond(safe, lambda: fast, lambda: settled(scanned(steps, start, True)[1], over_time))  # type: ignore[arg-type]
+    return if_in_range(safe, lambda: fast, lambda: settled(scanned(steps, start, True)[1], over_time))  # type: ignore[arg-type]
 
 
 def scanned_back_in_pairs(steps: Steps) -> Factor:
@@ -295,7 +296,7 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
         return ended(rename(found.factor(swapped), {PLACE: steps.time}))
     products, safe = running(*pairs(steps, layout), True)
     fast = ended(products)
-    return jax.lax.cond(safe, lambda: fast, lambda: scanned_back(steps))
+    return if_in_range(safe, lambda: fast, lambda: scanned_back(steps))
 
 
 # -- chunks ---------------------------------------------------------------------------------------------------------

@@ -52,12 +52,14 @@ class Term:
     _leaf_fields: ClassVar[tuple[str, ...]] = ()
     _term_fields: ClassVar[tuple[str, ...]] = ()  # each a term or a tuple of terms
     _static_fields: ClassVar[tuple[str, ...]] = ()  # hashable; may contain names
+    _is_record: ClassVar[bool] = False  # a pytree of its sub-terms, so that those can be told apart in it
     inputs: dict[Name, Domain]
     __array_ufunc__ = None  # so that NumPy's arrays and numbers on the left of an operator leave it to the term
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)
+        flatten, unflatten = (_flatten_record, _unflatten_record) if cls._is_record else (_flatten, _unflatten)
+        jax.tree_util.register_pytree_node(cls, flatten, unflatten)
 
     def _set(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -181,24 +183,41 @@ def _canonical(value: Any, bound: dict[Bound, int]) -> Any:
 class _Skeleton:
     """A term without its leaves: the static part of the pytree, equal for alike terms."""
 
-    __slots__ = ("structure", "template")
+    __slots__ = ("hash", "structure", "template")
 
     def __init__(self, term: Term) -> None:
         self.structure = term.structure
+        self.hash = hash(term.structure)
         self.template = term._copied(lambda _: None, lambda child: _Skeleton(child).template)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Skeleton) and self.structure == other.structure
+        return self is other or (isinstance(other, _Skeleton) and self.structure == other.structure)
 
     def __hash__(self) -> int:
-        return hash(self.structure)
+        return self.hash
 
     def __repr__(self) -> str:
         return f"{type(self.template).__name__}{dict(self.template.inputs)}"
 
 
+def _skeleton(term: Term) -> _Skeleton:
+    skeleton = term.__dict__.get("_cached_skeleton")
+    if skeleton is None:
+        skeleton = term.__dict__["_cached_skeleton"] = _Skeleton(term)
+    return skeleton
+
+
 def _flatten(term: Term) -> tuple[tuple[Data, ...], _Skeleton]:
-    return tuple(term.leaves()), _Skeleton(term)
+    return tuple(term.leaves()), _skeleton(term)
+
+
+def _flatten_record(term: Term) -> tuple[tuple[Term, ...], _Skeleton]:
+    return term.children, _skeleton(term)
+
+
+def _unflatten_record(skeleton: _Skeleton, children: tuple[Term, ...]) -> Term:
+    parts = iter(children)
+    return skeleton.template._copied(lambda _: None, lambda _: next(parts))
 
 
 def _unflatten(skeleton: _Skeleton, leaves: tuple[Data, ...]) -> Term:

@@ -1,0 +1,56 @@
+"""From numpyro's distribution objects to records."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro.distributions as numpyro_families
+
+from fubini.dist.blueprint import FOREIGN
+from fubini.dist.density import Distribution
+from fubini.dist.families import family_names
+from fubini.errors import FubiniError
+
+
+def from_numpyro_law(law: Any) -> Distribution:
+    """The record of a numpyro distribution: by family and parameters, or, of one we do not know, by its leaves.
+
+    >>> from_numpyro_law(numpyro_families.Normal(0.0, 1.0)).family
+    'Normal'
+    """
+    name = type(law).__name__
+    if name in family_names() and getattr(numpyro_families, name) is type(law):
+        given = _arguments(law)
+        if given is not None:
+            try:
+                return Distribution(name, given)
+            except (FubiniError, TypeError):
+                pass  # arguments that are not kept under their own names
+    return _foreign(law)
+
+
+def _arguments(law: Any) -> dict[str, Any] | None:
+    """The arguments that made it, where it keeps them all."""
+    given = {}
+    for key, parameter in inspect.signature(type(law)).parameters.items():
+        if key == "validate_args":
+            continue
+        value = law.__dict__.get(key, law.__dict__.get(f"_{key}"))
+        if value is None and parameter.default is inspect.Parameter.empty:
+            return None
+        if isinstance(value, numpyro_families.Distribution):
+            value = from_numpyro_law(value)
+        if value is not None:
+            given[key] = value
+    return given
+
+
+def _foreign(law: Any) -> Distribution:
+    leaves, tree = jax.tree_util.tree_flatten(law)
+    given = {
+        f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)
+    }
+    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(law.batch_shape)})

@@ -1,0 +1,176 @@
+"""Questions compiled: one function for each structure of joint and values, mapped over batches.
+
+A model is written for one world. Values with more axes than their site's event are batches of worlds; each world of a
+batch gets a key of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, is_jax, is_traced
+from fubini.errors import DataError, DomainError
+from fubini.joint.form import Form
+from fubini.joint.outline import Outline, SiteOutline
+from fubini.joint.run import Given
+
+Question = Callable[[Any, Data, Mapping[str, Any]], Any]
+
+
+def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()) -> Any:
+    """question(joint, key, given) on the engine of the data, for each world of the batch."""
+    leaves, tree = form.leaves, form.tree
+    arrays, names = _flat(form.outline, given)
+    batch = shape + _batch(arrays, names)
+    mapped = tuple(array.ndim > rank for array, rank in arrays)
+    values = [
+        _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
+    ]
+    count = math.prod(batch) if batch else None
+    answer = _compiled(question, tree, names, mapped, count)
+    traced = is_traced(key, *values, *leaves)
+    if traced or any(map(is_jax, (*values, *leaves))):
+        result = answer(leaves, key, values)
+    else:
+        with jax.enable_x64(True):
+            result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
+    if batch:
+        result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
+    if not traced and _is_suspect(result):
+        _diagnose(form, values, names, mapped)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> Callable:
+    def one(leaves: list[Data], key: Data, values: list[Data]) -> Any:
+        joint = jax.tree_util.tree_unflatten(tree, leaves)
+        return question(joint, key, nested(names, values))
+
+    def many(leaves: list[Data], key: Data, values: list[Data]) -> Any:
+        keys = None if key is None else jax.random.split(key, count or 0)
+        axes = (None, None if key is None else 0, [0 if axis else None for axis in mapped])
+        return jax.vmap(one, in_axes=axes, axis_size=count)(leaves, keys, values)
+
+    return jax.jit(one if count is None else many)
+
+
+def _batch(arrays: list[tuple[Data, int]], names: tuple) -> tuple[int, ...]:
+    shapes = [array.shape[: array.ndim - rank] for array, rank in arrays]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        each = ", ".join(f"{'.'.join(path)}: {shape}" for path, shape in zip(names, shapes, strict=True) if shape)
+        raise DomainError(
+            f"values in batches of the shapes {each}", expected="shapes that broadcast together"
+        ) from None
+
+
+def nested(names: tuple, values: list[Data]) -> dict[str, Any]:
+    """Values by path as a dict of dicts."""
+    found: dict[str, Any] = {}
+    for path, value in zip(names, values, strict=True):
+        place = found
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = value
+    return found
+
+
+def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[list, tuple]:
+    """Each array given with the rank of its site's event, and the paths to them."""
+    arrays: list[tuple[Data, int]] = []
+    names: list[tuple[str, ...]] = []
+    for site in outline.sites:
+        if site.name not in given or site.kind == "deterministic":
+            continue
+        here = (*path, site.name)
+        if site.inner is not None:
+            more, below = _flat(site.inner, given[site.name], here)
+            arrays.extend(more)
+            names.extend(below)
+        else:
+            arrays.append((shaped(given[site.name], site, ".".join(here)), len(site.shape)))
+            names.append(here)
+    return arrays, tuple(names)
+
+
+def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data:
+    """An array whose last axes are those of the site."""
+    array = value if is_jax(value) else _as_numbers(value, name)
+    shape, event = array.shape, site.shape
+    if shape != event and (not batch or shape[max(len(shape) - len(event), 0) :] != event):
+        more = ", with axes of a batch before it" if batch else ""
+        raise DomainError(f"a value of shape {shape} for the site {name!r}", expected=f"the shape {event}{more}")
+    return array
+
+
+def _as_numbers(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise DomainError(f"the value {value!r} for the site {name!r}", expected="numbers")
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
+    """One axis for the whole batch."""
+    xp = jnp if is_jax(array) else np
+    event = array.shape[array.ndim - rank :]
+    return xp.broadcast_to(array, batch + event).reshape((math.prod(batch), *event))
+
+
+# -- numbers that are not -------------------------------------------------------------------------------------------
+
+
+def _is_suspect(result: Any) -> bool:
+    """Not a number somewhere, or a density of zero."""
+    for leaf in jax.tree_util.tree_leaves(result):
+        numbers = np.asarray(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else None
+        if numbers is not None and not np.isfinite(numbers).all():
+            return True
+    return False
+
+
+def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...]) -> None:
+    """Raise what is wrong with the values given; a density that is truly zero is none of it."""
+    for path, value in zip(names, values, strict=True):
+        site: Any = form.outline
+        for name in path[:-1]:
+            site = site[name].inner
+        require_in_domain(site[path[-1]], np.asarray(value), ".".join(path))
+    one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
+    if set(form.outline.free) <= set(one):
+        form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
+
+
+def require_in_domain(site: SiteOutline, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
+    """Values that the domain of a site has; a support that depends on parameters is the density's business."""
+    domain = site.domain
+    assert domain is not None
+    inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
+    if domain.kind == "positive":
+        inside &= value >= 0
+    elif domain.kind == "unit":
+        inside &= (value >= 0) & (value <= 1)
+    elif domain.kind == "simplex":
+        inside &= (value >= 0) & (np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3)
+    elif domain.is_discrete:
+        inside &= value == np.floor(value)
+        if domain.kind != "integer":
+            inside &= value >= 0
+        if domain.size is not None:
+            inside &= value < domain.size
+    inside |= np.logical_not(asked)
+    if not inside.all():
+        wrong = value[~inside].flat[0]
+        raise DataError(f"the value {wrong} of the site {name!r}", expected=f"values of domain {domain!r}")

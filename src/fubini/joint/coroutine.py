@@ -1,0 +1,161 @@
+"""Joints written as generator functions: each `yield` is a site, and gets its value back."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import types
+from collections.abc import Callable, Generator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.dist.named import Named
+from fubini.errors import DomainError, NameClash
+from fubini.joint.closure import Closure
+from fubini.joint.container import struct
+from fubini.joint.fixed import Fixed
+from fubini.joint.flavour import RESERVED, Sites
+from fubini.joint.joint import Joint
+from fubini.joint.param import settled
+
+
+@jax.tree_util.register_pytree_node_class
+class JointCoroutine(Joint):
+    """A generator function with arguments: int, bool, str and callable ones are fixed, floats and arrays parameters.
+
+    The target of a plain assignment names its site; `.named("x")` does otherwise, else sites are var0, var1 …
+
+    >>> from fubini import dist
+    >>> def model(scale):
+    ...     m = yield dist.Normal(0.0, scale)
+    ...     x = yield dist.Normal(m, 1.0)
+    >>> JointCoroutine(model, 2.0).names
+    ('m', 'x')
+    """
+
+    def __init__(self, function: Callable[..., Generator], *args: Any, **named: Any) -> None:
+        if not inspect.isgeneratorfunction(inspect.unwrap(function)):
+            raise DomainError(
+                f"a model from {function!r}",
+                expected="a generator function",
+                advice="write each site as `x = yield dist.Normal(0., 1.)`",
+            )
+        try:
+            inspect.signature(function).bind(*args, **named)
+        except TypeError as error:
+            asked = f"{function.__name__} with {len(args)} arguments and {sorted(named)}"
+            raise DomainError(asked, expected=str(error)) from error
+        self.closure = Closure(function)
+        self.arguments = tuple(map(_argument, (*args, *named.values())))
+        self.keywords = tuple(named)
+
+    def sites(self) -> Sites:
+        count = len(self.arguments) - len(self.keywords)
+        values = [item.value if isinstance(item, Fixed) else settled(item) for item in self.arguments]
+        generator = self.closure.function(*values[:count], **dict(zip(self.keywords, values[count:], strict=True)))
+        labels = Labels()
+        sent = None
+        while True:
+            try:
+                component = generator.send(sent)
+            except StopIteration:
+                return
+            sent = yield labels.name(component, target(generator)), component
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        return struct(tuple(values))(*values.values())
+
+    def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
+        return (self.closure, *self.arguments), self.keywords
+
+    @classmethod
+    def tree_unflatten(cls, keywords: tuple[str, ...], children: tuple) -> JointCoroutine:
+        new = object.__new__(cls)
+        new.closure, *arguments = children
+        new.arguments, new.keywords = tuple(arguments), keywords
+        return new
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(type(self).__name__, self.closure.function.__name__, 1)
+
+
+def model(function: Callable[..., Generator]) -> Callable[..., JointCoroutine]:
+    """A generator function as a family of joints: `simple(…)` is one for these arguments.
+
+    >>> from fubini import dist
+    >>> @model
+    ... def simple():
+    ...     s = yield dist.InverseGamma(3.0, 2.0)
+    ...     m = yield dist.Normal(0.0, 1.0)
+    ...     x = yield dist.Normal(m, s)
+    >>> round(float(simple().log_prob(s=1.0, m=0.0, x=0.5)), 6)
+    -2.576583
+    """
+
+    @functools.wraps(function)
+    def make(*args: Any, **named: Any) -> JointCoroutine:
+        return JointCoroutine(function, *args, **named)
+
+    return make
+
+
+def _argument(value: Any) -> Any:
+    """Floats and arrays are parameters, also inside containers; what else there is, is fixed."""
+    if isinstance(value, (list, tuple, dict)):
+        return jax.tree_util.tree_map(_argument, value, is_leaf=lambda item: item is not value)
+    if isinstance(value, (float, np.ndarray, np.floating, jax.Array)):
+        return value
+    if isinstance(value, types.FunctionType):
+        return Closure(value)
+    if value is not None and not jax.tree_util.all_leaves([value]):
+        return value
+    return Fixed(value)
+
+
+class Labels:
+    """Names for the sites of one run."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+        self.unnamed = 0
+        self.explicit: set[str] = set()
+
+    def name(self, component: Any, target: str | None) -> str:
+        """Its own name, else that of the assignment, numbered from the second on, else var0, var1 …"""
+        if isinstance(component, Named):
+            if component.name in self.explicit or component.name in self.seen:
+                raise NameClash(f"two sites called {component.name!r}", expected="a name of its own for each site")
+            self.explicit.add(component.name)
+            return component.name
+        if target is None or target in RESERVED:
+            self.unnamed += 1
+            return f"var{self.unnamed - 1}"
+        count = self.seen[target] = self.seen.get(target, -1) + 1
+        return f"{target}_{count}" if count else target
+
+
+def target(generator: Any) -> str | None:
+    """The variable that the value sent to a generator will be assigned to."""
+    while isinstance(inner := generator.gi_yieldfrom, types.GeneratorType):
+        generator = inner
+    frame = generator.gi_frame
+    return _targets(frame.f_code).get(frame.f_lasti)
+
+
+@lru_cache(maxsize=1024)
+def _targets(code: types.CodeType) -> dict[int, str]:
+    """Where a yield stands in the code: the name that its value is stored to at once."""
+    found = {}
+    instructions = list(dis.get_instructions(code))
+    for place, instruction in enumerate(instructions):
+        if instruction.opname == "YIELD_VALUE":
+            after = next((other for other in instructions[place + 1 :] if other.opname != "RESUME"), None)
+            if after is not None and after.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"):
+                found[instruction.offset] = after.argval
+            elif after is not None and after.opname in ("STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):
+                found[instruction.offset] = after.argval[0]
+    return found

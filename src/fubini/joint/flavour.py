@@ -1,0 +1,115 @@
+"""Flavours of joints: what each supplies, and the run that every question is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpyro.distributions as numpyro_families
+
+from fubini.dist.convert import from_numpyro_law
+from fubini.dist.density import Distribution
+from fubini.dist.named import Named
+from fubini.errors import DomainError, FubiniError, NameClash, listed
+from fubini.joint.container import by_name
+from fubini.joint.outline import Outline, outline_of
+from fubini.joint.run import Choice, Deterministic, Run, Site
+from fubini.terms.factor import Factor
+
+RESERVED = ("key", "shape", "value", "name")
+
+UNKNOWN_WHEN_TRACED = (
+    jax.errors.ConcretizationTypeError,  # control flow on a value, a value as a size
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.TracerBoolConversionError,
+)
+
+Sites = Generator[tuple[str, Any], Any, None]
+
+
+class Flavour(ABC):
+    """A model of named sites."""
+
+    ordered = True  # values may be given by position
+
+    # -- what a flavour supplies -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def sites(self) -> Sites:
+        """The sites in order: yields (name, component) and is sent the value."""
+
+    @abstractmethod
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        """Values by name in the container that users see."""
+
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        """The items of a container by name; what is absent or None is left out."""
+        return by_name(value, names, what, ordered=self.ordered)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, choice: Choice) -> Run:
+        """The sites with their values, chosen one after the other."""
+        found: list[Site] = []
+        sites, sent = self.sites(), None
+        for place in range(1_000_000):
+            try:
+                name, component = sites.send(sent)
+            except StopIteration:
+                break
+            except UNKNOWN_WHEN_TRACED as error:
+                raise decided_by_value(type(self).__name__, found, error) from error
+            self._require_name(name, found)
+            site, sent = visited(place, name, component, choice)
+            found.append(site)
+        return Run(tuple(found))
+
+    def _require_name(self, name: str, found: list[Site]) -> None:
+        if name in RESERVED:
+            raise NameClash(f"a site called {name!r}", expected=f"a name other than {listed(RESERVED)}")
+        if any(site.name == name for site in found):
+            raise NameClash(f"two sites called {name!r}", expected="a name of its own for each site")
+
+    @property
+    def outline(self) -> Outline:
+        """The sites with their domains, told without running the model on numbers."""
+        return outline_of(self)
+
+
+def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site, Any]:
+    """A component with its value, and what the model is sent for it."""
+    if isinstance(component, Named):
+        component = component.component
+    if isinstance(component, numpyro_families.Distribution):
+        component = from_numpyro_law(component)
+    if isinstance(component, Distribution):
+        value, log_density, observed = choice.at(place, name, component)
+        return Site(name, component, value, log_density, observed=observed), value
+    if isinstance(component, Flavour):
+        inner = component.run(choice.within(place, name))
+        complete = {site.name: site.value for site in inner.sites if site.value is not None}
+        value, sources = component.unflatten(inner.values), component.unflatten(inner.sources)
+        observed = not inner.flat and any(site.observed for site in inner.sites)
+        return Site(name, sources, value, inner=inner, observed=observed), component.unflatten(complete)
+    if isinstance(component, Deterministic):
+        return Site(name, component, component.value), component.value
+    if isinstance(component, Factor) and not component.inputs:
+        return Site(name, component, None, lambda: component.log().data), None
+    raise DomainError(
+        f"the component {component!r} of the site {name!r}",
+        expected="a distribution, a joint, fb.deterministic(value) or a closed factor",
+    )
+
+
+def decided_by_value(what: str, found: list[Site], error: Exception) -> FubiniError:
+    """The error of a model that must know a number while it is traced."""
+    after = f"after the site {found[-1].name!r}" if found else "before its first site"
+    return DomainError(
+        f"control flow on a random value or a parameter, {after} of {what}",
+        expected="a model that runs the same way for all values: sites are traced, and their numbers are not known",
+        nearest=str(error).splitlines()[0],
+        advice="choose with jnp.where or jax.lax.cond; sizes and flags go in as int or bool arguments",
+    )

@@ -1,0 +1,69 @@
+"""Directed networks as joints: one site for each variable, drawn from its factor at the values of its parents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from fubini.dist.density import Distribution
+from fubini.errors import DomainError
+from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.table import Table
+from fubini.joint.flavour import Sites
+from fubini.joint.joint import Joint
+from fubini.ops import sqrt
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.value import Array, to_value
+
+
+@jax.tree_util.register_pytree_node_class
+class JointNetwork(Joint):
+    """`network.joint()`: the sites are the variables, parents first; discrete values are positions."""
+
+    ordered = False
+
+    def __init__(self, factors: Mapping[str, Factor]) -> None:
+        self.factors = dict(factors)  # by child, parents first
+
+    def sites(self) -> Sites:
+        values: dict[str, Any] = {}
+        for child, factor in self.factors.items():
+            given = {name: _placed(values[name], factor, name) for name in factor.inputs if name != child}
+            values[child] = yield child, law_of(substitute(factor, given) if given else factor, child)
+
+    def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(values)
+
+    def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
+        return tuple(self.factors.values()), tuple(self.factors)
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], factors: tuple) -> JointNetwork:
+        new = object.__new__(cls)
+        new.factors = dict(zip(names, factors, strict=True))
+        return new
+
+
+def _placed(value: Any, factor: Factor, name: str) -> Array:
+    """A value as what a factor takes for a name."""
+    array = to_value(value)
+    assert isinstance(array, Array)
+    return Array._of(array.array, (), {}, factor.inputs[name])
+
+
+def law_of(factor: Factor, child: str) -> Distribution:
+    """p(child), from a factor over nothing else."""
+    if isinstance(factor, Table):
+        return Distribution("Categorical", {"probs": factor.weights})
+    if isinstance(factor, Delta):
+        return Distribution("Delta", {"v": factor.point(child)})
+    if isinstance(factor, Gaussian):
+        return Distribution("Normal", {"loc": factor.mean(child), "scale": sqrt(factor.variance(child))})
+    raise DomainError(
+        f"the distribution of {child!r}, {factor}",
+        expected="a Table, Gaussian or Delta for all configurations of its parents",
+        advice="a variable that is fixed under some of them has no density: ask the network itself",
+    )

@@ -1,0 +1,75 @@
+"""Exact answers: the sites of a run as variables, their densities as factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fubini.arrays import is_traced
+from fubini.dist.density import Distribution
+from fubini.eliminate.ask import eliminate
+from fubini.errors import DataError, DomainError
+from fubini.joint.flavour import Flavour
+from fubini.joint.observed import Partly
+from fubini.joint.run import Alike, Chosen
+from fubini.terms.factor import Factor, product
+from fubini.terms.value import Value, Variable
+
+
+@dataclass
+class Symbols(Alike):
+    """Each site as a variable, the observed ones at their values; their densities are collected."""
+
+    observed: Mapping[str, Any]
+    path: str
+    factors: list[Factor]
+    variables: list[Variable]
+
+    def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        value = self.observed.get(name)
+        if isinstance(value, Partly):
+            raise DomainError(
+                f"the factors of {name!r}, which has missing entries", expected="a site observed as a whole"
+            )
+        if value is None:
+            value = Variable(f"{self.path}{name}", source.domain)
+            self.variables.append(value)
+        self.factors.append(source(value))
+        return Chosen(value, lambda: 0.0)
+
+    def within(self, place: int, name: str) -> Symbols:
+        return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
+
+
+def factors_of(joint: Flavour, observed: Mapping[str, Any]) -> tuple[list[Factor], list[Variable]]:
+    """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
+    found = Symbols(observed, "", [], [])
+    try:
+        joint.run(found)
+    except TypeError as error:
+        raise DomainError(
+            "the factors of a model",
+            expected="parameters written in operators and fb.ops",
+            nearest=str(error).splitlines()[0],
+            advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
+        ) from error
+    return found.factors, found.variables
+
+
+def log_evidence(conditioned: Any) -> Value:
+    """log ∫ p(free, observed) d free"""
+    factors, variables = factors_of(conditioned.joint, conditioned.observed)
+    return eliminate(factors, variables).log()
+
+
+def posterior(conditioned: Any) -> Factor:
+    """p(free | observed)  =  p(free, observed) / p(observed)"""
+    factors, variables = factors_of(conditioned.joint, conditioned.observed)
+    evidence = eliminate(factors, variables)
+    data = evidence.log().data
+    if not is_traced(data) and not data > -np.inf:
+        raise DataError(f"the posterior of {conditioned}", expected="observations of positive density")
+    return product(*factors) / evidence
