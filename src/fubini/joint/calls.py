@@ -39,7 +39,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     if traced or any(map(is_jax, (*values, *leaves))):
         result = answer(leaves, key, values)
     else:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
             result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)

@@ -16,7 +16,8 @@ from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
 from fubini.ops import sqrt
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.value import Array, to_value
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, to_value
 
 
 @jax.tree_util.register_pytree_node_class
@@ -31,7 +32,9 @@ class JointNetwork(Joint):
     def sites(self) -> Sites:
         values: dict[str, Any] = {}
         for child, factor in self.factors.items():
-            given = {name: _placed(values[name], factor, name) for name in factor.inputs if name != child}
+            given: dict[Name, Value] = {
+                name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
+            }
             values[child] = yield child, law_of(substitute(factor, given) if given else factor, child)
 
     def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class JointNetwork(Joint):
         return new
 
 
-def _placed(value: Any, factor: Factor, name: str) -> Array:
+def _placed(value: Any, factor: Factor, name: Name) -> Array:
     """A value as what a factor takes for a name."""
     array = to_value(value)
     assert isinstance(array, Array)
