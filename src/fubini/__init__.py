@@ -27,6 +27,7 @@ from fubini.errors import FubiniError as FubiniError
 from fubini.factors.delta import Delta as Delta
 from fubini.factors.gaussian import Gaussian as Gaussian
 from fubini.factors.mixture import Mixture as Mixture
+from fubini.factors.randomness import WhiteNoise as WhiteNoise
 from fubini.factors.table import Table as Table
 from fubini.interpretations import Interpretation as Interpretation
 from fubini.interpretations import exact as exact

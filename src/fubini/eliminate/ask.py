@@ -30,7 +30,7 @@ from fubini.eliminate.run import run_forward
 from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit
 from fubini.factors.mixture import relabelled
 from fubini.factors.promotion import promoted
-from fubini.factors.randomness import SAMPLES, require_key, source_of
+from fubini.factors.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.factors.table import Table, no_mass
 from fubini.factors.table_choice import nothing_to_choose
 from fubini.interpretations import current, exact, interpret
@@ -165,11 +165,16 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
 def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
     """Draws from the normalised product; n first, then the inputs that are not named, in their order.
 
+    `fb.WhiteNoise` in place of the key makes draws of Gaussians a function of standard normal numbers.
+
     >>> draws = sample(jax.random.key(0), Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"), n=5)
     >>> draws["a"].shape
     (5,)
     """
-    require_key(key)
+    if not isinstance(key, WhiteNoise):
+        require_key(key)
+    elif n is None and key.numbers.ndim == 2:
+        n = len(key.numbers)
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
         raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
     asked = _assignment_plan(factors, names, plates, "a sample of")
@@ -240,7 +245,9 @@ def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
 
 def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dict[Name, Array]:
     randomness = source_of(key, n, engine_of(factors))
-    return descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
+    found = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
+    randomness.finish()
+    return found
 
 
 def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -> Data:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, as_floats, is_traced, namespace
 from fubini.domains import Bint, Domain
-from fubini.errors import DataError
+from fubini.errors import DataError, DomainError
 from fubini.terms.term import Bound
 
 SAMPLES = Bound("sample")  # the axis along which draws stand
@@ -43,6 +44,77 @@ class Randomness:
         self.used += 1
         return jax.random.fold_in(self.key, self.used)
 
+    def finish(self) -> None:
+        """Nothing more is drawn."""
+
+
+@jax.tree_util.register_pytree_node_class
+class WhiteNoise:
+    """Standard normal numbers in place of a key: draws of real variables as a smooth function of them.
+
+    The numbers of one draw lie along the last axis, as many as the variables drawn have entries; several draws along an
+    axis before it.
+
+    >>> from fubini import dist
+    >>> from fubini.eliminate.ask import sample
+    >>> sample(WhiteNoise([0.5]), dist.Normal(1.0, 2.0)("x"), ("x",))
+    {'x': np.float64(2.0)}
+    """
+
+    def __init__(self, numbers: Data) -> None:
+        self.numbers = as_floats(numbers)
+        if self.numbers.ndim not in (1, 2):
+            raise DomainError(
+                f"white noise of shape {self.numbers.shape}",
+                expected="numbers along one axis, or draws along one before it",
+            )
+
+    @property
+    def rows(self) -> Data:
+        """One row for each draw."""
+        return self.numbers if self.numbers.ndim == 2 else self.numbers[None]
+
+    def tree_flatten(self) -> tuple[tuple, None]:
+        return (self.numbers,), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple) -> WhiteNoise:
+        new = object.__new__(cls)
+        new.numbers = children[0]
+        return new
+
+
+class Prescribed(Randomness):
+    """The numbers of white noise, in order of use."""
+
+    def __init__(self, noise: WhiteNoise) -> None:
+        self.rows, self.used, self.xp = noise.rows, 0, namespace(noise.numbers)
+        self.domain = Bint[self.rows.shape[0]]
+
+    def normal(self, shape: tuple[int, ...]) -> Data:
+        count = math.prod(shape[1:])
+        taken = self.rows[:, self.used : self.used + count]
+        self.used += count
+        if taken.shape[1] < count:
+            raise self._wrong(f"at least {self.used}")
+        return taken.reshape(shape)
+
+    def next_key(self) -> Data:
+        raise DomainError("a draw from white noise", expected="Gaussians alone", advice="draw the others with a key")
+
+    def uniform(self, shape: tuple[int, ...]) -> Data:
+        return self.next_key()
+
+    def finish(self) -> None:
+        if self.used != self.rows.shape[1]:
+            raise self._wrong(str(self.used))
+
+    def _wrong(self, expected: str) -> DomainError:
+        given = self.rows.shape[1]
+        return DomainError(
+            f"white noise of {given} numbers for a draw", expected=f"{expected}: one for each entry drawn"
+        )
+
 
 def _words(key: Data) -> list[int]:
     raw = key if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.key_data(key)
@@ -51,6 +123,8 @@ def _words(key: Data) -> list[int]:
 
 def source_of(key: Data, n: int, engine: str) -> Randomness:
     """Randomness on the engine of the data; a traced key is JAX's in any case."""
+    if isinstance(key, WhiteNoise):
+        return Prescribed(key)
     return Randomness(key, n, np if engine == "numpy" and not is_traced(key) else jnp)
 
 
