@@ -23,6 +23,7 @@ LAYERS = (
     "eliminate",
     "approximate",
     "sequence",
+    "index",
     "read",
     "symbolic",
     "compile",

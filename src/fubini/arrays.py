@@ -4,7 +4,9 @@ Data decide the engine: float64 NumPy as long as no JAX array takes part, JAX's 
 written once, against `namespace(…)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -23,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _checking = jax.make_user_context(default_value=False)
+_trusting: ContextVar[bool] = ContextVar("trusting", default=False)
 
 
 def namespace(*arrays: Data) -> ModuleType:
@@ -108,9 +111,21 @@ def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[
         if not np.all(ok):
             raise error()
         return poisoned
+    if _trusting.get():
+        return poisoned
     if _checking.value:
         checkify.check(jnp.all(ok), str(error()).replace("{", "{{").replace("}", "}}"))
     return tuple(_poison(ok, array) for array in poisoned)
+
+
+@contextmanager
+def trusting() -> Iterator[None]:
+    """Data are taken to be right: for reading a program, where marks of wrong data would hide what it computes."""
+    token = _trusting.set(True)
+    try:
+        yield
+    finally:
+        _trusting.reset(token)
 
 
 def _poison(ok: Data, array: Data) -> Data:

@@ -1,0 +1,1 @@
+"""Index notation: scalar expressions in index variables and the entries of arrays."""

@@ -1,0 +1,407 @@
+"""Making nodes: each function returns the simplest node it can tell, by local algebra and known ranges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from fubini.index.node import BINDERS, Index, Leaf, Node, node
+
+CALLS: dict[str, Callable[[float], float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "lgamma": math.lgamma,
+    "log1p": math.log1p,
+    "tanh": math.tanh,
+    "abs": abs,
+    "floor": math.floor,
+}
+
+
+def const(value: float) -> Node:
+    """A number."""
+    return node("const", float(value))
+
+
+ZERO, ONE = const(0.0), const(1.0)
+
+
+def index(of: Index) -> Node:
+    """An index variable."""
+    return node("index", of)
+
+
+def bound(level: int, place: int, size: int) -> Node:
+    """A bound index."""
+    return node("index", level, place, size)
+
+
+def get(leaf: Leaf, *at: Node) -> Node:
+    """An entry of an array; axes of one entry are read at 0."""
+    assert len(at) == len(leaf.shape), f"{leaf} of shape {leaf.shape} at {at}"
+    return node("get", leaf, *(ZERO if size == 1 else part for part, size in zip(at, leaf.shape, strict=True)))
+
+
+# -- sums and products of few ---------------------------------------------------------------------------------------
+
+
+def add(terms: Iterable[tuple[Node, float]]) -> Node:
+    """Σ coefficient · term, like terms together."""
+    found: dict[Node, float] = {}
+    for term, coefficient in terms:
+        for part, more in _as_sum(term):
+            found[part] = found.get(part, 0.0) + coefficient * more
+    kept = sorted(((part, c) for part, c in found.items() if c != 0), key=lambda item: item[0].serial)
+    if not kept:
+        return ZERO
+    if len(kept) == 1 and (kept[0][1] == 1 or kept[0][0] is ONE):
+        return const(kept[0][1]) if kept[0][0] is ONE else kept[0][0]
+    return node("add", *kept)
+
+
+def _as_sum(term: Node) -> tuple[tuple[Node, float], ...]:
+    if term.kind == "add":
+        return term.args
+    return ((ONE, term.args[0]),) if term.kind == "const" else ((term, 1.0),)
+
+
+def plus(*terms: Node) -> Node:
+    """a + b + …"""
+    return add((term, 1.0) for term in terms)
+
+
+def minus(a: Node, b: Node) -> Node:
+    """a − b"""
+    return add(((a, 1.0), (b, -1.0)))
+
+
+def scale(coefficient: float, term: Node) -> Node:
+    """coefficient · term"""
+    return add(((term, coefficient),))
+
+
+def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
+    """Π base^exponent, like bases together, numbers in front."""
+    coefficient, found = 1.0, dict[Node, float]()
+    for base, power in factors:
+        more, parts = _as_product(base)
+        if more == 0 and power > 0:
+            return ZERO
+        if more != 1:
+            if more < 0 and power != int(power):
+                parts, more = {base: 1.0}, 1.0
+            coefficient *= more**power
+        for part, inner in parts.items():
+            found[part] = found.get(part, 0.0) + inner * power
+    kept = {part: 1.0 if is_test(part) and power > 0 else power for part, power in found.items() if power != 0}
+    if _excludes(kept):
+        return ZERO
+    items = sorted(kept.items(), key=lambda item: item[0].serial)
+    if not items:
+        return const(coefficient)
+    plain = len(items) == 1 and items[0][1] == 1
+    return scale(coefficient, items[0][0] if plain else node("mul", *items))
+
+
+def _as_product(base: Node) -> tuple[float, dict[Node, float]]:
+    match base.kind:
+        case "const":
+            return base.args[0], {}
+        case "mul":
+            return 1.0, dict(base.args)
+        case "add" if len(base.args) == 1:
+            (part, coefficient), *_ = base.args
+            return coefficient, dict(part.args) if part.kind == "mul" else {part: 1.0}
+    return 1.0, {base: 1.0}
+
+
+def _excludes(factors: Mapping[Node, float]) -> bool:
+    """Two tests that cannot hold together: [a = 1] [a = 2]."""
+    seen: dict[Node, Node] = {}
+    for factor in factors:
+        if factor.kind == "eq":
+            for this, other in (factor.args, factor.args[::-1]):
+                if other.kind == "const" and seen.setdefault(this, other) is not other:
+                    return True
+    return False
+
+
+def times(*factors: Node) -> Node:
+    """a · b · …"""
+    return multiply((factor, 1.0) for factor in factors)
+
+
+def power(base: Node, exponent: float) -> Node:
+    """base^exponent"""
+    if base.kind == "const" and (base.args[0] > 0 or exponent == int(exponent)) and not (base is ZERO and exponent < 0):
+        return const(base.args[0] ** exponent)
+    if exponent != int(exponent) and base.kind == "mul" and not all(is_positive(part) for part, _ in base.args):
+        return node("mul", (base, exponent))
+    return multiply(((base, exponent),))
+
+
+def divide(a: Node, b: Node) -> Node:
+    """a / b"""
+    return multiply(((a, 1.0), (b, -1.0)))
+
+
+# -- functions and tests --------------------------------------------------------------------------------------------
+
+
+def call(name: str, *args: Node) -> Node:
+    """A function of numbers."""
+    (arg,) = args if len(args) == 1 else (None,)
+    if arg is not None and arg.kind == "const" and name in CALLS:
+        try:
+            return const(CALLS[name](arg.args[0]))
+        except (ValueError, OverflowError):
+            return node("call", name, arg)
+    if name == "log" and arg is not None:
+        return _log(arg)
+    if name == "exp" and arg is not None and arg.kind == "call" and arg.args[0] == "log":
+        return arg.args[1]
+    if arg is not None and arg.kind == "where":
+        test, first, second = arg.args
+        return where(test, call(name, first), call(name, second))
+    return node("call", name, *args)
+
+
+def _log(arg: Node) -> Node:
+    """log Π base^power  =  Σ power log base, for positive bases"""
+    if arg.kind == "call" and arg.args[0] == "exp":
+        return arg.args[1]
+    if arg.kind == "where":
+        test, first, second = arg.args
+        return where(test, _log(first), _log(second))
+    coefficient, parts = _as_product(arg)
+    plain = coefficient == 1 and list(parts.values()) == [1.0]
+    if coefficient > 0 and not plain and (len(parts) <= 1 or all(map(is_positive, parts))):
+        logs = ((_log(part), power) for part, power in parts.items())
+        return add(((const(math.log(coefficient)), 1.0), *logs))
+    return node("call", "log", arg)
+
+
+def equal(a: Node, b: Node) -> Node:
+    """[a = b], for whole numbers"""
+    if a is b:
+        return ONE
+    (low, high), (other_low, other_high) = bounds(a), bounds(b)
+    if high < other_low or other_high < low:
+        return ZERO
+    if low == high == other_low == other_high:
+        return ONE
+    return node("eq", *sorted((a, b), key=lambda part: part.serial))
+
+
+def less(a: Node, b: Node) -> Node:
+    """[a < b]"""
+    (low, high), (other_low, other_high) = bounds(a), bounds(b)
+    if high < other_low:
+        return ONE
+    return ZERO if low >= other_high else node("lt", a, b)
+
+
+def where(test: Node, first: Node, second: Node) -> Node:
+    """first where the test holds, else second"""
+    if first is second:
+        return first
+    if test.kind == "const":
+        return first if test.args[0] else second
+    if first is ONE and second is ZERO and is_test(test):
+        return test
+    return node("where", test, first, second)
+
+
+def negate(test: Node) -> Node:
+    """[not test]"""
+    return where(test, ZERO, ONE)
+
+
+def is_test(of: Node) -> bool:
+    """It is 0 or 1."""
+    return of.kind in ("eq", "lt") or of in (ZERO, ONE) or (of.kind == "where" and all(map(is_test, of.args[1:])))
+
+
+# -- ranges ---------------------------------------------------------------------------------------------------------
+
+Bounds = tuple[float, float]
+
+
+def bounds(of: Node) -> Bounds:
+    """The least and greatest value it can take."""
+    match of.kind:
+        case "const":
+            return of.args[0], of.args[0]
+        case "index":
+            return 0.0, (of.args[0].size if isinstance(of.args[0], Index) else of.args[2]) - 1.0
+        case "get":
+            leaf = of.args[0]
+            return (-math.inf if leaf.low is None else leaf.low), (math.inf if leaf.high is None else leaf.high)
+        case "add":
+            ranges = [_scaled(bounds(part), coefficient) for part, coefficient in of.args]
+            return sum(low for low, _ in ranges), sum(high for _, high in ranges)
+        case "mul":
+            return _product_bounds([_power_bounds(bounds(base), exponent) for base, exponent in of.args])
+        case "call":
+            return _call_bounds(of.args[0], [bounds(part) for part in of.args[1:]])
+        case "where":
+            (low, high), (other_low, other_high) = map(bounds, of.args[1:])
+            return min(low, other_low), max(high, other_high)
+        case "eq" | "lt":
+            return 0.0, 1.0
+        case "sum":
+            low, high = bounds(of.args[1])
+            count = math.prod(of.args[0])
+            return (low * count if low else 0.0), (high * count if high else 0.0)
+    return -math.inf, math.inf
+
+
+def _scaled(of: Bounds, coefficient: float) -> Bounds:
+    ends = [coefficient * end if end or not math.isinf(coefficient) else 0.0 for end in of]
+    return min(ends), max(ends)
+
+
+def _power_bounds(of: Bounds, exponent: float) -> Bounds:
+    low, high = of
+    if exponent == int(exponent) and int(exponent) % 2 == 0 and low < 0:
+        return 0.0, math.inf
+    if low < 0:
+        return (low, high) if exponent == 1 else (-math.inf, math.inf)
+    ends = [_raised(end, exponent) for end in of]
+    return min(ends), max(ends)
+
+
+def _raised(base: float, exponent: float) -> float:
+    try:
+        return base**exponent
+    except (ZeroDivisionError, OverflowError):
+        return math.inf
+
+
+def _product_bounds(ranges: list[Bounds]) -> Bounds:
+    low, high = 1.0, 1.0
+    for first, second in ranges:
+        ends = [0.0 if 0.0 in (a, b) else a * b for a in (low, high) for b in (first, second)]
+        low, high = min(ends), max(ends)
+    return low, high
+
+
+def _call_bounds(name: str, given: list[Bounds]) -> Bounds:
+    low, high = given[0]
+    if name in ("exp", "softplus"):
+        return 0.0, math.inf
+    if name in ("logistic", "sigmoid"):
+        return 0.0, 1.0
+    if name == "abs":
+        return 0.0, max(abs(low), abs(high))
+    if name == "max":
+        return max(low, given[1][0]), max(high, given[1][1])
+    if name == "min":
+        return min(low, given[1][0]), min(high, given[1][1])
+    if name in ("floor", "int"):
+        return (math.floor(low) if math.isfinite(low) else low), (math.floor(high) if math.isfinite(high) else high)
+    return -math.inf, math.inf
+
+
+def is_positive(of: Node) -> bool:
+    """It is greater than 0: of an entry with the bound 0, almost surely."""
+    return bounds(of)[0] >= 0 and of is not ZERO
+
+
+def is_whole(of: Node) -> bool:
+    """It takes whole numbers only."""
+    match of.kind:
+        case "const":
+            return of.args[0] == int(of.args[0])
+        case "index" | "eq" | "lt":
+            return True
+        case "get":
+            return of.args[0].is_integer
+        case "add":
+            return all(c == int(c) and is_whole(part) for part, c in of.args)
+        case "mul":
+            return all(power >= 0 and power == int(power) and is_whole(part) for part, power in of.args)
+        case "where":
+            return all(map(is_whole, of.args[1:]))
+        case "call":
+            return of.args[0] in ("floor", "int")
+    return False
+
+
+# -- binding --------------------------------------------------------------------------------------------------------
+
+
+def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
+    """Σ or log Σ exp over indices, as a node; simplified nowhere."""
+    assert kind in BINDERS
+    order = _visited(body, tuple(over))
+    level = body.height + 1
+    names = {index(of): bound(level, place, of.size) for place, of in enumerate(order)}
+    return node(kind, tuple(of.size for of in order), replaced(body, names))
+
+
+def _visited(body: Node, over: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The indices in the order in which they are first met, so that equal bodies are closed alike."""
+    found: dict[Index, None] = {}
+    seen: set[Node] = set()
+
+    def visit(of: Node) -> None:
+        if of in seen or not of.free:
+            return
+        seen.add(of)
+        if of.kind == "index":
+            found.setdefault(of.args[0])
+        for part in _parts(of):
+            visit(part)
+
+    visit(body)
+    return (*(of for of in found if of in over), *(of for of in over if of not in found))
+
+
+def opened(of: Node) -> tuple[tuple[Index, ...], Node]:
+    """The body of a binder over fresh indices."""
+    sizes, body = of.args
+    fresh = tuple(Index(size) for size in sizes)
+    return fresh, replaced(body, {bound(of.height, place, i.size): index(i) for place, i in enumerate(fresh)})
+
+
+def _parts(of: Node) -> tuple[Node, ...]:
+    from_pairs = of.kind in ("add", "mul")
+    return tuple(part for part, _ in of.args) if from_pairs else tuple(p for p in of.args if isinstance(p, Node))
+
+
+def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
+    """With nodes in place of others, made anew bottom up."""
+    memo: dict[Node, Node] = dict(names)
+
+    def visit(this: Node) -> Node:
+        found = memo.get(this)
+        if found is None:
+            found = memo[this] = remade(this, visit)
+        return found
+
+    return visit(of)
+
+
+def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
+    """A node of the same kind over other parts."""
+    match of.kind:
+        case "const" | "index":
+            return of
+        case "add":
+            return add([(visit(part), coefficient) for part, coefficient in of.args])
+        case "mul":
+            return multiply([(visit(base), exponent) for base, exponent in of.args])
+        case "get":
+            return get(of.args[0], *map(visit, of.args[1:]))
+        case "call":
+            return call(of.args[0], *map(visit, of.args[1:]))
+        case "eq":
+            return equal(*map(visit, of.args))
+        case "lt":
+            return less(*map(visit, of.args))
+        case "where":
+            return where(*map(visit, of.args))
+    fresh, body = opened(of)  # never under a binder but over fresh indices
+    new = visit(body)
+    return of if new is body else closed(of.kind, fresh, new)

@@ -1,0 +1,1 @@
+"""Reading models: from JAX programs to index notation."""

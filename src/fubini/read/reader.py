@@ -1,0 +1,128 @@
+"""From a jaxpr to index notation, one rule for each primitive; what has none becomes an opaque array, and is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal
+
+from fubini.arrays import Data
+from fubini.index.build import index
+from fubini.index.node import Index, Leaf
+from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers
+
+Rule = Callable[..., SymbolicArray | None]
+RULES: dict[str, Rule] = {}
+NESTED = (
+    "jit",
+    "pjit",
+    "closed_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+    "remat",
+    "checkpoint",
+)
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of some primitives: rule(reader, equation, *operands); None where it does not apply."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            assert name not in RULES, f"two rules for {name}"
+            RULES[name] = function
+        return function
+
+    return register
+
+
+class Opaque:
+    """An array computed from others by a function that is not read."""
+
+    def __init__(self, function: Callable[..., Data], operands: tuple[Leaf | np.ndarray | SymbolicArray, ...]) -> None:
+        self.function, self.operands = function, operands
+
+
+class Reader:
+    """The arrays of one program. `known` are numbers of leaves, `opaque` the functions behind the others."""
+
+    def __init__(self) -> None:
+        self.known: dict[Leaf, np.ndarray] = {}
+        self.opaque: dict[Leaf, Opaque] = {}
+        self._by_content: dict[tuple, Leaf] = {}
+
+    def constant(self, data: Any) -> SymbolicArray:
+        """Known numbers."""
+        return of_numbers(data, self._leaf_of)
+
+    def _leaf_of(self, array: np.ndarray) -> Leaf:
+        """One leaf for equal numbers, whatever axes of one entry they have."""
+        plain = array.reshape([size for size in array.shape if size != 1])
+        key = (plain.shape, plain.dtype.str, plain.tobytes())
+        found = self._by_content.get(key)
+        if found is None:
+            found = self._by_content[key] = Leaf(f"data{len(self._by_content)}", plain.shape, **facts_of(plain))
+            self.known[found] = plain
+        return found
+
+    def read(self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[SymbolicArray]) -> list[SymbolicArray]:
+        """The results of a program over these inputs."""
+        scope: dict[Any, SymbolicArray] = dict(zip(jaxpr.invars, inputs, strict=True))
+        scope.update((var, self.constant(value)) for var, value in zip(jaxpr.constvars, consts, strict=True))
+
+        def operand(var: Any) -> SymbolicArray:
+            return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
+
+        for equation in jaxpr.eqns:
+            found = self._equation(equation, [operand(var) for var in equation.invars])
+            scope.update(zip(equation.outvars, found, strict=True))
+        return [operand(var) for var in jaxpr.outvars]
+
+    def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+        name = equation.primitive.name
+        if all(part.constant is not None for part in operands) and name not in ("iota", *NESTED):
+            return self._folded(equation, operands)
+        if name in NESTED:
+            inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
+            closed = hasattr(inner, "jaxpr")
+            return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
+        found = RULES[name](self, equation, *operands) if name in RULES else None
+        return [found] if found is not None else self._opaque(equation, operands)
+
+    def _folded(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+        """Numbers of numbers."""
+        with jax.ensure_compile_time_eval():
+            found = equation.primitive.bind(*(part.constant for part in operands), **equation.params)
+        return [self.constant(np.asarray(one)) for one in (found if equation.primitive.multiple_results else [found])]
+
+    def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+        """Arrays that are computed as they stand; nothing is eliminated through them."""
+        bind, params = equation.primitive.bind, equation.params
+        several = equation.primitive.multiple_results
+        kinds = [var.aval.dtype for var in equation.invars]
+        behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
+        made = []
+        for place, var in enumerate(equation.outvars):
+            leaf = Leaf(f"{equation.primitive.name}{len(self.opaque)}", var.aval.shape, of=behind, role="opaque")
+
+            def compute(*arrays: Data, place: int = place) -> Data:
+                found = bind(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)), **params)
+                return found[place] if several else found
+
+            self.opaque[leaf] = Opaque(compute, tuple(operands))
+            made.append(of_leaf(leaf))
+        return made
+
+    def leaves_of(self, array: SymbolicArray) -> frozenset[Leaf]:
+        """The leaves that its entries depend on."""
+        from_entry = array.at(*(_fresh(size) for size in array.shape)).leaves
+        return frozenset(from_entry)
+
+
+def _fresh(size: int) -> Any:
+    return index(Index(size))

@@ -1,0 +1,68 @@
+"""Arrays while they are read: functions from index nodes to the node of an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fubini.index.build import ZERO, const, get
+from fubini.index.node import Leaf, Node
+
+At = Callable[..., Node]
+
+
+class SymbolicArray:
+    """A shape, and the node of the entry at given indices. `constant` holds the numbers of one that is known."""
+
+    def __init__(self, shape: tuple[int, ...], at: At, constant: np.ndarray | None = None) -> None:
+        self.shape, self._at, self.constant = tuple(shape), at, constant
+        self._memo: dict[tuple[Node, ...], Node] = {}
+
+    def at(self, *where: Node) -> Node:
+        """The entry at these indices; axes of one entry are read at 0."""
+        assert len(where) == len(self.shape), f"{len(where)} indices into {self.shape}"
+        key = tuple(ZERO if size == 1 else part for part, size in zip(where, self.shape, strict=True))
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._at(*key)
+        return found
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+
+def of_leaf(leaf: Leaf) -> SymbolicArray:
+    """An array that nodes read."""
+    return SymbolicArray(leaf.shape, lambda *at: get(leaf, *at))
+
+
+def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArray:
+    """Known numbers: a constant where all are one, else a leaf."""
+    array = np.asarray(data)
+    if array.size and np.all(array == array.flat[0]):
+        value = const(float(array.flat[0]))
+        return SymbolicArray(array.shape, lambda *at: value, array)
+    leaf = leaf_of(array)
+
+    def at(*where: Node) -> Node:
+        if all(part.kind == "const" for part in where):
+            return const(float(array[tuple(int(part.args[0]) for part in where)]))
+        kept = [part for part, size in zip(where, array.shape, strict=True) if size != 1]
+        return get(leaf, *kept)
+
+    return SymbolicArray(array.shape, at, array)
+
+
+def facts_of(array: np.ndarray) -> dict[str, Any]:
+    """What is known of numbers that are there: their range, and whether they are whole."""
+    if not array.size or array.dtype.kind not in "biuf" or not np.all(np.isfinite(array)):
+        return {}
+    return {
+        "low": float(array.min()),
+        "high": float(array.max()),
+        "is_integer": array.dtype.kind in "biu",
+    }

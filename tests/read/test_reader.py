@@ -1,0 +1,69 @@
+"""JAX programs in index notation: each gives the program's numbers, and the forms of indexing are seen through."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fubini.index.build import index
+from fubini.index.node import Index, Leaf
+from fubini.joint.reading import Arrays
+from fubini.read import rules  # noqa: F401
+from fubini.read.reader import Reader
+from fubini.read.symbolic_array import of_leaf
+
+RANDOM = np.random.default_rng(0)
+X, M, DESIGN = RANDOM.normal(size=6), RANDOM.normal(size=(4, 3)), RANDOM.normal(size=(5, 6))
+Y = np.array([0, 2, 1, 2, 5])
+
+PROGRAMS = {
+    "indexing": (lambda x, y: x[y], "a0[a1["),
+    "indexing by known numbers": (lambda x, y: x[Y], "a0[data"),
+    "take": (lambda x, y: jnp.take(x, y), "a0[a1["),
+    "vmap of indexing": (lambda x, y: jax.vmap(lambda k: x[k] * 2)(y), "a0[a1["),
+    "a matrix product": (lambda x, y: DESIGN @ x + x[0], "sum"),
+    "einsum": (lambda x, y: jnp.einsum("ij,kj->ik", jnp.outer(x, x), DESIGN), "sum"),
+    "differences": (lambda x, y: x[1:] - x[:-1], "a0[(1 + "),
+    "reverse": (lambda x, y: x[::-1], "a0["),
+    "stride": (lambda x, y: x[::2], "a0[(2 * "),
+    "roll": (lambda x, y: jnp.roll(x, 2), "where"),
+    "concatenate": (lambda x, y: jnp.concatenate([x[:2], 2 * x[2:]]), "where"),
+    "where": (lambda x, y: jnp.where(jnp.arange(6) < 3, x, 0.0), "where"),
+    "a point replaced": (lambda x, y: jnp.asarray(x).at[2].set(5.0), "where"),
+    "cumulative sum": (lambda x, y: jnp.cumsum(x), "sum"),
+    "mean": (lambda x, y: x - x.mean(), "sum"),
+    "split axes": (lambda x, y: x.reshape(2, 3), "a0[("),
+    "merged axes": (lambda x, y: jnp.outer(x, x).ravel(), "a0["),
+    "transpose": (lambda x, y: jnp.outer(x, jnp.arange(6.0)).T, "a0["),
+    "last entry": (lambda x, y: x[-1] * x, "a0[5]"),
+    "nested jit": (lambda x, y: jax.jit(lambda x: jnp.exp(-0.5 * x**2))(x), "exp"),
+    "a matrix by rows": (lambda x, y: jnp.asarray(M)[:, 0][y % 4] + x[y], "a0[a1["),
+    "sort is opaque": (lambda x, y: jnp.sort(x)[0] + x, "sort"),
+    "softmax": (lambda x, y: jax.nn.softmax(x), "exp"),
+    "softplus": (lambda x, y: jax.nn.softplus(x), "log1p"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    program, form = PROGRAMS[name]
+    with jax.enable_x64(True):
+        given = (jnp.asarray(X), jnp.asarray(Y))
+        traced = jax.make_jaxpr(program)(*given)
+        leaves = [Leaf("a0", X.shape), Leaf("a1", Y.shape, low=0, high=5, is_integer=True)]
+        reader = Reader()
+        (found,) = reader.read(traced.jaxpr, traced.consts, [of_leaf(leaf) for leaf in leaves])
+        arrays = Arrays({**reader.known, **dict(zip(leaves, given, strict=True))}, reader)
+        np.testing.assert_allclose(arrays.whole(found), program(*given), rtol=1e-12)
+    entry = found.at(*(index(Index(size)) for size in found.shape))
+    assert form in str(entry)
+
+
+def test_an_index_that_may_be_out_of_range_is_opaque():
+    """A gather clamps or fills; only one that is in range is an entry."""
+    traced = jax.make_jaxpr(lambda x, y: x[y])(X, Y)
+    leaves = [Leaf("a0", X.shape), Leaf("a1", Y.shape, is_integer=True)]
+    reader = Reader()
+    reader.read(traced.jaxpr, traced.consts, [of_leaf(leaf) for leaf in leaves])
+    assert any(leaf.name.startswith("gather") for leaf in reader.opaque)
+    assert all(leaves[0] in leaf.of for leaf in reader.opaque if leaf.name.startswith("gather"))
