@@ -129,11 +129,23 @@ class Evaluation:
         tests = self._segments(factors, over)
         if tests:
             return self._by_segments(over, factors, tests)
-        found = _product([(self.of(base), exponent) for base, exponent in factors])
+        found = self._at_entries(over, factors)
         kept = tuple(i for i in found.of if i not in over)
         missing = math.prod(i.size for i in over if i not in found.of)
         gone = tuple(axis for axis, i in enumerate(found.of) if i in over)
         return Axes(jnp.sum(found.data, axis=gone) * missing, kept)
+
+    def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:
+        """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""
+        for place, (base, _) in enumerate(factors):
+            for one, entry in (base.args, base.args[::-1]) if base.kind == "eq" else ():
+                if one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free:
+                    i, at = one.args[0], self.of(entry)
+                    rest = [factor for other, factor in enumerate(factors) if other != place]
+                    parts = [(_taken(self.of(part), i, at), exponent) for part, exponent in rest]
+                    inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float) / i.size, at.of)
+                    return _product([*parts, (inside, 1.0)])  # over the sum of i, which no part has any more
+        return _product([(self.of(base), exponent) for base, exponent in factors])
 
     def _segments(
         self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]
@@ -187,6 +199,19 @@ def _product(parts: Sequence[tuple[Axes, float]]) -> Axes:
     for part, exponent in parts:
         found = found * _raised(_aligned(part, axes), exponent)
     return Axes(jnp.broadcast_to(found, tuple(i.size for i in axes)), axes)
+
+
+def _taken(part: Axes, i: Index, at: Axes) -> Axes:
+    """A part that depends on i, read at i = at."""
+    if i not in part.of:
+        return part
+    others = tuple(other for other in part.of if other is not i)
+    kept = tuple(other for other in others if other not in at.of)
+    places = jnp.clip(at.data.astype(int), 0, i.size - 1)
+    shared = tuple(other for other in others if other in at.of)
+    data = jnp.transpose(part.data, [part.of.index(other) for other in (i, *shared, *kept)])
+    grid = [jnp.arange(other.size).reshape([-1 if o is other else 1 for o in at.of]) for other in shared]
+    return Axes(data[(places, *grid)], (*at.of, *kept))
 
 
 def _raised(data: Data, exponent: float) -> Data:

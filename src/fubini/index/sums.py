@@ -97,7 +97,7 @@ def _solved(over: tuple[Index, ...], factors: Factors) -> Node | None:
                 if found is None or bool(found.leaves) is not gathered:
                     continue
                 rest = [factor for other, factor in enumerate(factors) if other != place]
-                if gathered and _falls_apart(over, i, rest):
+                if gathered and (_falls_apart(over, i, rest) or _has_statistic(i, rest)):
                     continue
                 inside = replaced(multiply(rest), {index(i): found})
                 left = tuple(other for other in over if other is not i)
@@ -125,6 +125,11 @@ def _falls_apart(over: tuple[Index, ...], i: Index, factors: Factors) -> bool:
     others = [other for other in over if other is not i]
     mine = [(base, power) for base, power in factors if base.free & set(others)]
     return len(_components(others, mine)) > 1 and any(i in base.free for base, _ in mine)
+
+
+def _has_statistic(i: Index, factors: Factors) -> bool:
+    """A sum for each class i, which would become one for each item."""
+    return any(base.height and i in base.free for base, _ in factors)
 
 
 def _in_range(of: Node, size: int) -> Node:

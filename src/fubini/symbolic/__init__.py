@@ -1,0 +1,1 @@
+"""Eliminating latents from densities in index notation."""

@@ -1,0 +1,253 @@
+"""The unproduct: Π of the factors that mention an array latent, as e₀ · Π_i g(i, x[i]), and the integral of each g.
+
+How the latent is indexed decides: at an index, at a constant, through a gather, under tests; what couples its entries is
+blocked here, and is the business of a joint elimination.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    call,
+    closed,
+    divide,
+    equal,
+    get,
+    index,
+    less,
+    minus,
+    multiply,
+    opened,
+    plus,
+    power,
+    replaced,
+    scale,
+    times,
+    where,
+)
+from fubini.index.node import Index, Leaf, Node
+from fubini.index.sums import total
+from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
+from fubini.symbolic.families import Key, Recognised, recognised
+
+
+class Eliminated(NamedTuple):
+    """The terms that are left, and what the latent is given the others, at free indices of its batch."""
+
+    terms: tuple[Node, ...]
+    at: tuple[Index, ...]
+    law: Recognised
+
+
+def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, size: int | None = None) -> Eliminated:
+    """log ∫ exp(Σ terms) d latent, with the latent's law given all that is left."""
+    rest = tuple(term for term in terms if latent not in term.leaves)
+    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    if domain == "real":
+        return _normal(rest, mine, latent)
+    if domain == "bint":
+        assert size is not None
+        return _finite(rest, mine, latent, size)
+    if domain == "simplex":
+        return _dirichlet(rest, mine, latent)
+    return _by_features(rest, mine, latent, domain)
+
+
+def _tests(place: Place, at: Sequence[Index]) -> Node:
+    """[place = at]"""
+    return times(ONE, *(equal(part, index(i)) for part, i in zip(place, at, strict=True)))
+
+
+def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
+    return tuple(Index(size, "i") for size in latent.shape[: len(latent.shape) - event])
+
+
+# -- families by their features -------------------------------------------------------------------------------------
+
+
+def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) -> Eliminated:
+    at = _batch(latent)
+    found: dict[Key, list[Node]] = {}
+    outside = []
+    for monomial in monomials(mine, latent):
+        if not monomial.features:
+            outside.append(total(monomial.over, monomial.coefficient))
+            continue
+        if len(monomial.features) > 1:
+            raise Blocked(latent, mine, "entries that do not meet in one term")
+        (feature,) = monomial.features
+        key = (feature.kind, feature.power)
+        found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, _tests(feature.place, at))))
+    law = recognised(domain, {key: add((part, 1.0) for part in parts) for key, parts in found.items()})
+    if law is None:
+        features = ", ".join(_shown(key) for key in found) or "none"
+        raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
+    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
+
+
+def _shown(key: Key) -> str:
+    kind, exponent = key
+    return {"log": "log x", "log1m": "log(1 − x)"}.get(kind, f"x^{exponent:g}")
+
+
+def _terms(parts: Iterable[Node]) -> tuple[Node, ...]:
+    whole = add((part, 1.0) for part in parts)
+    return () if whole is ZERO else (whole,)
+
+
+def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
+    """∫ Π_c x_c^(α_c − 1) dx  =  Π Γ(α_c) / Γ(Σ α_c)"""
+    at, c = _batch(latent, 1), Index(latent.shape[-1], "c")
+    parts, outside = [], []
+    for monomial in monomials(mine, latent):
+        if not monomial.features:
+            outside.append(total(monomial.over, monomial.coefficient))
+            continue
+        if len(monomial.features) > 1 or monomial.features[0].kind != "log":
+            raise Blocked(latent, mine, "logarithms of its entries alone")
+        tests = _tests(monomial.features[0].place, (*at, c))
+        parts.append(total(monomial.over, times(monomial.coefficient, tests)))
+    alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
+    normaliser = minus(total([c], call("lgamma", alpha)), call("lgamma", total([c], alpha)))
+    law = Recognised("Dirichlet", {"concentration": alpha}, normaliser)
+    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), (*at, c), law)
+
+
+# -- finite latents -------------------------------------------------------------------------------------------------
+
+
+def _finite(rest: tuple[Node, ...], mine: Node, latent: Leaf, size: int) -> Eliminated:
+    """log Σ_k exp g(i, k), with g the terms in which x[i] = k"""
+    at, k = _batch(latent), Index(size, "k")
+    logits: list[Node] = []
+    outside: list[Node] = []
+    for over, body, coefficient in _bodies(mine):
+        if latent not in body.leaves:
+            outside.append(scale(coefficient, total(over, body)))
+            continue
+        places = _places(body, latent)
+        if len(places) > 1:
+            raise Blocked(latent, body, "one of its entries in a term: a chain, or a pair of entries, is none")
+        (place,) = places
+        inside = replaced(body, {get(latent, *place): index(k)})
+        logits.append(scale(coefficient, total(over, times(_tests(place, at), inside))))
+    logit = add((part, 1.0) for part in logits)
+    law = Recognised("Categorical", {"logits": logit}, closed("lse", [k], logit))
+    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), (*at, k), law)
+
+
+def _bodies(of: Node) -> Iterable[tuple[tuple[Index, ...], Node, float]]:
+    """A node as Σ coefficient · Σ_J body."""
+    if of.kind == "add":
+        for part, coefficient in of.args:
+            for over, body, more in _bodies(part):
+                yield over, body, coefficient * more
+    elif of.kind == "sum":
+        over, body = opened(of)
+        for inner, part, coefficient in _bodies(body):
+            yield (*over, *inner), part, coefficient
+    else:
+        yield (), of, 1.0
+
+
+def _places(of: Node, latent: Leaf) -> set[Place]:
+    """Where the entries of a latent are read; under a binder, blocked."""
+    found: set[Place] = set()
+    seen: set[Node] = set()
+
+    def visit(this: Node) -> None:
+        if this in seen or latent not in this.leaves:
+            return
+        seen.add(this)
+        if this.kind == "get" and this.args[0] is latent:
+            found.add(this.args[1:])
+            return
+        if this.kind in ("sum", "lse"):
+            raise Blocked(latent, this, "a term outside sums inside other functions")
+        parts = (part for part, _ in this.args) if this.kind in ("add", "mul") else this.args
+        for part in parts:
+            if isinstance(part, Node):
+                visit(part)
+            elif isinstance(part, Leaf) and latent in part.of:
+                raise Blocked(latent, this, "a function that can be read")
+
+    visit(of)
+    return found
+
+
+# -- normal latents -------------------------------------------------------------------------------------------------
+
+
+class Bump(NamedTuple):
+    """exp(−½ weight (x[i] − mean)²) at every i"""
+
+    weight: Node
+    mean: Node
+
+
+def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
+    """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined two by two, and never multiplied out"""
+    at = _batch(latent)
+    bumps, pushes, outside = [], [], []
+    for part in squares(mine, latent):
+        if isinstance(part, Square):
+            bump, scatter = _bump(part, latent, at)
+            bumps.append(bump)
+            outside.append(scatter)
+        elif not part.features:
+            outside.append(total(part.over, part.coefficient))
+        else:
+            pushes.append(total(part.over, times(part.coefficient, _tests(part.features[0].place, at))))
+    if not bumps:
+        raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+    whole = bumps[0]
+    for bump in bumps[1:]:
+        whole, left = _joined(whole, bump)
+        outside.append(total(at, left))
+    push = add((part, 1.0) for part in pushes)
+    mean = plus(whole.mean, divide(push, whole.weight))
+    moved = plus(times(push, whole.mean), scale(0.5, divide(power(push, 2.0), whole.weight)))
+    normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (call("log", whole.weight), -0.5), (moved, 1.0)))
+    law = Recognised("Normal", {"loc": mean, "scale": power(whole.weight, -0.5)}, normaliser)
+    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), at, law)
+
+
+def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
+    """The squares of one term that fall on x[i], as one; and what they disagree by."""
+    if len(square.slopes) != 1 or square.slopes[0].over:
+        raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
+    (slope,) = square.slopes
+    names = _solving(slope.place, square.over, at)
+    if names is not None:  # one square for each entry
+        weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
+        return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
+    tests = _tests(slope.place, at)
+    weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), tests))
+    push = total(square.over, times(square.weight, slope.coefficient, square.offset, tests))
+    mean = where(less(ZERO, weight), divide(push, weight), ZERO)
+    residual = minus(square.offset, times(slope.coefficient, mean))
+    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), tests))
+    return Bump(weight, mean), scale(-0.5, scatter)
+
+
+def _solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
+    """Names for the summed indices by which each entry is met exactly once."""
+    indices = [part.args[0] if part.kind == "index" else None for part in place]
+    once = len(set(indices)) == len(indices) and None not in indices and set(indices) == set(over)
+    if not once or any(i is None or i.size != target.size for i, target in zip(indices, at, strict=True)):
+        return None
+    return {index(i): index(target) for i, target in zip(indices, at, strict=True) if i is not None}
+
+
+def _joined(a: Bump, b: Bump) -> tuple[Bump, Node]:
+    """p (x − m)² + q (x − n)²  =  (p + q)(x − (p m + q n)/(p + q))² + p q/(p + q) (m − n)²"""
+    weight = plus(a.weight, b.weight)
+    mean = divide(plus(times(a.weight, a.mean), times(b.weight, b.mean)), weight)
+    left = multiply(((a.weight, 1.0), (b.weight, 1.0), (weight, -1.0), (minus(a.mean, b.mean), 2.0)))
+    return Bump(weight, mean), scale(-0.5, left)

@@ -1,0 +1,70 @@
+"""Families by their features: what a latent with these coefficients is distributed as, and its normaliser.
+
+The log-density of a latent is Σ coefficient · feature; the features that occur, and the domain, say the family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fubini.index.build import ONE, add, call, minus, plus, scale, times
+from fubini.index.node import Node
+
+Key = tuple[str, float]  # kind and power of a feature
+
+
+class Recognised(NamedTuple):
+    """A family, its parameters, and log ∫ exp(Σ coefficient · feature)."""
+
+    family: str
+    parameters: Mapping[str, Node]
+    log_normaliser: Node
+
+
+def _log(of: Node) -> Node:
+    return call("log", of)
+
+
+def _lgamma(of: Node) -> Node:
+    return call("lgamma", of)
+
+
+def gamma(found: Mapping[Key, Node]) -> Recognised:
+    """∫ x^(a−1) e^(−b x) dx  =  Γ(a) / b^a"""
+    a = plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE)
+    b = scale(-1.0, found[("power", 1.0)])
+    return Recognised("Gamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
+
+
+def inverse_gamma(found: Mapping[Key, Node]) -> Recognised:
+    """∫ x^(−a−1) e^(−b/x) dx  =  Γ(a) / b^a"""
+    a = scale(-1.0, plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE))
+    b = scale(-1.0, found[("power", -1.0)])
+    return Recognised("InverseGamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
+
+
+def beta(found: Mapping[Key, Node]) -> Recognised:
+    """∫ x^(a−1) (1 − x)^(b−1) dx  =  B(a, b)"""
+    zero = minus(ONE, ONE)
+    a, b = plus(found.get(("log", 1.0), zero), ONE), plus(found.get(("log1m", 1.0), zero), ONE)
+    normaliser = add(((_lgamma(a), 1.0), (_lgamma(b), 1.0), (_lgamma(plus(a, b)), -1.0)))
+    return Recognised("Beta", {"concentration1": a, "concentration0": b}, normaliser)
+
+
+# Which features a family may have, besides the one it must have.
+FAMILIES: dict[str, tuple[tuple[Key | None, frozenset[Key], Callable[[Mapping[Key, Node]], Recognised]], ...]] = {
+    "positive": (
+        (("power", 1.0), frozenset({("log", 1.0), ("power", 1.0)}), gamma),
+        (("power", -1.0), frozenset({("log", 1.0), ("power", -1.0)}), inverse_gamma),
+    ),
+    "unit": ((None, frozenset({("log", 1.0), ("log1m", 1.0)}), beta),),
+}
+
+
+def recognised(domain: str, found: Mapping[Key, Node]) -> Recognised | None:
+    """The family on this domain that has these features."""
+    for needed, allowed, make in FAMILIES.get(domain, ()):
+        if set(found) <= allowed and (needed is None or needed in found):
+            return make(found)
+    return None
