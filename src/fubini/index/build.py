@@ -308,6 +308,32 @@ def is_positive(of: Node) -> bool:
     return bounds(of)[0] >= 0 and of is not ZERO
 
 
+def exceeds_zero(of: Node) -> bool:
+    """It is greater than 0 for certain; a sum under tests, which may have no terms, is not."""
+    match of.kind:
+        case "const":
+            return of.args[0] > 0
+        case "get":
+            leaf = of.args[0]
+            return leaf.low is not None and (
+                leaf.low > 0 or (leaf.low == 0 and leaf.role == "site" and not leaf.is_integer)
+            )
+        case "add":
+            parts = [(part, c) for part, c in of.args]
+            return all(c > 0 and is_positive(part) for part, c in parts) and any(
+                exceeds_zero(part) for part, _ in parts
+            )
+        case "mul":
+            return all(exceeds_zero(base) for base, _ in of.args)
+        case "call":
+            return of.args[0] == "exp"
+        case "sum":
+            return exceeds_zero(of.args[1])
+        case "where":
+            return exceeds_zero(of.args[1]) and exceeds_zero(of.args[2])
+    return False
+
+
 def is_whole(of: Node) -> bool:
     """It takes whole numbers only."""
     match of.kind:
@@ -402,6 +428,8 @@ def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
             return less(*map(visit, of.args))
         case "where":
             return where(*map(visit, of.args))
+        case "logdet" | "rss":
+            return node(of.kind, of.args[0], *map(visit, of.args[1:]))
     fresh, body = opened(of)  # never under a binder but over fresh indices
     new = visit(body)
     return of if new is body else closed(of.kind, fresh, new)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
+from fubini.factors.small_matrices import orthogonal_triangular
 from fubini.index.build import opened
 from fubini.index.node import Index, Leaf, Node
 
@@ -53,6 +54,7 @@ class Evaluation:
     def __init__(self, arrays: Mapping[Leaf, Data]) -> None:
         self.arrays = arrays
         self.memo: dict[Node, Axes] = {}
+        self.triangles: dict[tuple, Data] = {}
 
     def of(self, this: Node) -> Axes:
         """The numbers of a node over its free indices, in some order."""
@@ -114,6 +116,40 @@ class Evaluation:
         axes = _union(parts)
         test, first, second = (_aligned(part, axes) for part in parts)
         return Axes(jnp.where(test != 0, first, second), axes)
+
+    def _logdet(self, this: Node) -> Axes:
+        return Axes(2 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self._triangle(this))[:-1]))), ())
+
+    def _rss(self, this: Node) -> Axes:
+        return Axes(self._triangle(this)[-1, -1] ** 2, ())
+
+    def _triangle(self, this: Node) -> Data:
+        """R of the rows √weight · (slopes, offset), the offset last."""
+        key = this.args  # one triangle for both
+        if key not in self.triangles:
+            size = this.args[0]
+            rows = jnp.concatenate([self._rows(part, size) for part in this.args[1:]])
+            padding = jnp.zeros((max(0, size + 1 - len(rows)), size + 1), rows.dtype)
+            self.triangles[key] = orthogonal_triangular(jnp.concatenate([rows, padding]))[1]
+        return self.triangles[key]
+
+    def _rows(self, this: Node, size: int) -> Data:
+        """√weight · (slopes, offset) for each row."""
+        over, body = opened(this)
+        weight, offset, *slopes = body.args[1:]
+        shape = tuple(i.size for i in over)
+        matrix = jnp.zeros((math.prod(shape), size))
+        for slope in slopes:
+            inner, entry = opened(slope)
+            place, coefficient = entry.args[1:]
+            axes = (*over, *inner)
+            full = tuple(i.size for i in axes)
+            columns = jnp.broadcast_to(_aligned(self.of(place), axes), full).astype(int).reshape(len(matrix), -1)
+            numbers = jnp.broadcast_to(_aligned(self.of(coefficient), axes), full).reshape(len(matrix), -1)
+            matrix = matrix.at[jnp.arange(len(matrix))[:, None], columns].add(numbers)
+        right = jnp.broadcast_to(_aligned(self.of(offset), over), shape).reshape(-1, 1)
+        scale = jnp.sqrt(jnp.broadcast_to(_aligned(self.of(weight), over), shape).reshape(-1, 1))
+        return scale * jnp.concatenate([matrix, right], axis=1)
 
     def _lse(self, this: Node) -> Axes:
         over, body = opened(this)

@@ -96,7 +96,7 @@ def node(kind: str, *args: Any) -> Node:
     return new
 
 
-BINDERS = frozenset(("sum", "lse"))
+BINDERS = frozenset(("sum", "lse", "rows", "slopes"))  # the last two are the parts of a least-squares problem
 
 
 def children(of: Node) -> tuple[Node, ...]:
@@ -106,7 +106,7 @@ def children(of: Node) -> tuple[Node, ...]:
             return ()
         case "add" | "mul":
             return tuple(part for part, _ in of.args)
-        case "get" | "call" | "sum" | "lse":
+        case "get" | "call" | "sum" | "lse" | "rows" | "slopes" | "logdet" | "rss":
             return of.args[1:]
     return of.args
 
@@ -124,14 +124,14 @@ def shown(of: Node) -> str:
             return "(" + " + ".join(_scaled(part, coefficient) for part, coefficient in of.args) + ")"
         case "mul":
             return " * ".join(shown(base) + (f"^{power:g}" if power != 1 else "") for base, power in of.args)
-        case "sum" | "lse":
+        case "sum" | "lse" | "rows" | "slopes":
             sizes = ", ".join(f"b{of.height}{place} < {size}" for place, size in enumerate(of.args[0]))
             return f"{of.kind}({sizes}: {shown(of.args[1])})"
         case "eq" | "lt":
             return f"[{shown(of.args[0])} {'=' if of.kind == 'eq' else '<'} {shown(of.args[1])}]"
         case "call":
             return f"{of.args[0]}({', '.join(map(shown, of.args[1:]))})"
-    return f"{of.kind}({', '.join(map(shown, of.args))})"
+    return f"{of.kind}({', '.join(shown(part) if isinstance(part, Node) else str(part) for part in of.args)})"
 
 
 def _scaled(part: Node, coefficient: float) -> str:

@@ -1,7 +1,7 @@
 """The unproduct: Π of the factors that mention an array latent, as e₀ · Π_i g(i, x[i]), and the integral of each g.
 
-How the latent is indexed decides: at an index, at a constant, through a gather, under tests; what couples its entries is
-blocked here, and is the business of a joint elimination.
+How the latent is indexed decides: at an index, at a constant, through a gather, under tests; what couples its entries
+is blocked here, and is the business of a joint elimination.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fubini.index.build import (
     closed,
     divide,
     equal,
+    exceeds_zero,
     get,
     index,
     less,
@@ -192,7 +193,7 @@ class Bump(NamedTuple):
 
 
 def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
-    """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined two by two, and never multiplied out"""
+    """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined in pairs, never multiplied out"""
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     for part in squares(mine, latent):
@@ -230,7 +231,9 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     tests = _tests(slope.place, at)
     weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), tests))
     push = total(square.over, times(square.weight, slope.coefficient, square.offset, tests))
-    mean = where(less(ZERO, weight), divide(push, weight), ZERO)
+    mean = divide(push, weight)
+    if not exceeds_zero(weight):  # a group may be empty
+        mean = where(less(ZERO, weight), mean, ZERO)
     residual = minus(square.offset, times(slope.coefficient, mean))
     scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), tests))
     return Bump(weight, mean), scale(-0.5, scatter)

@@ -1,0 +1,123 @@
+"""Normal latents that meet in squares, together: a least-squares problem over all of their entries.
+
+∫ exp(−½ |A x − b|²) dx  =  (2π)^(d/2) · |AᵀA|^(−1/2) · exp(−½ min |A x − b|²)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fubini.index.build import ONE, ZERO, add, call, closed, const, multiply, plus, scale, times
+from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.sums import total
+from fubini.symbolic.collect import Blocked, Place, Slope, Square, linear, squares
+
+
+class Block(NamedTuple):
+    """The terms that are left, and the problem whose solution and precision are those of the latents together."""
+
+    terms: tuple[Node, ...]
+    latents: tuple[Leaf, ...]
+    scale: Node
+    rows: tuple[Node, ...]
+
+
+def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block:
+    """log ∫ exp(Σ terms) over all entries of these latents."""
+    first = {latent: sum(math.prod(other.shape) for other in latents[:place]) for place, latent in enumerate(latents)}
+    size = sum(math.prod(latent.shape) for latent in latents)
+    rest = [term for term in terms if not term.leaves & set(latents)]
+    found, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
+    common = _common([square.weight for square in found])
+    rows = tuple(_row(square, common, first) for square in found)
+    front = multiply(common.items())
+    logdet = plus(scale(float(size), call("log", front)), node("logdet", size, *rows))
+    rss = times(front, node("rss", size, *rows))
+    value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
+    return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), front, rows)
+
+
+class Joint(NamedTuple):
+    """A square in several latents: slopes of each."""
+
+    over: tuple[Index, ...]
+    weight: Node
+    slopes: tuple[tuple[Leaf, Slope], ...]
+    offset: Node
+
+
+def _problem(mine: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
+    """All squares, and what has none of the latents."""
+    squared: list[Joint] = []
+    outside: list[tuple[Node, float]] = []
+    for part in _parts(mine, latents):
+        if isinstance(part, Joint):
+            squared.append(part)
+        else:
+            outside.append((part, 1.0))
+    return squared, add(outside)
+
+
+def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
+    """Squares of forms that are linear in all latents; of each square the offset is looked into again."""
+    found: list[Joint | Node] = []
+    head = next((latent for latent in latents if latent in mine.leaves), None)
+    if head is None:
+        return [mine]
+    for part in squares(mine, head):
+        if not isinstance(part, Square):
+            if part.features:
+                raise Blocked(head, mine, "squares alone: a term of degree one has no room in a least-squares problem")
+            found.extend(_parts(total(part.over, part.coefficient), latents))
+            continue
+        if part.weight.leaves & set(latents):
+            raise Blocked(head, part.weight, "a weight without the latents of the block")
+        slopes = [(head, slope) for slope in part.slopes]
+        offset = part.offset
+        for latent in latents:
+            if latent is head or latent not in offset.leaves:
+                continue
+            more, negative = linear(offset, latent)
+            slopes.extend((latent, slope._replace(coefficient=scale(-1.0, slope.coefficient))) for slope in more)
+            offset = negative
+        found.append(Joint(part.over, part.weight, tuple(slopes), offset))
+    return found
+
+
+def _common(weights: Sequence[Node]) -> Mapping[Node, float]:
+    """Powers that all weights have: the precision of regression with unknown noise is one number times known ones."""
+    shared: dict[Node, float] | None = None
+    for weight in weights:
+        base = dict(weight.args) if weight.kind == "mul" else dict(_scaled(weight))
+        mine = {part: exponent for part, exponent in base.items() if not part.free}
+        shared = mine if shared is None else {p: e for p, e in shared.items() if mine.get(p) == e}
+    return shared or {}
+
+
+def _scaled(weight: Node) -> tuple[tuple[Node, float], ...]:
+    if weight.kind == "add" and len(weight.args) == 1:
+        part = weight.args[0][0]
+        return part.args if part.kind == "mul" else ((part, 1.0),)
+    return ((weight, 1.0),)
+
+
+def _row(square: Joint, common: Mapping[Node, float], first: Mapping[Leaf, int]) -> Node:
+    """One block of rows, closed over its indices."""
+    weight = multiply([(square.weight, 1.0), *((base, -exponent) for base, exponent in common.items())])
+    slopes = [_slope(slope, first[latent], latent) for latent, slope in square.slopes]
+    return closed("rows", square.over, node("call", "row", weight, square.offset, *slopes))
+
+
+def _slope(slope: Slope, start: int, latent: Leaf) -> Node:
+    entry = node("call", "slope", _flat(slope.place, latent, start), slope.coefficient)
+    return closed("slopes", slope.over, entry)
+
+
+def _flat(place: Place, latent: Leaf, start: int) -> Node:
+    """The position of an entry among those of the block."""
+    found = ZERO
+    for part, size in zip(place, latent.shape, strict=True):
+        found = plus(scale(float(size), found), part)
+    return plus(found, const(float(start)))
