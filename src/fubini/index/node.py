@@ -119,7 +119,8 @@ def shown(of: Node) -> str:
         case "index":
             return repr(of.args[0]) if isinstance(of.args[0], Index) else "".join(map(str, ("b", *of.args[:2])))
         case "get":
-            return f"{of.args[0]}[{', '.join(map(shown, of.args[1:]))}]" if len(of.args) > 1 else str(of.args[0])
+            leaf, *at = of.args
+            return f"{leaf}[{', '.join(map(shown, at))}]" if at else str(leaf)
         case "add":
             return "(" + " + ".join(_scaled(part, coefficient) for part, coefficient in of.args) + ")"
         case "mul":

@@ -87,10 +87,9 @@ def read(joint: Any) -> Reading:
 
 
 def _abstract(form: Form, name: str) -> Any:
-    value = form.outline[name].value
-    return jax.ShapeDtypeStruct(
-        value.shape, np.dtype(np.int64 if form.outline[name].domain.is_discrete else np.float64)
-    )
+    value, domain = form.outline[name].value, form.outline[name].domain
+    assert domain is not None
+    return jax.ShapeDtypeStruct(value.shape, np.dtype(np.int64 if domain.is_discrete else np.float64))
 
 
 def _leaf(name: str, domain: Domain | None) -> Leaf:

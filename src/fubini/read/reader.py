@@ -44,7 +44,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 class Opaque:
     """An array computed from others by a function that is not read."""
 
-    def __init__(self, function: Callable[..., Data], operands: tuple[Leaf | np.ndarray | SymbolicArray, ...]) -> None:
+    def __init__(self, function: Callable[..., Data], operands: tuple[SymbolicArray, ...]) -> None:
         self.function, self.operands = function, operands
 
 

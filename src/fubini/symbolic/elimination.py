@@ -77,12 +77,12 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
     found: dict[Key, list[Node]] = {}
     outside = []
     for monomial in monomials(mine, latent):
-        if not monomial.features:
+        feature, *others = monomial.features or (None,)
+        if feature is None:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
-        if len(monomial.features) > 1:
+        if others:
             raise Blocked(latent, mine, "entries that do not meet in one term")
-        (feature,) = monomial.features
         key = (feature.kind, feature.power)
         found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, _tests(feature.place, at))))
     law = recognised(domain, {key: add((part, 1.0) for part in parts) for key, parts in found.items()})
@@ -107,12 +107,13 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     at, c = _batch(latent, 1), Index(latent.shape[-1], "c")
     parts, outside = [], []
     for monomial in monomials(mine, latent):
-        if not monomial.features:
+        feature, *others = monomial.features or (None,)
+        if feature is None:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
-        if len(monomial.features) > 1 or monomial.features[0].kind != "log":
+        if others or feature.kind != "log":
             raise Blocked(latent, mine, "logarithms of its entries alone")
-        tests = _tests(monomial.features[0].place, (*at, c))
+        tests = _tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, tests)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
     normaliser = minus(total([c], call("lgamma", alpha)), call("lgamma", total([c], alpha)))

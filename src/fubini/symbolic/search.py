@@ -45,7 +45,7 @@ def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
     """As many eliminations as can be made; `latents` are in the order in which they were written."""
     left = tuple(terms)
     steps: list[Step] = []
-    waiting = sorted(reversed(latents), key=lambda name: ORDER.get(latents[name].domain.kind, 3))
+    waiting = sorted(reversed(list(latents)), key=lambda name: ORDER.get(latents[name].domain.kind, 3))
     blocked: dict[str, Blocked] = {}
     while True:
         step = None
