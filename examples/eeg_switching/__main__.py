@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 
 from .data import Series, drawn_series, read_series
-from .model import predict, smooth
+from .model import smooth
 from .plots import draw
-from .train import Fit, Scores, Settings, fit
+from .train import Fit, Scores, Settings, ahead, fit
 
 PAPER = {  # variant and window: mean squared error, log-likelihood
     ("I", 1): (0.574, -10.13),
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 def fit_all(data: Series, full: bool, paper: bool) -> dict[tuple[str, int], Fit]:
     """One fit for each row of the table, printed as it is found; the paper's figures beside it if asked."""
-    small = Settings(steps=20, hidden=min(5, data.y.shape[1] - 1))
+    small = Settings(steps=4, every=2, hidden=2)
     cases, seeds, settings = (list(PAPER), 3, Settings()) if full else ([("III", 1)], 1, small)
     fits = {}
     for variant, window in cases:
@@ -93,11 +93,11 @@ def picture(data: Series, fits: dict[tuple[str, int], Fit], folder: Path) -> Pat
     """The fit whose validation steps are likeliest, drawn."""
     (variant, window), best = max(fits.items(), key=lambda item: float(item[1].found.validation.log_likelihood.max()))
     seed = int(best.found.validation.log_likelihood.argmax())
-    p = jax.tree.map(lambda x: x[seed], best.found.parameters)
+    one = jax.tree.map(lambda x: x[seed : seed + 1], best.found.parameters)
     y = jnp.asarray(data.y, dtype=jnp.result_type(float))
-    ask = [jax.jit(question, static_argnames="window") for question in (smooth, predict)]
-    smoothing, ahead = (question(p, y, window=window) for question in ask)
-    return draw(data, smoothing, ahead, folder, f"eeg_{variant}_window_{window}")
+    p, prediction = jax.tree.map(lambda x: x[0], (one, ahead(one, y, window=window)))
+    smoothing = jax.jit(smooth, static_argnames="window")(p, y, window=window)
+    return draw(data, smoothing, prediction, folder, f"eeg_{variant}_window_{window}")
 
 
 if __name__ == "__main__":

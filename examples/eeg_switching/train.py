@@ -57,17 +57,16 @@ def fit(variant: str, window: int, seeds: int, data: Series, settings: Settings)
     p = jax.vmap(lambda key: initial_parameters(key, variant, y.shape[1], settings.hidden))(keys)
     optimiser = adam(settings)
     state = jax.vmap(optimiser.init)(p)
-    ahead = jax.jit(jax.vmap(partial(predict, window=window), in_axes=(0, None)))
     began = time.perf_counter()
     improve = improvement(optimiser, window).lower(p, state, train).compile()
     compiled = time.perf_counter() - began
-    best, spent = judged(p, ahead(p, y), data), 0.0
+    best, spent = judged(p, ahead(p, y, window=window), data), 0.0
     for number in range(1, settings.steps + 1):
         began = time.perf_counter()
         p, state = jax.block_until_ready(improve(p, state, train))
         spent += time.perf_counter() - began
         if number % settings.every == 0:
-            best = better(best, judged(p, ahead(p, y), data))
+            best = better(best, judged(p, ahead(p, y, window=window), data))
     return Fit(best, compiled, spent / settings.steps)
 
 
@@ -85,6 +84,12 @@ def improvement(optimiser: optax.GradientTransformation, window: int) -> Callabl
         return optax.apply_updates(p, change), state
 
     return jax.jit(jax.vmap(improve, in_axes=(0, 0, None)))
+
+
+@partial(jax.jit, static_argnames="window")
+def ahead(p: Parameters, y: jax.Array, *, window: int) -> Prediction:
+    """One-step predictions, for each seed."""
+    return jax.vmap(partial(predict, window=window), in_axes=(0, None))(p, y)
 
 
 def judged(p: Parameters, ahead: Prediction, data: Series) -> Judged:

@@ -1,6 +1,6 @@
 """Hourly trips between all stations of a metro, forecast for a week by a neural variational Kalman filter.
 
-    python -m examples.ridership                          # few stations, few steps, or a metro made up
+    python -m examples.ridership                          # few stations, one guide, few steps, or a metro made up
     python -m examples.ridership --full --dimension 2     # minutes: all stations that were open throughout
 
 The table has the figures of the paper beside ours (Functional tensors for probabilistic programming, Table 3): it is of
@@ -60,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     print(f"{len(data.future.trips)} to forecast; {options.draws} draws.\n{HEADER}")
     print(row("seasonal mean", [score(by_season(*data, options.draws, 0), data.future.trips)], None), flush=True)
-    limits = {name: compare(name, data, options) for name in GUIDES}
+    guides = list(GUIDES) if options.full else ["collapsed"]
+    limits = {name: compare(name, data, options) for name in guides}
     print(FOOTER)
     if options.out:
         draw(data.future, limits, options.out / f"ridership_{options.dimension}.png")
@@ -70,13 +71,15 @@ def main(argv: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m examples.ridership", description=__doc__.split("\n")[0])
     mode = found.add_mutually_exclusive_group()
-    mode.add_argument("--quick", dest="full", action="store_false", help="few stations, few steps (the default)")
+    mode.add_argument(
+        "--quick", dest="full", action="store_false", help="few stations, one guide, few steps (the default)"
+    )
     mode.add_argument("--full", action="store_true", help="all stations")
     folder = os.environ.get("FUBINI_DATA")
     found.add_argument("--data", type=Path, default=Path(folder) if folder else None, help="default: FUBINI_DATA")
     found.add_argument("--out", type=Path, help="a folder for the picture")
     found.add_argument("--dimension", type=int, default=2, help="of the state; the paper has 2, 4 and 8")
-    found.add_argument("--steps", type=int, help="of Adam; 300, or 60 in the quick mode")
+    found.add_argument("--steps", type=int, help="of Adam; 300, or 20 in the quick mode")
     found.add_argument("--seeds", type=int, default=1, help="how often to start anew")
     found.add_argument("--draws", type=int, default=100, help="of the week to come")
     found.add_argument("--stations", type=int, help="only the busiest")
@@ -86,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 def compare(name: str, data: Data, options: argparse.Namespace) -> dict[str, np.ndarray]:
     """One line of the table, printed; the intervals for the picture if one is wanted."""
-    steps = options.steps or (300 if options.full else 60)
+    steps = options.steps or (300 if options.full else 20)
     began, found, limits = time.perf_counter(), [], {}
     for seed in range(options.seeds):
         days = forecast(name, data, options, seed, steps)

@@ -447,3 +447,16 @@ def test_monte_carlo_in_moment_matching() -> None:
             found = fb.expectation(g, fb.ops.sin(x), "x")
     assert "projected" in repr(found.exactness) and "estimated(1000)" in repr(found.exactness)
     assert float(found) == pytest.approx(math.sin(0.4) * math.exp(-(1 + 0.84) / 2), abs=0.1)
+
+
+def test_moment_matching_in_monte_carlo() -> None:
+    """The other way round the sum over the label is projected, and the integral of the result is still estimated."""
+    f = fb.Table([0.3, 0.7], ("k",)) * dist.Normal(fb.Array([-1.0, 1.0], ("k",)), 1.0)("x")
+    with fb.monte_carlo(KEY, 1000), fb.moment_matching(window=2):
+        g = f.sum("k")
+        found = fb.expectation(g, fb.ops.sin(x), "x")
+    assert type(g) is fb.Gaussian and repr(g.exactness) == "projected(moment_matching(window=2))"
+    assert float(g.mean("x")) == pytest.approx(0.4, abs=1e-12)
+    assert float(g.variance("x")) == pytest.approx(1 + 0.84, abs=1e-12)
+    assert "projected" in repr(found.exactness) and "estimated(1000)" in repr(found.exactness)
+    assert float(found) == pytest.approx(math.sin(0.4) * math.exp(-(1 + 0.84) / 2), abs=0.1)

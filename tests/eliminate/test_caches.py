@@ -1,8 +1,7 @@
 """What is kept between questions: plans by structure, compiled functions by plan and structure. Traces are counted."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,19 +12,7 @@ import fubini as fb
 from fubini.eliminate.run import find_plan
 from fubini.interpretations import current
 from fubini.terms.composite import Sum
-
-TRACED: list[str] = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, duration, **details: TRACED.append(event) if "trace" in event or "compile" in event else None
-)
-
-
-@contextmanager
-def no_tracing() -> Iterator[None]:
-    """Nothing inside is traced or compiled, by us or by JAX."""
-    before = len(TRACED)
-    yield
-    assert TRACED[before:] == []
+from tests.counting import TRACED, no_tracing
 
 
 def weights(seed: int, smallest: int = 2) -> list[np.ndarray]:

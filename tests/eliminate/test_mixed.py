@@ -3,8 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -16,6 +15,7 @@ from scipy.special import logsumexp
 
 import fubini as fb
 from fubini import dist
+from tests.counting import no_tracing
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -1061,20 +1061,6 @@ def test_derivatives_of_the_evidence_of_the_mixture_program() -> None:
 
 
 # -- compiled once ----------------------------------------------------------------------------------------------------
-
-TRACED: list[str] = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, duration, **details: TRACED.append(event) if "trace" in event or "compile" in event else None
-)
-
-
-@contextmanager
-def no_tracing() -> Iterator[None]:
-    """Nothing inside is traced or compiled, by us or by JAX."""
-    before = len(TRACED)
-    yield
-    assert TRACED[before:] == []
-
 
 WORLD = random_world(4)
 

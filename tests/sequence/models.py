@@ -1,30 +1,33 @@
 """Models of chains, each with its unrolled factors: the same factors once for every step, states numbered."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import fubini as fb
 
 METHODS = ("sequential", "parallel", "chunks")
-
-TRACED: list[str] = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, duration, **details: TRACED.append(event) if "trace" in event or "compile" in event else None
-)
+IN_ORDER_OR_PAIRS = METHODS[:2]
 
 
-@contextmanager
-def no_tracing() -> Iterator[None]:
-    """Nothing inside is traced or compiled, by us or by JAX."""
-    before = len(TRACED)
-    yield
-    assert TRACED[before:] == []
+def grid(models: Iterable[str], methods: Sequence[str], fast: Mapping[str, str]) -> list:
+    """Every model by every method; those listed are fast."""
+    return [
+        pytest.param(name, method, marks=() if fast.get(name) == method else pytest.mark.slow)
+        for name in models
+        for method in methods
+    ]
+
+
+def every(models: Iterable[str], *fast: str) -> list:
+    """Every model; those listed are fast."""
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in models]
 
 
 # -- random factors -------------------------------------------------------------------------------------------------
@@ -205,3 +208,47 @@ def check_smoother(model: Model, found: Any, **tolerance: float) -> None:
     for number in range(model.length):
         assert_same(found(t=number), model.marginal(model.length, number), **tolerance)
     assert_same(found.initial, model.marginal(model.length, -1), **tolerance)
+
+
+# -- derivatives ----------------------------------------------------------------------------------------------------
+
+
+def log_total(evidence: fb.Factor) -> Any:
+    """The sum of the log-evidence of all cells; at a point where a real variable is free."""
+    free = {name: np.full(domain.shape, 0.3) for name, domain in evidence.inputs.items() if not domain.is_finite}
+    return (evidence(**free) if free else evidence).log().data.sum()
+
+
+def check_gradients(
+    model: Model, method: str | None, dtype: str, inside: Callable[[], AbstractContextManager] = nullcontext
+) -> None:
+    """Log-evidence of a chain made inside of a compiled function, and its derivative in every array of the model.
+
+    Against the unrolled model in NumPy: along a random direction for each array, by central differences.
+    """
+    leaves, tree = jax.tree.flatten((model.init, model.terms))
+
+    def at(leaves: Sequence) -> Model:
+        init, terms = jax.tree.unflatten(tree, leaves)
+        return replace(model, init=init, terms=terms)
+
+    with jax.enable_x64(dtype == "float64"), inside():
+        found = jax.jit(jax.value_and_grad(lambda leaves: log_total(at(leaves).chain(method).evidence())))
+        value, slopes = found([np.asarray(leaf, dtype) for leaf in leaves])
+    assert value.dtype == dtype and all(slope.dtype == dtype for slope in slopes)
+    tight = {"rtol": 1e-6, "atol": 1e-7} if dtype == "float64" else {"rtol": 2e-3, "atol": 2e-3}
+    np.testing.assert_allclose(value, log_total(model.evidence()), rtol=tight["rtol"] / 10)
+    rng = np.random.default_rng(0)
+    for place, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True)):
+        along = rng.normal(size=np.shape(leaf))
+        if any(not domain.is_finite for domain in model.factor.inputs.values()):
+            along = symmetric(along)
+        ends = [[*leaves[:place], leaf + sign * 1e-5 * along, *leaves[place + 1 :]] for sign in (1, -1)]
+        up, down = (log_total(at(end).evidence()) for end in ends)
+        np.testing.assert_allclose((np.asarray(slope) * along).sum(), (up - down) / 2e-5, **tight)
+
+
+def symmetric(matrix: np.ndarray) -> np.ndarray:
+    """A precision moves along symmetric matrices: of each pair of elements either may carry the derivative."""
+    square = matrix.ndim >= 2 and matrix.shape[-1] == matrix.shape[-2]
+    return (matrix + np.swapaxes(matrix, -1, -2)) / 2 if square else matrix

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import jax
@@ -135,8 +135,11 @@ def evidence(every: list[dict[tuple, tuple]]) -> float:
     return float(logsumexp([part[0] for part in every[-1].values()]))
 
 
-def all_paths(model: Model) -> dict[tuple, tuple]:
-    """For each path of switches: its log-weight with the data, mean and covariance of (x₀, …, x_T) given the data."""
+def all_paths(model: Model, seen: Iterable[int] | None = None) -> dict[tuple, tuple]:
+    """For each path of switches: its log-weight with the data, mean and covariance of (x₀, …, x_T) given the data.
+
+    Of the data those of the steps `seen`, or all.
+    """
     states, length, size = len(model.pi), len(model.y), len(model.m)
     found = {}
     for path in itertools.product(range(states), repeat=length + 1):
@@ -154,20 +157,24 @@ def all_paths(model: Model) -> dict[tuple, tuple]:
             rows = slice(t * size, (t + 1) * size)
             H[rows, (t + 1) * size : (t + 2) * size] = model.C[s]
             noise[rows, rows] = model.R[s]
-        centre = H @ mean + np.concatenate([model.d[s] for s in path[1:]])
+        known = np.repeat([seen is None or t in seen for t in range(length)], size)
+        H, noise = H[known], noise[np.ix_(known, known)]
+        centre = H @ mean + np.concatenate([model.d[s] for s in path[1:]])[known]
         spread = H @ covariance @ H.T + noise
         gain = np.linalg.solve(spread, H @ covariance).T
-        y = model.y.ravel()
+        y = model.y.ravel()[known]
         log = log + log_normal(y, centre, spread)
         found[path] = (log, mean + gain @ (y - centre), covariance - gain @ H @ covariance)
     return found
 
 
-def smoothed(model: Model, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def smoothed(model: Model, t: int, seen: Iterable[int] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p(s_t), mean and covariance of x_t given s_t, from all paths; t = 0 is before the first step."""
     size = len(model.m)
     at = slice(t * size, (t + 1) * size)
-    parts = {(*path, path[t]): (log, mean[at], cov[at, at]) for path, (log, mean, cov) in all_paths(model).items()}
+    parts = {
+        (*path, path[t]): (log, mean[at], cov[at, at]) for path, (log, mean, cov) in all_paths(model, seen).items()
+    }
     row = grouped(parts, 1)
     logs, means, covariances = (np.array([row[k][i] for k in sorted(row)]) for i in range(3))
     return np.exp(logs - logsumexp(logs)), means, covariances
@@ -431,6 +438,48 @@ def test_global_real_variable() -> None:
     np.testing.assert_allclose(mine[2], spreads[..., :1, :1], rtol=1e-7)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["power", "mask"])
+def test_missing_observations(how: str) -> None:
+    """A likelihood to the power of a mask, or a masked density: as if these steps had not been seen."""
+    model, seen = random_model(70, length=3), (0, 2)
+    present = np.isin(np.arange(3), seen)
+    data = np.where(present, model.y[:, 0], 99.0)
+    init, step = factors(replace(model, y=np.zeros((1, 1))))
+    *others, _ = step.terms
+    x_next = fb.Variable("x_next", fb.Real)
+    C, d, R = (fb.Array(part.reshape(2), ("s_next",)) for part in (model.C, model.d, model.R))
+    normal, at = dist.Normal(C * x_next + d, fb.ops.sqrt(R)), fb.Array(data, ("t",))
+    if how == "power":
+        likelihood = normal(at) ** fb.Array(present.astype(float), ("t",))
+    else:
+        likelihood = normal.mask(fb.Array(present, ("t",)))(at)
+    step = reduce(lambda a, b: a * b, [*others, likelihood])
+    with fb.moment_matching(window=4):
+        chain = fb.Chain(init=init, factor=step, time="t", step=STEP)
+        log, found = chain.log_evidence(), chain.smooth()
+    want = logsumexp([part[0] for part in all_paths(model, seen).values()])
+    assert float(log) == pytest.approx(want, abs=1e-8)
+    for t in range(3):
+        assert_answers(found(t=t), smoothed(model, t + 1, seen))
+
+
+@pytest.mark.slow
+def test_forecast() -> None:
+    """The last states start a chain of steps that are not seen: as all paths of the longer chain say."""
+    model, seen = random_model(80, length=4), (0, 1)
+    with fb.moment_matching(window=3):
+        last = chain_of(replace(model, y=model.y[:2])).final()
+    _, step = factors(model)
+    *ahead, _ = step.terms
+    with fb.moment_matching(window=3):
+        chain = fb.Chain(init=last, factor=reduce(lambda a, b: a * b, ahead), time="t", step=STEP, length=2)
+        log, found = chain.log_evidence(), chain.filter()
+    assert float(log) == pytest.approx(0.0, abs=1e-9)
+    for t in range(2):
+        assert_answers(found(t=t), smoothed(model, t + 3, seen))
+
+
 # -- shorter windows ---------------------------------------------------------------------------------------------------
 
 WINDOWS = [1, *(pytest.param(window, marks=pytest.mark.slow) for window in (2, 3))]
@@ -486,6 +535,61 @@ def test_smoother_of_a_window_is_near() -> None:
         exact = smoothed(model, t + 1)
         np.testing.assert_allclose(answers(found(t=t))[0], exact[0], atol=0.1)
         np.testing.assert_allclose(answers(found(t=t))[1], exact[1], atol=0.4)
+
+
+# -- the bare product --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_a_bare_product_keeps_the_window(window: int) -> None:
+    """Σ over the first states of init · Π_t f: mass, mean and covariance for each last switch, marked as projected."""
+    model = random_model(108)
+    init, step = factors(model)
+    with fb.moment_matching(window=window):
+        found = fb.eliminate([init, fb.markov(step, time="t", step=STEP)], ("s", "x"))
+    assert type(found) is fb.Gaussian and set(found.inputs) == {"s_next", "x_next"}
+    assert repr(found.exactness) == mark(window)
+    last = grouped(projected_scan(model, window)[-1], 1)
+    masses, means, spreads = (np.array([last[key][part] for key in sorted(last)]) for part in range(3))
+    assert_answers(found, (np.exp(masses), means, spreads))
+    if window == 5:  # nothing is forgotten: all paths
+        share, *moments = smoothed(model, 4)
+        total = logsumexp([part[0] for part in all_paths(model).values()])
+        assert_answers(found, (share * np.exp(total), *moments))
+
+
+@pytest.mark.parametrize("window", [1, 5])
+def test_a_bare_product_summed_to_a_number(window: int) -> None:
+    """All states summed at once, by the dot or by a plan: the evidence of the window, and never called exact."""
+    model = random_model(123)
+    init, step = factors(model)
+    want = evidence(projected_scan(model, window))
+    with fb.moment_matching(window=window):
+        middle = fb.markov(step, time="t", step=STEP)
+        asked = [
+            (init * middle).sum("s", "x", "s_next", "x_next"),
+            fb.eliminate([middle, init], ("x_next", "s_next", "x", "s")),
+        ]
+    for found in asked:
+        assert float(found.log()) == pytest.approx(want, abs=1e-9)
+        assert repr(found.exactness) == mark(window)
+
+
+@pytest.mark.parametrize("window", [1, 5])
+def test_moment_matching_inside_of_monte_carlo(window: int) -> None:
+    """The inner context is in force: chains and products are projected, not drawn, and nothing is estimated."""
+    model = random_model(126)
+    init, step = factors(model)
+    want = evidence(projected_scan(model, window))
+    with fb.monte_carlo(jax.random.key(0), 10), fb.moment_matching(window=window):
+        chain = fb.Chain(init=init, factor=step, time="t", step=STEP)
+        asked = [
+            chain.log_evidence(),
+            fb.eliminate([init, fb.markov(step, time="t", step=STEP)], ("s", "x", "s_next", "x_next")).log(),
+        ]
+    for found in asked:
+        assert float(found) == pytest.approx(want, abs=1e-9)
+        assert repr(found.exactness) == mark(window)
 
 
 # -- derivatives, widths of numbers, methods --------------------------------------------------------------------------

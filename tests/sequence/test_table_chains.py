@@ -11,13 +11,19 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError
+from fubini.sequence import questions
+from tests.counting import no_tracing
 
 from .models import (
+    IN_ORDER_OR_PAIRS,
+    METHODS,
     Model,
     assert_same,
     check_filter,
+    check_gradients,
     check_smoother,
-    no_tracing,
+    every,
+    grid,
     random_model,
 )
 
@@ -43,31 +49,20 @@ MODELS: dict[str, Callable[..., Model]] = {
 }
 
 
-def cases(fast: dict[str, str], others: tuple[str, ...]) -> list:
-    """The models listed by the method listed; every model by the other methods, in turn, slowly."""
-    slowly = [(name, others[place % len(others)]) for place, name in enumerate(MODELS)]
-    quickly = list(fast.items())
-    return [*quickly, *(pytest.param(*case, marks=slow) for case in slowly if case not in quickly)]
-
-
 # -- values ---------------------------------------------------------------------------------------------------------
 
+QUICK = {
+    "one chain": "chunks",
+    "one step": "parallel",
+    "plates": "sequential",
+    "summed global": "sequential",
+    "timeless": "parallel",
+    "everything": "sequential",
+    "lags 3 and 1": "sequential",
+}
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    cases(
-        {
-            "one chain": "chunks",
-            "one step": "parallel",
-            "plates": "sequential",
-            "summed global": "sequential",
-            "timeless": "parallel",
-            "everything": "sequential",
-            "lags 3 and 1": "sequential",
-        },
-        ("sequential", "parallel", "chunks", "parallel"),
-    ),
-)
+
+@pytest.mark.parametrize(("name", "method"), grid(MODELS, METHODS, QUICK))
 def test_evidence(name: str, method: str) -> None:
     """Σ over all states of the unrolled product, a factor over the plates and the free global variables."""
     model = MODELS[name]()
@@ -75,11 +70,7 @@ def test_evidence(name: str, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "method"),
-    cases(
-        {"plates": "sequential", "everything": "sequential"},
-        ("parallel", "sequential"),
-    ),
+    ("name", "method"), grid(MODELS, IN_ORDER_OR_PAIRS, {"plates": "sequential", "everything": "sequential"})
 )
 def test_filter(name: str, method: str) -> None:
     """p(state after step t | steps to t): the marginal of the model unrolled that far."""
@@ -87,44 +78,39 @@ def test_filter(name: str, method: str) -> None:
     check_filter(model, model.chain(method).filter())
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    cases(
-        {"two chains": "sequential"},
-        ("sequential", "parallel"),
-    ),
-)
+@pytest.mark.parametrize(("name", "method"), grid(MODELS, IN_ORDER_OR_PAIRS, {"two chains": "sequential"}))
 def test_smooth(name: str, method: str) -> None:
     """p(state after step t | everything), and of the state before the first step."""
     model = MODELS[name]()
     check_smoother(model, model.chain(method).smooth())
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, *(pytest.param(n, marks=slow) for n in (5, 8, 12))])
+@pytest.mark.parametrize("length", [1, 2, 3, *(pytest.param(n, marks=slow) for n in range(4, 13))])
 def test_any_length_in_pairs(length: int) -> None:
     """Halving leaves odd steps over, at any round."""
     model = random_model({"x": TWO}, length, seed=length)
     assert_same(model.chain("parallel").evidence(), model.evidence())
 
 
+@slow
+@pytest.mark.parametrize("lags", [{}, {"y": 2}], ids=["no lags", "a lag"])
+def test_several_chunks(lags: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven steps by chunks of three: the one that is left over comes first."""
+    monkeypatch.setattr(questions, "CHUNK", 3)
+    model = random_model({"x": TWO, "y": TWO}, 7, lags=lags, plates={"i": 2})
+    assert_same(model.chain("chunks").evidence(), model.evidence())
+
+
 LAGS = {2: {"c": 2}, 3: {"b": 3}}  # the longest lag, of two chains
 
 
-@pytest.mark.parametrize(
-    ("lag", "length", "method"),
-    [
-        (2, 2, "sequential"),
-        (3, 2, "parallel"),
-        *(pytest.param(2, n, "parallel", marks=slow) for n in (3, 6, 9)),
-        *(pytest.param(3, n, "parallel", marks=slow) for n in (4, 9)),
-        pytest.param(2, 8, "sequential", marks=slow),
-        pytest.param(3, 7, "sequential", marks=slow),
-    ],
-)
-def test_lags_of_any_length(lag: int, length: int, method: str) -> None:
+@pytest.mark.parametrize("length", [2, *(pytest.param(n, marks=slow) for n in range(3, 10))])
+@pytest.mark.parametrize("lag", LAGS)
+def test_lags_of_any_length(lag: int, length: int) -> None:
     """Also where the steps do not fill whole rounds of the longest lag, or are fewer than it."""
     model = random_model({"b": TWO, "c": TWO}, length, lags=LAGS[lag], seed=length)
-    assert_same(model.chain(method).evidence(), model.evidence())
+    for method in ("parallel", "sequential") if length in (2, 5, 6) else ("parallel",):
+        assert_same(model.chain(method).evidence(), model.evidence())
 
 
 @slow
@@ -149,42 +135,31 @@ def test_double_precision_stays_numpy() -> None:
 # -- best paths and draws -------------------------------------------------------------------------------------------
 
 
-def enumerated(model: Model) -> tuple[np.ndarray, list[str]]:
-    """The joint weights of all paths, and the names of its axes: batch names first."""
+def enumerated(model: Model) -> tuple[np.ndarray, list[str], int]:
+    """The joint weights of all paths, the names of its axes, and how many of them, in front, are a batch."""
     factors = model.copies()
-    batch = [name for name in ("i", "j") if any(name in factor.inputs for factor in factors)]
+    free = ("i", "j", "g") if "g" not in model.globals else ("i", "j")
+    batch = [name for name in free if any(name in factor.inputs for factor in factors)]
     names = [*batch, *model.states(), *model.globals]
     letters = {name: position for position, name in enumerate(names)}
     operands = []
     for factor in [term for whole in factors for term in getattr(whole, "terms", (whole,))]:
         operands += [np.exp(factor.log().data), [letters[name] for name in factor.inputs]]
-    return np.einsum(*operands, list(letters.values()), optimize=True), names
+    return np.einsum(*operands, list(letters.values()), optimize=True), names, len(batch)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "one chain",
-        pytest.param("two chains", marks=slow),
-        pytest.param("plates", marks=slow),
-        pytest.param("summed global", marks=slow),
-        pytest.param("everything", marks=slow),
-        pytest.param("lags 3 and 1", marks=slow),
-        pytest.param("timeless", marks=slow),
-    ],
-)
+@pytest.mark.parametrize("name", every(MODELS, "one chain"))
 def test_argmax(name: str) -> None:
-    """The path of greatest weight among all of them, for each cell of the plates; Viterbi's."""
+    """The path of greatest weight among all of them, for each cell of the batch; Viterbi's."""
     model = MODELS[name](seed=3)
     found = model.chain().argmax()
-    weights, names = enumerated(model)
-    plates = [name for name in names if name in ("i", "j")]
-    shape = weights.shape[: len(plates)]
-    best = np.unravel_index(weights.reshape(*shape, -1).argmax(-1), weights.shape[len(plates) :])
-    # time is in front of what argmax gives; plates follow
+    weights, names, batch = enumerated(model)
+    flat = weights.reshape(*weights.shape[:batch], -1)
+    best = np.unravel_index(flat.argmax(-1), weights.shape[batch:])
+    # time is in front of what argmax gives; the batch follows
     path = {key: np.moveaxis(value, 0, -1) if _is_after(model, key) else value for key, value in found.items()}
     ours = {**model.path(path), **{key: found[key] for key in model.globals}}
-    for key, expected in zip(names[len(plates) :], best, strict=True):
+    for key, expected in zip(names[batch:], best, strict=True):
         np.testing.assert_array_equal(ours[key], expected, err_msg=key)
 
 
@@ -192,38 +167,17 @@ def _is_after(model: Model, name: str) -> bool:
     return name in [new[-1] for _, new in model.links]
 
 
-@slow
-def test_no_path_is_heavier_for_a_free_global() -> None:
-    """argmax with a free global answers for each of its values."""
-    model = MODELS["free global"](seed=2)
-    found = model.chain().argmax()
-    for value in range(3):
-        fixed = Model(
-            model.init(g=value),
-            tuple(term(g=value) if "g" in term.inputs else term for term in model.terms),
-            model.step,
-            4,
-        )
-        weights, _ = enumerated(fixed)
-        best = np.unravel_index(weights.argmax(), weights.shape)
-        assert int(found["x"][value]) == best[0]
-        np.testing.assert_array_equal(found["x_next"][:, value], best[1:])
-
-
-@pytest.mark.parametrize(
-    "name", ["two chains", *(pytest.param(n, marks=slow) for n in ("everything", "summed global", "lags 3 and 1"))]
-)
+@pytest.mark.parametrize("name", every(MODELS, "two chains"))
 def test_draws_have_the_joint_distribution(name: str) -> None:
-    """Frequencies of pairs of neighbours, and the mean log-density of whole paths, within 4.5 standard errors.
+    """Frequencies of pairs of variables, and the mean log-density of whole paths, within 4.5 standard errors.
 
     The log-density of a path is its joint weight less the evidence; its mean is minus the entropy.
     """
     model, n = MODELS[name](seed=4), 4000
     drawn = model.chain().sample(jax.random.key(1), n)
-    weights, names = enumerated(model)
-    if names[0] == "i":  # one cell of the plate
-        weights, names = weights[0], names[1:]
-        drawn = {key: value[..., 0] if value.ndim > 1 else value for key, value in drawn.items()}
+    weights, names, batch = enumerated(model)
+    cell, names = (-1,) * batch, names[batch:]  # the last cell of the batch, whose axes come last
+    weights, drawn = weights[cell], {key: value[(..., *cell)] for key, value in drawn.items()}
     p = weights / weights.sum()
     paths = {**model.path(drawn), **{key: drawn[key] for key in model.globals}}
     draws = np.stack([np.asarray(paths[key]) for key in names], -1)
@@ -255,31 +209,24 @@ def test_the_axes_of_draws() -> None:
 # -- derivatives ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("one chain", "sequential"),
-        pytest.param("one chain", "parallel", marks=slow),
-        pytest.param("one chain", "chunks", marks=slow),
-        pytest.param("two chains", "sequential", marks=slow),
-        pytest.param("summed global", "parallel", marks=slow),
-        pytest.param("lags 1 and 2", "sequential", marks=slow),
-    ],
-)
-def test_gradients(name: str, method: str) -> None:
-    """∂ log-evidence of a chain built inside the function: as of the unrolled elimination."""
-    model = MODELS[name](engine=lambda data: jnp.asarray(data, jnp.float32), seed=5)
-    leaves, tree = jax.tree.flatten((model.init, model.terms))
+@pytest.mark.parametrize("name", every(MODELS, "one chain"))
+def test_gradients_in_order(name: str) -> None:
+    """In double width, one step after another."""
+    check_gradients(MODELS[name](seed=5), "sequential", "float64")
 
-    def at(leaves: list) -> Model:
-        init, terms = jax.tree.unflatten(tree, leaves)
-        return Model(init, terms, model.step, model.length, model.globals)
 
-    mine = jax.jit(jax.grad(lambda leaves: jnp.sum(at(leaves).chain(method).log_evidence().data)))(leaves)
-    theirs = jax.jit(jax.grad(lambda leaves: jnp.sum(at(leaves).evidence().log().data)))(leaves)
-    assert len(mine) > 2
-    for a, b in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+@slow
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_in_pairs(name: str) -> None:
+    """In single width, all steps at once."""
+    check_gradients(MODELS[name](seed=5), "parallel", "float32")
+
+
+@slow
+@pytest.mark.parametrize("name", ["one chain", "everything"])
+def test_gradients_in_chunks(name: str) -> None:
+    """Checkpointed at each chunk."""
+    check_gradients(MODELS[name](seed=5), "chunks", "float64")
 
 
 @slow

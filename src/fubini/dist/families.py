@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpyro.distributions as numpyro_families
@@ -48,6 +48,7 @@ def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[s
     return found
 
 
+@cache
 def family(name: str) -> Family:
     """One of numpyro's families by name."""
     names = family_names()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from fubini.dist.law import log_density, support
 from fubini.domains import Real
 from fubini.joint.calls import ask
 from fubini.joint.form import Form
-from fubini.joint.outline import Outline
+from fubini.joint.outline import Outline, signature
 from fubini.joint.run import Alike, Blank, Chosen, Given, Run, missing
 
 
@@ -67,6 +68,15 @@ def unconstrained(run: Run) -> dict[str, Any]:
     return found
 
 
+def as_seen(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, those of nested joints in their containers."""
+    found = dict(values)
+    for site in run.sites:
+        if site.name in found and site.inner is not None:
+            found[site.name] = site.joint.unflatten(as_seen(site.inner, found[site.name]))
+    return found
+
+
 class Bijector:
     """`joint.bijector()`: forward to values, inverse to unconstrained numbers, and the logarithm of the Jacobian.
 
@@ -96,15 +106,29 @@ class Bijector:
     @property
     def shape(self) -> Any:
         """The shapes of the unconstrained numbers, in the structure of a sample."""
-        outline = self._free_form().outline
-        return self.joint.unflatten({name: outline[name].shape for name in outline.free})
+        form = Form(self.joint)
+        return form.unflatten(jax.tree_util.tree_map(lambda leaf: leaf.shape, _shapes(form)[1]))
 
     def _free_form(self) -> Form:
         """The joint as a function of unconstrained numbers."""
         form = Form(self.joint)
-        with jax.enable_x64(form.is_wide):
-            shapes = jax.eval_shape(lambda leaves: unconstrained(form.rebuilt(leaves).run(Blank())), form.leaves)
-        return form.seen_as(_freed(form.outline, shapes))
+        return form.seen_as(_freed(form.outline, _shapes(form)[0]))
+
+
+def _shapes(form: Form) -> tuple[dict, dict]:
+    """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
+    with jax.enable_x64(form.is_wide):
+        return _shapes_of(form.tree, tuple(map(signature, form.leaves)), form.is_wide)
+
+
+@lru_cache(maxsize=1024)
+def _shapes_of(tree: Any, leaves: tuple, wide: bool) -> tuple[dict, dict]:
+    def look(leaves: list[Data]) -> tuple[dict, dict]:
+        run = jax.tree_util.tree_unflatten(tree, leaves).run(Blank())
+        found = unconstrained(run)
+        return found, as_seen(run, found)
+
+    return jax.eval_shape(look, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves])
 
 
 def _freed(outline: Outline, shapes: Mapping[str, Any]) -> Outline:
@@ -115,7 +139,7 @@ def _freed(outline: Outline, shapes: Mapping[str, Any]) -> Outline:
         elif site.name in shapes and site.domain is not None and not site.domain.is_discrete:
             site = replace(site, value=shapes[site.name], domain=Real.with_shape(shapes[site.name].shape))
         sites.append(site)
-    return Outline(tuple(sites), outline.parents)
+    return Outline(tuple(sites), outline.reached)
 
 
 def _forward(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,4 +153,5 @@ def _log_det(joint: Any, key: Data, given: Mapping[str, Any]) -> Data:
 
 
 def _inverse(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
-    return unconstrained(joint.run(Given(given)))
+    run = joint.run(Given(given))
+    return as_seen(run, unconstrained(run))

@@ -163,7 +163,8 @@ def require_in_domain(site: SiteOutline, value: np.ndarray, name: str, asked: np
     elif domain.kind == "unit":
         inside &= (value >= 0) & (value <= 1)
     elif domain.kind == "simplex":
-        inside &= (value >= 0) & (np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3)
+        whole = np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3
+        inside &= (value >= 0) & (whole | np.logical_not(np.all(asked)))
     elif domain.is_discrete:
         inside &= value == np.floor(value)
         if domain.kind != "integer":

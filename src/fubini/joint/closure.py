@@ -2,12 +2,14 @@
 
 An answer is compiled once for each key. A model that reads a global or a closure which has changed since has another
 key, so it is never answered from an older trace; and a model that captures a tracer can cross `jit` like any pytree.
+Attributes of classes, of modules and of objects that are not the user's own are taken to be constants.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 import sysconfig
 import types
 from collections.abc import Callable, Hashable, Iterator
@@ -34,6 +36,18 @@ class Closure:
 
     def __repr__(self) -> str:
         return getattr(self.function, "__name__", repr(self.function))
+
+    def __reduce__(self) -> tuple:
+        """By reference, as functions are pickled; one that a decorator hides is found behind it."""
+        module = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        found = getattr(module, getattr(self.function, "__name__", ""), None)
+        if getattr(found, "__wrapped__", None) is self.function:
+            return _behind, (found,)
+        return Closure, (self.function,)
+
+
+def _behind(decorated: Any) -> Closure:
+    return Closure(decorated.__wrapped__)
 
 
 def _flatten(closure: Closure) -> tuple[tuple[Data, ...], Capture]:
@@ -84,9 +98,15 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
         return Capture("partial", None, items)
     if isinstance(value, types.MethodType):
         return Capture("method", None, _several((value.__func__, value.__self__), leaves, seen))
+    if isinstance(value, (set, frozenset)):
+        return Capture("object", (kind, frozenset(value)), held=value)
+    if isinstance(value, dict) and kind is dict:  # in its own order, which JAX's flattening would lose
+        return Capture("dict", tuple(value), _several(value.values(), leaves, seen))
     if isinstance(value, (list, tuple, dict)):
         items, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda item: item is not value)
         return Capture("tree", tree, _several(items, leaves, seen))
+    if is_record(value):
+        return _captured_record(value, leaves, seen)
     if not isinstance(value, type) and not jax.tree_util.all_leaves([value]):
         leaves.append(value)  # a term, a joint or another record: its leaves are parameters
         return Capture("leaf", None)
@@ -107,6 +127,20 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
     filled = tuple(_is_filled(cell) for cell in function.__closure__ or ())
     parts = (function.__defaults__, function.__kwdefaults__, contents, [scope[name] for name in used])
     return Capture("function", (function.__code__, filled, used), _several(parts, leaves, seen), function)
+
+
+def is_record(value: Any) -> bool:
+    """An object of the user's own class, whose attributes are all there is to it."""
+    kind = type(value)
+    plain = kind.__new__ is object.__new__ and hasattr(value, "__dict__") and jax.tree_util.all_leaves([value])
+    return kind is types.SimpleNamespace or (plain and not _is_library_class(kind))
+
+
+def _captured_record(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
+    if id(value) in seen:
+        return Capture("again", seen[id(value)])
+    seen[id(value)] = len(seen)
+    return Capture("record", type(value), _several((vars(value),), leaves, seen), value)
 
 
 def _is_filled(cell: types.CellType) -> bool:
@@ -137,6 +171,12 @@ def _is_library(function: types.FunctionType) -> bool:
     return package in LIBRARIES or _is_installed(function.__code__.co_filename)
 
 
+@lru_cache(maxsize=4096)
+def _is_library_class(kind: type) -> bool:
+    source = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__.partition(".")[0] in LIBRARIES or (source is not None and _is_installed(source))
+
+
 def _digest(array: np.ndarray) -> tuple:
     if array.dtype == object:
         return (id(array),)
@@ -146,7 +186,7 @@ def _digest(array: np.ndarray) -> tuple:
 # -- and back -------------------------------------------------------------------------------------------------------
 
 
-def _restored(capture: Capture, leaves: Iterator[Data], made: list[types.FunctionType]) -> Any:
+def _restored(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
     match capture.kind:
         case "leaf":
             return next(leaves)
@@ -154,6 +194,8 @@ def _restored(capture: Capture, leaves: Iterator[Data], made: list[types.Functio
             return capture.held.view()  # JAX remembers the width in which it first met an array
         case "function":
             return _restored_function(capture, leaves, made)
+        case "record":
+            return _restored_record(capture, leaves, made)
         case "again":
             return made[capture.key]  # type: ignore[index]
     parts = [_restored(part, leaves, made) for part in capture.parts]
@@ -162,12 +204,14 @@ def _restored(capture: Capture, leaves: Iterator[Data], made: list[types.Functio
             return functools.partial(parts[0], *parts[1], **parts[2])
         case "method":
             return types.MethodType(*parts)
+        case "dict":
+            return dict(zip(capture.key, parts, strict=True))  # type: ignore[arg-type]
         case "tree":
             return jax.tree_util.tree_unflatten(capture.key, parts)  # type: ignore[arg-type]
     return capture.held
 
 
-def _restored_function(capture: Capture, leaves: Iterator[Data], made: list[types.FunctionType]) -> Any:
+def _restored_function(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
     held: types.FunctionType = capture.held
     code, filled, used = capture.key  # type: ignore[misc]
     cells = tuple(types.CellType() for _ in filled)
@@ -180,4 +224,12 @@ def _restored_function(capture: Capture, leaves: Iterator[Data], made: list[type
     for cell, content in zip([cell for cell, full in zip(cells, filled, strict=True) if full], contents, strict=True):
         cell.cell_contents = content
     scope.update(zip(used, found, strict=True))
+    return new
+
+
+def _restored_record(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
+    kind: Any = type(capture.held)
+    new = kind.__new__(kind)
+    made.append(new)
+    vars(new).update(_restored(capture.parts[0], leaves, made))
     return new

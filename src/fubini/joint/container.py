@@ -5,6 +5,7 @@ Inside the library the values of a joint are a dict by name; a nested joint's ar
 
 from __future__ import annotations
 
+import textwrap
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -25,8 +26,8 @@ class Struct:
         return struct(self._fields + other._fields)(*self, *other)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        lines = [f"  {name}={value!r}," for name, value in zip(self._fields, self, strict=True)]  # type: ignore[call-overload]
-        return "\n".join(["Struct(", *lines, ")"])
+        lines = [f"{name}={value!r}," for name, value in zip(self._fields, self, strict=True)]  # type: ignore[call-overload]
+        return "\n".join(["Struct(", *(textwrap.indent(line, "  ") for line in lines), ")"])
 
     def __reduce__(self) -> tuple:
         return _restored, (self._fields, tuple(self))  # type: ignore[arg-type]
@@ -56,8 +57,8 @@ def is_namedtuple(value: Any) -> bool:
 
 
 def is_container(value: Any) -> bool:
-    """Something that holds the values of several sites."""
-    return isinstance(value, (Mapping, list, tuple))
+    """Something that holds the values of sites, in a container that we know or that a flavour has of its own."""
+    return not isinstance(value, (int, float, str)) and not hasattr(value, "__array__")
 
 
 def by_name(value: Any, names: Sequence[str], what: str, *, ordered: bool = True) -> dict[str, Any]:

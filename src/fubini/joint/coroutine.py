@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import keyword
 import types
 from collections.abc import Callable, Generator, Mapping
 from functools import lru_cache
@@ -15,12 +16,12 @@ import numpy as np
 
 from fubini.dist.named import Named
 from fubini.errors import DomainError, NameClash
-from fubini.joint.closure import Closure
+from fubini.joint.closure import Closure, is_record
 from fubini.joint.container import struct
 from fubini.joint.fixed import Fixed
-from fubini.joint.flavour import RESERVED, Sites
+from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
-from fubini.joint.param import settled
+from fubini.joint.param import Param
 
 
 @jax.tree_util.register_pytree_node_class
@@ -55,7 +56,7 @@ class JointCoroutine(Joint):
 
     def sites(self) -> Sites:
         count = len(self.arguments) - len(self.keywords)
-        values = [item.value if isinstance(item, Fixed) else settled(item) for item in self.arguments]
+        values = list(map(_opened, self.arguments))
         generator = self.closure.function(*values[:count], **dict(zip(self.keywords, values[count:], strict=True)))
         labels = Labels()
         sent = None
@@ -109,11 +110,22 @@ def _argument(value: Any) -> Any:
         return jax.tree_util.tree_map(_argument, value, is_leaf=lambda item: item is not value)
     if isinstance(value, (float, np.ndarray, np.floating, jax.Array)):
         return value
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)) or is_record(value):
         return Closure(value)
     if value is not None and not jax.tree_util.all_leaves([value]):
         return value
     return Fixed(value)
+
+
+def _opened(argument: Any) -> Any:
+    """What the function is called with."""
+
+    def opened(item: Any) -> Any:
+        if isinstance(item, Closure):
+            return item.function
+        return item.value if isinstance(item, (Fixed, Param)) else item
+
+    return jax.tree_util.tree_map(opened, argument, is_leaf=lambda item: isinstance(item, (Closure, Fixed, Param)))
 
 
 class Labels:
@@ -127,11 +139,15 @@ class Labels:
     def name(self, component: Any, target: str | None) -> str:
         """Its own name, else that of the assignment, numbered from the second on, else var0, var1 …"""
         if isinstance(component, Named):
+            if not component.name.isidentifier() or keyword.iskeyword(component.name) or component.name[0] == "_":
+                raise NameClash(
+                    f"a site called {component.name!r}", expected="a name that the field of a tuple can have"
+                )
             if component.name in self.explicit or component.name in self.seen:
                 raise NameClash(f"two sites called {component.name!r}", expected="a name of its own for each site")
             self.explicit.add(component.name)
             return component.name
-        if target is None or target in RESERVED:
+        if target is None or target.startswith("_"):
             self.unnamed += 1
             return f"var{self.unnamed - 1}"
         count = self.seen[target] = self.seen.get(target, -1) + 1

@@ -49,6 +49,11 @@ class Flavour(ABC):
         """The items of a container by name; what is absent or None is left out."""
         return by_name(value, names, what, ordered=self.ordered)
 
+    def flatten_inside(self, value: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+        """The same of a part of another joint, where any container will do unless the flavour has one of its own."""
+        own = type(self).flatten is not Flavour.flatten
+        return self.flatten(value, names, what) if own else by_name(value, names, what)
+
     # -- running -----------------------------------------------------------------------------------------------------
 
     def run(self, choice: Choice) -> Run:
@@ -58,18 +63,19 @@ class Flavour(ABC):
         for place in range(1_000_000):
             try:
                 name, component = sites.send(sent)
+                self._require_name(name, found)
+                site, sent = visited(place, name, component, choice)
             except StopIteration:
                 break
-            except UNKNOWN_WHEN_TRACED as error:
+            except TypeError as error:
+                if not is_unknown_when_traced(error):
+                    raise
                 raise decided_by_value(type(self).__name__, found, error) from error
-            self._require_name(name, found)
-            site, sent = visited(place, name, component, choice)
             found.append(site)
         return Run(tuple(found))
 
     def _require_name(self, name: str, found: list[Site]) -> None:
-        if name in RESERVED:
-            raise NameClash(f"a site called {name!r}", expected=f"a name other than {listed(RESERVED)}")
+        require_not_reserved(name)
         if any(site.name == name for site in found):
             raise NameClash(f"two sites called {name!r}", expected="a name of its own for each site")
 
@@ -77,6 +83,12 @@ class Flavour(ABC):
     def outline(self) -> Outline:
         """The sites with their domains, told without running the model on numbers."""
         return outline_of(self)
+
+
+def require_not_reserved(name: str) -> None:
+    """A name that is not an argument of `sample` or `log_prob`."""
+    if name in RESERVED:
+        raise NameClash(f"a site called {name!r}", expected=f"a name other than {listed(RESERVED)}")
 
 
 def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site, Any]:
@@ -93,15 +105,26 @@ def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site
         complete = {site.name: site.value for site in inner.sites if site.value is not None}
         value, sources = component.unflatten(inner.values), component.unflatten(inner.sources)
         observed = not inner.flat and any(site.observed for site in inner.sites)
-        return Site(name, sources, value, inner=inner, observed=observed), component.unflatten(complete)
+        site = Site(name, sources, value, inner=inner, observed=observed, joint=component)
+        return site, component.unflatten(complete)
     if isinstance(component, Deterministic):
         return Site(name, component, component.value), component.value
     if isinstance(component, Factor) and not component.inputs:
         return Site(name, component, None, lambda: component.log().data), None
-    raise DomainError(
+    raise not_a_component(name, component)
+
+
+def not_a_component(name: str, component: Any) -> DomainError:
+    """The error of a site that is nothing a joint can have."""
+    return DomainError(
         f"the component {component!r} of the site {name!r}",
         expected="a distribution, a joint, fb.deterministic(value) or a closed factor",
     )
+
+
+def is_unknown_when_traced(error: TypeError) -> bool:
+    """The error is JAX's, of a number that is needed while a model is traced; as a shape it has no class of its own."""
+    return isinstance(error, UNKNOWN_WHEN_TRACED) or "concrete values of integer type" in str(error)
 
 
 def decided_by_value(what: str, found: list[Site], error: Exception) -> FubiniError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
@@ -11,8 +12,8 @@ import jax
 from fubini.arrays import Data, is_jax
 from fubini.errors import DomainError, listed
 from fubini.factors.randomness import require_key
-from fubini.joint.container import by_name, is_container, require_site
-from fubini.joint.outline import Outline, outline_of_parts
+from fubini.joint.container import is_container, require_site
+from fubini.joint.outline import Outline, SiteOutline, outline_of_parts
 
 
 class Form:
@@ -78,20 +79,29 @@ class Form:
         return self._inner(self.joint.flatten(value, names, what), what)
 
     def _inner(self, given: Mapping[str, Any], what: str) -> dict[str, Any]:
-        return {name: _flat_inside(self.outline[name].inner, item, what, name) for name, item in given.items()}
+        return {name: _flat_inside(self.outline[name], item, what, name) for name, item in given.items()}
 
 
-def _flat_inside(outline: Outline | None, item: Any, what: str, name: str) -> Any:
+def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
     """The values of a nested joint by name, from any container."""
+    outline = site.inner
     if outline is None:
         return item
     positional = isinstance(item, (list, tuple)) and not hasattr(item, "_fields")
     names = outline.free if positional and len(item) <= len(outline.free) else outline.names
-    found = by_name(item, names, f"{what} of {name!r}")
-    return {inner: _flat_inside(outline[inner].inner, value, what, f"{name}.{inner}") for inner, value in found.items()}
+    found = site.joint.flatten_inside(item, names, f"{what} of {path!r}")
+    return {name: _flat_inside(outline[name], value, what, f"{path}.{name}") for name, value in found.items()}
 
 
 def randomness(key: Data, shape: int | tuple[int, ...]) -> tuple[Data, tuple[int, ...]]:
     """A key and a shape, checked."""
     require_key(key)
-    return key, (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        sizes = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise DomainError(
+            f"draws in the shape {shape!r}", expected="a size or a tuple of sizes", advice="values go in as value="
+        )
+    return key, sizes

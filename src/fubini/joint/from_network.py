@@ -14,6 +14,8 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
+from fubini.joint.posterior import Symbols
+from fubini.joint.run import Choice, Run
 from fubini.ops import sqrt
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.term import Name
@@ -37,6 +39,16 @@ class JointNetwork(Joint):
             }
             values[child] = yield child, law_of(substitute(factor, given) if given else factor, child)
 
+    def run(self, choice: Choice) -> Run:
+        if not isinstance(choice, Symbols):
+            return super().run(choice)
+        values: dict[str, Any] = {}
+        for child, factor in self.factors.items():
+            values[child] = choice.symbol(child, factor.inputs[child])
+            given: dict[Name, Value] = {name: _placed(values[str(name)], factor, name) for name in factor.inputs}
+            choice.factors.append(substitute(factor, given))
+        return Run(())
+
     def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
 
@@ -50,11 +62,10 @@ class JointNetwork(Joint):
         return new
 
 
-def _placed(value: Any, factor: Factor, name: Name) -> Array:
+def _placed(value: Any, factor: Factor, name: Name) -> Value:
     """A value as what a factor takes for a name."""
-    array = to_value(value)
-    assert isinstance(array, Array)
-    return Array._of(array.array, (), {}, factor.inputs[name])
+    found = to_value(value)
+    return Array._of(found.array, (), {}, factor.inputs[name]) if isinstance(found, Array) else found
 
 
 def law_of(factor: Factor, child: str) -> Distribution:

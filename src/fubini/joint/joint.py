@@ -5,10 +5,13 @@ A question is a run of the model with some choice of values, compiled once for e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
@@ -27,7 +30,7 @@ from fubini.joint.run import Choice, Flowing, Given, Run
 from fubini.joint.statistics import statistic, total_entropy, total_kl
 from fubini.terms.factor import Factor
 from fubini.terms.name_axis import name_axis
-from fubini.terms.value import Value
+from fubini.terms.value import Array, Value
 
 
 class Sampled(NamedTuple):
@@ -139,11 +142,14 @@ class Joint(Flavour):
     def sample_distributions(
         self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any
     ) -> Sampled:
-        """The distributions that sites were drawn from, and the values; with a shape these have axes "sample"."""
+        """The distributions that sites were drawn from, and the values.
+
+        In a batch they depend on the place in it, a variable "sample"; in one of more axes, "sample_0", "sample_1" …
+        """
         form = Form(self)
         key, shape = randomness(key, shape)
-        sources, values = ask(_sources_and_values, form, form.partial(value, named), key, shape)
-        return Sampled(form.unflatten(_with_axes(sources, len(shape))), form.unflatten(values))
+        sources, values, world = ask(_sources_and_values, form, form.partial(value, named), key, shape)
+        return Sampled(form.unflatten(_with_axes(sources, world.shape)), form.unflatten(values))
 
     def named(self, name: str) -> Named:
         """This joint as a site of that name in another one."""
@@ -174,6 +180,9 @@ class Sliced(Joint):
 
     def unflatten(self, values: Mapping[str, Any]) -> Any:
         return self.joint.unflatten(values)
+
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        return self.joint.flatten(value, names, what)
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:
         return (self.joint,), Fixed((self.index, self.roots), (repr(self.index), self.roots))
@@ -225,6 +234,13 @@ class Conditioned(Joint):
         """
         left = without(self.observed, names or tuple(self.observed))
         return Conditioned(self.joint, left) if left else self.joint
+
+    def __getitem__(self, index: Any) -> Sliced:
+        raise DomainError(
+            f"a slice of a joint given {listed(self.observed)}",
+            expected="a joint without observations",
+            advice="slice first: joint[1:].condition(…)",
+        )
 
     def log_prob_parts(self, *values: Any, **named: Any) -> Parts:
         """The terms of the density at the data, those of the observed sites apart."""
@@ -328,16 +344,20 @@ def _values_and_log_prob(joint: Joint, key: Data, given: Mapping[str, Any]) -> t
     return run.values, run.log_prob
 
 
-def _sources_and_values(joint: Joint, key: Data, given: Mapping[str, Any]) -> tuple[dict, dict]:
+def _sources_and_values(joint: Joint, key: Data, given: Mapping[str, Any]) -> tuple[dict, dict, Data]:
     run = joint.run(Given(given, key))
-    return run.sources, run.values
+    return run.sources, run.values, jnp.zeros(())
 
 
-def _with_axes(sources: Any, rank: int) -> Any:
-    """Distributions of a batch, its axes named."""
-    names = ["sample"] if rank == 1 else [f"sample_{place}" for place in range(rank)]
-    for name in reversed(names):
-        sources = jax.tree_util.tree_map(
-            lambda term, name=name: name_axis(term, name), sources, is_leaf=lambda item: isinstance(item, Distribution)
-        )
-    return sources
+def _with_axes(sources: Any, batch: tuple[int, ...]) -> Any:
+    """Distributions of a batch, its axes named: the batch is one axis, and then an array of places along it."""
+    if not batch:
+        return sources
+    place = Array(np.arange(math.prod(batch)).reshape(batch), [f"sample_{axis}" for axis in range(len(batch))])
+
+    def named(term: Distribution) -> Distribution:
+        found = name_axis(term, "sample")
+        return found if len(batch) == 1 else found.replaced({"sample": place})
+
+    flat = jax.tree_util.tree_map(lambda leaf: leaf.reshape((-1, *leaf.shape[len(batch) :])), sources)
+    return jax.tree_util.tree_map(named, flat, is_leaf=lambda item: isinstance(item, Distribution))

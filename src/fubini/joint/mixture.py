@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -13,10 +14,12 @@ from jax.scipy.special import logsumexp
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
-from fubini.errors import DomainError, listed
+from fubini.errors import DomainError, NameClash, NoRule, listed
 from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
-from fubini.joint.run import Choice, Given, Run, Site
+from fubini.joint.run import Choice, Run, Site
+
+MIXTURE = "mixture"  # the site that stands for the density of the whole
 
 
 @jax.tree_util.register_pytree_node_class
@@ -37,6 +40,8 @@ class JointMixture(Joint):
         count = self.index.leaf_values[0].output.shape
         if count != (len(components),):
             raise DomainError(f"weights of shape {count}", expected=f"one weight for each of {len(components)} joints")
+        if any(MIXTURE in component.names for component in components):
+            raise NameClash(f"a mixture with a site called {MIXTURE!r}", expected="another name for it")
         first, *others = (_shapes(component) for component in components)
         for other in others:
             if other != first:
@@ -45,26 +50,23 @@ class JointMixture(Joint):
                     expected="the same names, in the same order, with the same shapes",
                 )
 
-    @property
-    def ordered(self) -> bool:  # type: ignore[override]
-        return self.components[0].ordered
-
     def sites(self) -> Sites:
         return self.components[0].sites()
 
     def unflatten(self, values: Mapping[str, Any]) -> Any:
         return self.components[0].unflatten(values)
 
-    def run(self, choice: Choice) -> Run:
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        return self.components[0].flatten(value, names, what)
+
+    def run(self, choice: Choice) -> Mixed:
         """A run of each, the values of one of them, and the density of the mixture there."""
         runs = [component.run(choice.beside(place)) for place, component in enumerate(self.components)]
         picked = Run(_picked(runs, choice.pick(len(runs), self.index)))
-        return Run((*picked.sites, Site("mixture", self.index, None, lambda: self._log_density(picked.complete))))
+        return Mixed((*picked.sites, Site(MIXTURE, None, None)), self, choice.again(picked.complete))
 
-    def _log_density(self, values: Mapping[str, Any]) -> Data:
-        """log Σ_k w_k p_k(values)"""
-        each = jnp.stack([component.run(Given(values)).log_prob for component in self.components])
-        return logsumexp(each + jnp.log(*parameters(self.index)))
+    def __getitem__(self, index: Any) -> JointMixture:  # type: ignore[override]
+        return JointMixture(self.index["probs"], [component[index] for component in self.components])
 
     def tree_flatten(self) -> tuple[tuple, None]:
         return (self.index, self.components), None
@@ -76,6 +78,46 @@ class JointMixture(Joint):
         return new
 
 
+@dataclass(frozen=True)
+class Mixed(Run):
+    """A run of a mixture: the values of one component, and the density of them all there."""
+
+    mixture: JointMixture
+    choice: Choice
+
+    @cached_property
+    def each(self) -> list[Run]:
+        """The components at the values."""
+        return [component.run(self.choice) for component in self.mixture.components]
+
+    def _mixed(self, log_probs: list[Data]) -> Data:
+        """log Σ_k w_k exp(log_probs_k)"""
+        return logsumexp(jnp.stack(log_probs) + jnp.log(*parameters(self.mixture.index)))
+
+    @property
+    def log_prob(self) -> Data:
+        return self._mixed([run.log_prob for run in self.each])
+
+    @property
+    def log_weight(self) -> Data:
+        """log Σ_k w_k p_k(values, observed) / Σ_k w_k p_k(values)"""
+        return self.log_prob - self._mixed([run.log_prob - run.log_weight for run in self.each])
+
+    @property
+    def sources(self) -> dict[str, Any]:
+        """For each site the distributions of all components."""
+        first, *others = (run.sources for run in self.each)
+        return {name: (source, *(other[name] for other in others)) for name, source in first.items()}
+
+    @property
+    def parts(self) -> dict[str, Data]:
+        raise NoRule(
+            "the terms of the density of a mixture",
+            expected="a density that is a product over sites",
+            advice="log_prob is that of the whole; nested in another joint a mixture has one term",
+        )
+
+
 def _picked(runs: Sequence[Run], index: Data) -> tuple[Site, ...]:
     """The sites of one of the runs."""
 
@@ -83,11 +125,10 @@ def _picked(runs: Sequence[Run], index: Data) -> tuple[Site, ...]:
         return jnp.stack([jnp.asarray(item) for item in each])[index]
 
     found = []
-    for sites in zip(*(run.sites for run in runs), strict=True):
+    for sites in zip(*([site for site in run.sites if site.value is not None] for run in runs), strict=True):
         first, value = sites[0], jax.tree_util.tree_map(take, *(site.value for site in sites))
         inner = None if first.inner is None else Run(_picked([site.inner for site in sites], index))
-        if value is not None:
-            found.append(replace(first, value=value, log_density=None, inner=inner))
+        found.append(replace(first, value=value, log_density=None, inner=inner))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
 from fubini.joint.container import is_namedtuple, struct
 from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
-from fubini.joint.sequential import as_item, made, maker_of, parameters_of
+from fubini.joint.sequential import as_item, made, maker_of, parameters_of, require_item
 
 
 class CyclicModel(FubiniError, ValueError):
@@ -44,6 +44,8 @@ class JointNamed(Joint):
         self.container_names = tuple(items)
         self.parents = {name: _parents(name, item, tuple(items)) for name, item in items.items()}
         self.items = {name: items[name] for name in _ordered(self.parents)}
+        for name, item in self.items.items():
+            require_item(name, item)
 
     @property
     def ordered(self) -> bool:  # type: ignore[override]

@@ -62,6 +62,9 @@ class Held:
     def pick(self, place: int, index: Distribution) -> Data:
         return self.choice.pick(place, index)
 
+    def again(self, values: Mapping[str, Any]) -> Held:
+        return Held(self.observed, self.choice.again(values))
+
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         key, find = self.choice.series(place)
         return key, lambda site: self.observed[site["name"]] if site["name"] in self.observed else find(site)
@@ -72,7 +75,7 @@ class Held:
 
 def observations(form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
     """Observed values by name, checked: shapes, domains, and that no site reads what is missing."""
-    read = {parent for parents in form.outline.parents.values() for parent in parents}
+    read = {name for reached in form.outline.reached.values() for name in reached}
     return {name: _observed(form.outline, name, value, name, name in read) for name, value in given.items()}
 
 
@@ -110,10 +113,13 @@ def log_density_of_present(source: Distribution, value: Partly) -> Data:
     if not law.event_shape:
         inside = jnp.where(value.present, value.value, law.support.feasible_like(jnp.asarray(value.value)))
         return jnp.sum(jnp.where(value.present, law.log_prob(inside), 0.0))
+    base: Any = law
+    while isinstance(base, (numpyro_families.Independent, numpyro_families.ExpandedDistribution)):
+        base = base.base_dist
+    if isinstance(base, numpyro_families.MultivariateNormal):
+        return _of_normal(base, jnp.asarray(value.value), jnp.asarray(value.present))
     inner: Any = law.base_dist if isinstance(law, numpyro_families.Independent) else law
-    if isinstance(inner, numpyro_families.MultivariateNormal):
-        return _of_normal(inner, jnp.asarray(value.value), jnp.asarray(value.present))
-    if isinstance(law, numpyro_families.Independent) and not inner.event_shape:
+    if not inner.event_shape:
         inside = jnp.where(value.present, value.value, inner.support.feasible_like(jnp.asarray(value.value)))
         return jnp.sum(jnp.where(value.present, inner.log_prob(inside), 0.0))
     raise NoRule(
@@ -132,17 +138,18 @@ def _of_normal(law: Any, value: Data, present: Data) -> Data:
     return jnp.sum(left) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merged(first: Mapping[str, Any], second: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """The observations of both; one site may not be observed as two values."""
     found = dict(first)
     for name, value in second.items():
+        here = (*path, name)
         if isinstance(value, dict) and isinstance(found.get(name), dict):
-            found[name] = merged(found[name], value)
+            found[name] = merged(found[name], value, here)
         elif name in found:
             raise DataError(
-                f"an observation of {name!r}, which is observed already",
+                f"an observation of {'.'.join(here)!r}, which is observed already",
                 expected="each site once",
-                advice=f"uncondition({name!r}) takes the first one back",
+                advice=f"uncondition({here[0]!r}) takes the first one back",
             )
         else:
             found[name] = value

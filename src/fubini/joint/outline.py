@@ -28,6 +28,7 @@ class SiteOutline:
     value: Any = None
     domain: Domain | None = None
     inner: Outline | None = None
+    joint: Any = None  # a nested joint, without its numbers
 
     @cached_property
     def shape(self) -> Any:
@@ -42,10 +43,15 @@ class SiteOutline:
 
 @dataclass(frozen=True)
 class Outline:
-    """The sites of a joint in order, and which of them the parameters of each are computed from."""
+    """The sites of a joint in order, and which of them the parameters of each are computed from (`reached`)."""
 
     sites: tuple[SiteOutline, ...]
-    parents: Mapping[str, tuple[str, ...]]
+    reached: Mapping[str, tuple[str, ...]]  # a nested joint reaches itself where its sites depend on each other
+
+    @cached_property
+    def parents(self) -> dict[str, tuple[str, ...]]:
+        """The sites that each depends on, the nearest first."""
+        return {name: tuple(other for other in found if other != name) for name, found in self.reached.items()}
 
     def __getitem__(self, name: str) -> SiteOutline:
         return next(site for site in self.sites if site.name == name)
@@ -71,12 +77,13 @@ def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
     """The same of a flattened joint."""
     wide = not any(map(is_jax, leaves))
     if not wide:
-        return _outlined(tree, tuple(map(_signature, leaves)), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        return _outlined(tree, tuple(map(signature, leaves)), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     with jax.enable_x64(True):
-        return _outlined(tree, tuple(map(_signature, leaves)), True)
+        return _outlined(tree, tuple(map(signature, leaves)), True)
 
 
-def _signature(leaf: Data) -> tuple:
+def signature(leaf: Data) -> tuple:
+    """The shape and dtype of a leaf."""
     return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
 
 
@@ -90,10 +97,10 @@ def _outlined(tree: Any, leaves: tuple, wide: bool) -> Outline:
 
     given = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
     values, flat = jax.eval_shape(look, given)
-    return _read(found[0], values, flat, _parents(tree, given, flat))
+    return _read(found[0], values, flat, _reach(tree, given, flat))
 
 
-def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], parents: Mapping) -> Outline:
+def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], reached: Mapping) -> Outline:
     sites = []
     for site in run.sites:
         value = values.get(site.name)
@@ -101,17 +108,18 @@ def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], parents:
             sites.append(SiteOutline(site.name, "observed"))
         elif site.inner is not None:
             inner = _read(site.inner, flat[site.name], flat[site.name], {})
-            sites.append(SiteOutline(site.name, "joint", value, inner=inner))
+            shell = jax.tree_util.tree_map(lambda leaf: None, site.joint)
+            sites.append(SiteOutline(site.name, "joint", value, inner=inner, joint=shell))
         elif site.value is None:
             sites.append(SiteOutline(site.name, "weight"))
         elif isinstance(site.source, Distribution):
             sites.append(SiteOutline(site.name, "random", value, site.source.domain))
         else:
             sites.append(SiteOutline(site.name, "deterministic", value))
-    return Outline(tuple(sites), parents)
+    return Outline(tuple(sites), reached)
 
 
-def _parents(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _reach(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Which site's values reach which site's law, from the equations between them."""
     counts: list[tuple[str, int]] = []
 
@@ -131,7 +139,7 @@ def _parents(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tu
     outputs = iter(jaxpr.outvars)
     nearest_first = [name for name, _ in reversed(counts)]
     found = {name: _reached(reach, islice(outputs, count)) for name, count in counts}
-    return {name: tuple(other for other in nearest_first if other in found[name] - {name}) for name, _ in counts}
+    return {name: tuple(other for other in nearest_first if other in found[name]) for name, _ in counts}
 
 
 def _reached(reach: Mapping[Any, set[str]], variables: Iterable[Any]) -> set[str]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import biject_to, constraints
 
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, as_floats, is_jax, is_traced
 from fubini.domains import Domain, Positive, Real, Simplex, Unit
 from fubini.errors import DataError, DomainError
 from fubini.joint.fixed import Fixed
@@ -55,7 +55,7 @@ def param(value: Any, support: Domain | Any = Real) -> Param:
     (2.0, 0.693147)
     """
     constraint = _constraint(support)
-    array = value if is_jax(value) else np.asarray(value, np.float64)
+    array = as_floats(value)
     if not is_traced(array) and not bool(jnp.all(constraint(jnp.asarray(array)))):
         raise DataError(f"a parameter {value!r}", expected=f"a value within {support}")
     output = Real.with_shape(array.shape)
@@ -75,10 +75,3 @@ def _constraint(support: Domain | Any) -> Any:
             f"a parameter with the support {support!r}", expected=f"{Real}, {Positive}, {Unit}, Simplex or a constraint"
         )
     return _SUPPORTS[support.kind]
-
-
-def settled(tree: Any) -> Any:
-    """A structure with the values of parameters in their place."""
-    return jax.tree_util.tree_map(
-        lambda item: item.value if isinstance(item, Param) else item, tree, is_leaf=lambda item: isinstance(item, Param)
-    )

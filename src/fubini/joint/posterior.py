@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from fubini.arrays import is_traced
 from fubini.dist.density import Distribution
+from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, DomainError
+from fubini.errors import DataError, DomainError, FubiniError, NoRule
 from fubini.joint.flavour import Flavour
 from fubini.joint.observed import Partly
-from fubini.joint.run import Alike, Chosen
+from fubini.joint.run import Alike, Chosen, Run
 from fubini.terms.factor import Factor, product
 from fubini.terms.value import Value, Variable
 
@@ -29,16 +30,28 @@ class Symbols(Alike):
     variables: list[Variable]
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        value = self.symbol(name, source.domain)
+        self.factors.append(source(value))
+        return Chosen(value, lambda: 0.0)
+
+    def symbol(self, name: str, domain: Domain) -> Any:
+        """The value of an observed site, a variable for one that is not."""
         value = self.observed.get(name)
         if isinstance(value, Partly):
             raise DomainError(
                 f"the factors of {name!r}, which has missing entries", expected="a site observed as a whole"
             )
         if value is None:
-            value = Variable(f"{self.path}{name}", source.domain)
+            value = Variable(f"{self.path}{name}", domain)
             self.variables.append(value)
-        self.factors.append(source(value))
-        return Chosen(value, lambda: 0.0)
+        return value
+
+    def beside(self, place: int) -> Symbols:
+        raise NoRule(
+            "the factors of a mixture of joints",
+            expected="a joint whose density is a product of the densities of its sites",
+            advice="ask each component, and add up weight times evidence",
+        )
 
     def within(self, place: int, name: str) -> Symbols:
         return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
@@ -48,7 +61,9 @@ def factors_of(joint: Flavour, observed: Mapping[str, Any]) -> tuple[list[Factor
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
     found = Symbols(observed, "", [], [])
     try:
-        joint.run(found)
+        found.factors.extend(_weights(joint.run(found)))
+    except FubiniError:
+        raise
     except TypeError as error:
         raise DomainError(
             "the factors of a model",
@@ -57,6 +72,15 @@ def factors_of(joint: Flavour, observed: Mapping[str, Any]) -> tuple[list[Factor
             advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
         ) from error
     return found.factors, found.variables
+
+
+def _weights(run: Run) -> Iterator[Factor]:
+    """The factors among the sites."""
+    for site in run.sites:
+        if site.inner is not None:
+            yield from _weights(site.inner)
+        elif isinstance(site.source, Factor):
+            yield site.source
 
 
 def log_evidence(conditioned: Any) -> Value:

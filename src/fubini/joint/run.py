@@ -6,7 +6,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -53,6 +53,7 @@ class Site:
     log_density: Callable[[], Data] | None = None  # asked for when it is needed
     inner: Run | None = None
     observed: bool = False
+    joint: Any = None  # the nested joint
 
     @property
     def is_free(self) -> bool:
@@ -142,6 +143,10 @@ class Choice(Protocol):
         """Which of several joints the values are taken from."""
         ...
 
+    def again(self, values: Mapping[str, Any]) -> Choice:
+        """The same observations, the other sites at these values."""
+        ...
+
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         """For sites inside a scan, which finds their values itself: a key, and the whole series of those known."""
         ...
@@ -182,6 +187,9 @@ class Given:
     def pick(self, place: int, index: Distribution) -> Data:
         return 0 if self.key is None else draw(index, jax.random.fold_in(self.key, place))
 
+    def again(self, values: Mapping[str, Any]) -> Given:
+        return Given(values)
+
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         key = None if self.key is None else jax.random.fold_in(self.key, place)
         return key, lambda site: self.values.get(site["name"])
@@ -209,6 +217,9 @@ class Alike:
     def pick(self, place: int, index: Distribution) -> Data:
         return 0
 
+    def again(self, values: Mapping[str, Any]) -> Given:
+        return Given(values)
+
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         return jax.random.key(0), lambda site: None
 
@@ -226,7 +237,7 @@ class Blank(Alike):
         return self
 
 
-def missing(name: str, given: Mapping[str, Any]) -> DataError:
+def missing(name: str, given: Iterable[str]) -> DataError:
     """The error of a value that is needed."""
     return DataError(
         f"no value for the site {name!r}",

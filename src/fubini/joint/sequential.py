@@ -13,8 +13,10 @@ from fubini.dist.named import Named
 from fubini.errors import DomainError, NameClash, listed
 from fubini.joint.closure import Closure
 from fubini.joint.container import is_namedtuple
-from fubini.joint.flavour import Sites
+from fubini.joint.flavour import Sites, not_a_component, require_not_reserved
 from fubini.joint.joint import Joint
+from fubini.joint.run import Deterministic
+from fubini.terms.factor import Factor
 
 
 @jax.tree_util.register_pytree_node_class
@@ -38,6 +40,8 @@ class JointSequential(Joint):
         self.type = type(model)
         self.parents = tuple(_positions(item, place) for place, item in enumerate(self.items))
         self.site_names = _site_names(self.items, self.parents)
+        for name, item in zip(self.site_names, self.items, strict=True):
+            require_item(name, item)
 
     def sites(self) -> Sites:
         values: list[Any] = []
@@ -68,8 +72,16 @@ def as_item(item: Any) -> Any:
 
 
 def _is_record(item: Any) -> bool:
-    """A distribution, which is callable too."""
-    return hasattr(item, "blueprint") or hasattr(item, "log_prob")
+    """A distribution or a factor, which are callable too."""
+    return hasattr(item, "blueprint") or hasattr(item, "log_prob") or isinstance(item, Factor)
+
+
+def require_item(name: str, item: Any) -> None:
+    """A name that is free, and a maker or something that a site can be."""
+    require_not_reserved(name)
+    component = item.component if isinstance(item, Named) else item
+    if not isinstance(component, (Closure, Deterministic)) and not _is_record(component):
+        raise not_a_component(name, component)
 
 
 def made(item: Any, *args: Any, **named: Any) -> Any:
@@ -80,13 +92,13 @@ def made(item: Any, *args: Any, **named: Any) -> Any:
 
 
 def parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
-    """The parameters that a maker must be given; those with a default are left at it."""
-    target = function.maker if isinstance(function, Family) else function
-    found = inspect.signature(target).parameters
+    """The parameters that a maker must be given. Those with a default are left at it, but for a family's numbers."""
+    numbers = isinstance(function, Family)
+    found = inspect.signature(function.maker if isinstance(function, Family) else function).parameters
     return {
         name: parameter
         for name, parameter in found.items()
-        if parameter.default is inspect.Parameter.empty and name != "self"
+        if parameter.default is inspect.Parameter.empty or (numbers and type(parameter.default) in (int, float))
     }
 
 

@@ -12,9 +12,10 @@ from numpyro.distributions import kl_divergence
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
-from fubini.errors import DomainError, NoRule
+from fubini.errors import DomainError, NoRule, listed
 from fubini.joint.calls import ask
 from fubini.joint.form import Form
+from fubini.joint.outline import Outline
 from fubini.joint.run import Blank, Run
 
 
@@ -59,20 +60,25 @@ class Pair:
 
 def _independent(joint: Any, what: str) -> Form:
     form = Form(joint)
-    tied = next(((name, parents) for name, parents in form.outline.parents.items() if parents), None)
-    if tied is not None or any(site.kind == "weight" for site in form.outline.sites):
-        name, parents = tied or ("a weight", ("all sites",))
+    tied = next(
+        (f"{name!r} depends on {listed(found[:1])}" for name, found in form.outline.reached.items() if found), ""
+    )
+    if tied or _is_weighed(form.outline):
         raise DomainError(
-            f"{what} of a joint in which {name!r} depends on {parents[0]!r}",
+            f"{what} of a joint in which {tied or 'a weight depends on all sites'}",
             expected="sites that are independent of each other",
             advice="draw samples and average, or ask for the moments of one site given the others",
         )
     return form
 
 
-def _each(run: Run, of: Callable[[Distribution], Data]) -> dict[str, Any]:
-    free = [site for site in run.sites if site.is_free]
-    return {site.name: of(site.source) if site.inner is None else _each(site.inner, of) for site in free}
+def _is_weighed(outline: Outline) -> bool:
+    return any(site.kind == "weight" or (site.inner and _is_weighed(site.inner)) for site in outline.sites)
+
+
+def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
+    sources = {site.name: site.source for site in run.sites if site.is_free}
+    return jax.tree_util.tree_map(of, sources, is_leaf=lambda item: isinstance(item, Distribution))
 
 
 def _numbers(source: Distribution, what: str) -> Data:
