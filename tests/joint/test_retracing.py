@@ -205,3 +205,21 @@ def test_a_captured_dict_keeps_its_order() -> None:
             yield dist.Normal(0.0, scale).named(f"s_{name}")
 
     assert model().names == ("s_z", "s_a", "s_3")
+
+
+class Settings:
+    scale = 1.0
+
+
+def test_an_attribute_of_a_class_that_has_changed():
+    @fb.model
+    def reads():
+        x = yield dist.Normal(0.0, Settings.scale)
+
+    first = float(reads().log_prob(x=1.0))
+    Settings.scale = 2.0
+    try:
+        assert float(reads().log_prob(x=1.0)) != first
+    finally:
+        Settings.scale = 1.0
+    assert float(reads().log_prob(x=1.0)) == first

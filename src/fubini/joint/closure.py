@@ -2,7 +2,7 @@
 
 An answer is compiled once for each key. A model that reads a global or a closure which has changed since has another
 key, so it is never answered from an older trace; and a model that captures a tracer can cross `jit` like any pytree.
-Attributes of classes, of modules and of objects that are not the user's own are taken to be constants.
+What libraries hold is taken to be constant.
 """
 
 from __future__ import annotations
@@ -125,8 +125,38 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
     used = tuple(name for name in _names_used(function.__code__) if name in scope)
     contents = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     filled = tuple(_is_filled(cell) for cell in function.__closure__ or ())
-    parts = (function.__defaults__, function.__kwdefaults__, contents, [scope[name] for name in used])
-    return Capture("function", (function.__code__, filled, used), _several(parts, leaves, seen), function)
+    found = [scope[name] for name in used]
+    parts = (function.__defaults__, function.__kwdefaults__, contents, found)
+    read = _attributes((*found, *contents), _names_used(function.__code__), seen)
+    return Capture("function", (function.__code__, filled, used, read), _several(parts, leaves, seen), function)
+
+
+def _attributes(owners: tuple, names: tuple[str, ...], seen: dict[int, int]) -> tuple:
+    """What a function reads of the user's own modules and classes: part of the key, and not replaced."""
+    read = []
+    for owner in owners:
+        if isinstance(owner, (type, types.ModuleType)) and not _is_library_scope(owner):
+            for name in names:
+                if name in vars(owner):
+                    arrays: list[Data] = []
+                    capture = _captured(vars(owner)[name], arrays, dict(seen))
+                    read.append((name, capture, tuple(map(Same, arrays))))
+    return tuple(read)
+
+
+class Same:
+    """An object that is equal to itself alone."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
 
 
 def is_record(value: Any) -> bool:
@@ -171,6 +201,13 @@ def _is_library(function: types.FunctionType) -> bool:
     return package in LIBRARIES or _is_installed(function.__code__.co_filename)
 
 
+def _is_library_scope(owner: Any) -> bool:
+    if isinstance(owner, type):
+        return _is_library_class(owner)
+    source = getattr(owner, "__file__", None)
+    return owner.__name__.partition(".")[0] in LIBRARIES or source is None or _is_installed(source)
+
+
 @lru_cache(maxsize=4096)
 def _is_library_class(kind: type) -> bool:
     source = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -213,7 +250,7 @@ def _restored(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
 
 def _restored_function(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
     held: types.FunctionType = capture.held
-    code, filled, used = capture.key  # type: ignore[misc]
+    code, filled, used, _ = capture.key  # type: ignore[misc]
     cells = tuple(types.CellType() for _ in filled)
     scope = dict(held.__globals__)
     new = types.FunctionType(code, scope, held.__name__, None, cells)
