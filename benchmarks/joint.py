@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,21 +25,22 @@ from benchmarks.joint_peers import BATCHED, NUMPYRO, OURS, SEQUENTIAL
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from benchmarks.timing import Times, elapsed, interleaved
 
-COLUMNS = ("contestant", "     run", "    best", "to best")
+COLUMNS = ("contestant", "     run", "    best", "to best", "  flops", "  bytes")
 DRAWS = 10_000
 BUILDS = 3
 ALL = (OURS, SEQUENTIAL, BATCHED, NUMPYRO)
 
 
-def show(title: str, times: Mapping[str, Times]) -> None:
-    """A row for each contestant, with its ratio to the fastest."""
+def show(title: str, times: Mapping[str, Times], work: Mapping[str, tuple[str, str]] | None = None) -> None:
+    """A row for each contestant, with its ratio to the fastest, and what its compiled code computes and moves."""
     table = Table(title, COLUMNS, first=22)
     fastest = min(found.median for found in times.values())
     for name, found in times.items():
-        table.row(name, duration(found.median), duration(found.best), ratio(found.median / fastest))
+        cells = duration(found.median), duration(found.best), ratio(found.median / fastest)
+        table.row(name, *cells, *(work[name] if work else ("-", "-")))
     for name in ALL:
         if name not in times:
-            table.row(name, "absent", "-", "-")
+            table.row(name, "absent", *("-" * 4))
 
 
 def require_agreement(model: str, contestants: Mapping[str, peers.Contestant]) -> None:
@@ -53,14 +55,21 @@ def jitted(model: str, rounds: int) -> dict[str, Times]:
     """`log_prob` in compiled code, per call; of several builds, as one may be on a slow thread all its life."""
     contestants, at = peers.contestants(model), peers.as_jax(peers.values(model))
     require_agreement(model, contestants)
-    builds = []
+    builds, work = [], {}
     for _ in range(BUILDS):
         runs = {name: compiled(contestant.log_prob, at) for name, contestant in contestants.items()}
+        work = {name: work_of(run) for name, run in runs.items()}
         calls = {name: partial(finished, run, at) for name, run in runs.items()}
         builds.append(interleaved(calls, rounds))
     times = {name: Times(tuple(second for build in builds for second in build[name].seconds)) for name in contestants}
-    show(f"log_prob of {model}, jitted", times)
+    show(f"log_prob of {model}, jitted", times, work)
     return times
+
+
+def work_of(run: Any) -> tuple[str, str]:
+    """Operations and bytes of compiled code as XLA counts them, which no other process disturbs."""
+    cost = run.cost_analysis()
+    return f"{cost.get('flops', 0.0):,.0f}", f"{cost.get('bytes accessed', 0.0):,.0f}"
 
 
 def finished(function: Callable[..., object], *args: object) -> object:
@@ -104,7 +113,7 @@ def compilation(rounds: int) -> dict[str, Times]:
     return times
 
 
-def compiled(function: Callable[[list], object], at: list[jax.Array]) -> Callable[[list], object]:
+def compiled(function: Callable[[list], object], at: list[jax.Array]) -> Any:
     """Traced and compiled anew."""
     return jax.jit(lambda values: function(values)).lower(at).compile()
 

@@ -156,6 +156,7 @@ def elbo_exactly(m: float, log_s: float, obs: float) -> float:
     return prior + fit + 0.5 * math.log(2 * math.pi * math.e * s2)
 
 
+@pytest.mark.slow
 def test_grad_of_the_elbo_as_written() -> None:
     found = jax.grad(elbo)(0.0, 0.0, 1.3, key)
     assert found.shape == () and bool(jnp.isfinite(found))

@@ -107,6 +107,7 @@ def test_a_window_is_part_of_what_is_compiled() -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_a_mode_for_each_cell() -> None:
     """By symmetry the modes for the two answers are opposite."""
     v = fb.Variable("v", fb.Reals[2])

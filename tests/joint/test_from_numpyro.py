@@ -77,9 +77,10 @@ def test_draws(name: str) -> None:
 @every
 def test_bijector_round_trip(name: str) -> None:
     case, joint, _ = converted(name)
-    free = joint.bijector().inverse(drawn(name))
-    assert {site: np.shape(free[site]) for site in case.free} == {s: joint.bijector().shape[s] for s in case.free}
-    values = joint.bijector().forward(free)
+    bijector = joint.bijector()
+    free, shapes = bijector.inverse(drawn(name)), bijector.shape
+    assert {site: np.shape(free[site]) for site in case.free} == {site: shapes[site] for site in case.free}
+    values = bijector.forward(free)
     for site, value in drawn(name).items():
         np.testing.assert_allclose(values[site], value, rtol=1e-6, atol=1e-9, err_msg=site)
 
@@ -144,6 +145,13 @@ def test_condition_and_substitute_handlers() -> None:
     np.testing.assert_allclose(held.log_prob(m=0.0), fb.from_numpyro(normals, 0.5).log_prob(m=0.0))
     fixed = fb.from_numpyro(handlers.substitute(normals, {"m": 0.0}), 0.5)
     np.testing.assert_allclose(fixed.log_prob(), held.log_prob(m=0.0))
+
+
+def test_delta_of_a_vector() -> None:
+    def model():
+        numpyro.sample("x", dist.Delta(np.ones(2), log_density=0.5, event_dim=1))
+
+    np.testing.assert_allclose(fb.from_numpyro(model).log_prob(x=np.ones(2)), 0.5)
 
 
 def test_subsample_is_scaled_to_the_plate() -> None:

@@ -51,6 +51,7 @@ PRODUCTS: dict[str, Callable[[], Model]] = {
     "lags 1 and 2, global": lambda: random_model({"b": TWO, "c": TWO}, 4, lags={"c": 2}, shared=THREE),
     "real lags 1 and 2": lambda: random_model({"b": REAL, "c": REAL}, 4, lags={"c": 2}),
     "lags 3 and 1": lambda: random_model({"b": TWO, "c": TWO}, 7, lags={"b": 3}),
+    "real lags 3 and 1, global": lambda: random_model({"b": REAL, "c": REAL}, 5, lags={"b": 3}, shared=REAL),
 }
 FAST = [
     ("Reals[2], batch 2, 4", "parallel"),
@@ -75,15 +76,26 @@ def test_the_product_is_the_explicit_contraction(name: str, method: str) -> None
     assert_same(fb.eliminate([found * 1.0], ()), explicit(model))
 
 
-@pytest.mark.parametrize(
-    ("domain", "length"),
-    [(TWO, 1), (REAL, 1), *(pytest.param(REAL, n, marks=slow) for n in (4, 7, 11))],
-    ids=str,
-)
-def test_any_length(domain: fb.Domain, length: int) -> None:
-    """One step is the factor itself; odd numbers of steps leave one over."""
-    model = random_model({"x": domain}, length, seed=length)
-    assert_same(product_of(model)._joined(), explicit(model))
+BATCHES = [{}, {"i": 5}, {"i": 2, "j": 4}]
+LENGTHS = [1, 2, *(pytest.param(n, marks=slow) for n in range(3, 13))]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_any_length(length: int) -> None:
+    """In order and in pairs; over the lengths from 1 to 12 each kind of state meets each batch."""
+    domain, batch = (TWO, THREE, REAL, PAIR)[length % 4], BATCHES[length % 3]
+    model = random_model({"x": domain}, length, plates=batch, seed=length)
+    for method in ("sequential", "parallel"):
+        assert_same(fb.eliminate([product_of(model, method) * 1.0], ()), explicit(model))
+
+
+@pytest.mark.parametrize("length", [1, *(pytest.param(n, marks=slow) for n in range(2, 6))])
+@pytest.mark.parametrize("domains", [{"x": TWO, "y": THREE}, {"x": REAL, "y": SQUARE}], ids=["tables", "Gaussians"])
+def test_two_chains_of_any_length(domains: dict[str, fb.Domain], length: int) -> None:
+    """They advance together."""
+    model = random_model(domains, length, seed=length)
+    method = ("sequential", "parallel")[length % 2]
+    assert_same(fb.eliminate([product_of(model, method) * 1.0], ()), explicit(model))
 
 
 @pytest.mark.parametrize("length", [1, 5, *(pytest.param(n, marks=slow) for n in (2, 12))])

@@ -41,6 +41,8 @@ def _arguments(law: Any) -> dict[str, Any] | None:
         value = law.__dict__.get(key, law.__dict__.get(f"_{key}"))
         if value is None and parameter.default is inspect.Parameter.empty:
             return None
+        if value is None and parameter.default is not None:  # kept as a property, as the event_dim of a Delta is
+            value = getattr(law, key, None)
         if isinstance(value, numpyro_families.Distribution):
             value = from_numpyro_law(value)
         if value is not None:

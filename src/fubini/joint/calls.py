@@ -39,7 +39,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     if traced or any(map(is_jax, (*values, *leaves))):
         result = answer(leaves, key, values)
     else:
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with jax.enable_x64(True), jax.core.eval_context():
             result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
@@ -64,6 +64,8 @@ def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, .
 
 def _batch(arrays: list[tuple[Data, int]], names: tuple) -> tuple[int, ...]:
     shapes = [array.shape[: array.ndim - rank] for array, rank in arrays]
+    if len(set(shapes)) <= 1:
+        return shapes[0] if shapes else ()
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
