@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import eval_context
 
 from fubini.arrays import Data, is_jax, is_traced
 from fubini.errors import DataError, DomainError
@@ -39,7 +40,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     if traced or any(map(is_jax, (*values, *leaves))):
         result = answer(leaves, key, values)
     else:
-        with jax.enable_x64(True), jax.core.eval_context():
+        with jax.enable_x64(True), eval_context():
             result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
