@@ -72,10 +72,14 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
 def _take(data: Data, positions: list[Data]) -> Data:
     if not is_jax(data):
         return data[tuple(positions)]
-    sizes = data.shape
-    positions = [jnp.where(jnp.asarray(at) < 0, sizes[axis], at) for axis, at in enumerate(positions)]
+    positions = [_beyond_where_negative(at, size) for at, size in zip(positions, data.shape, strict=False)]
     fill = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else -1
     return data.at[tuple(positions)].get(mode="fill", fill_value=fill)
+
+
+def _beyond_where_negative(at: Data, size: int) -> Data:
+    """A negative index out of range instead; one that is known has been checked."""
+    return jnp.where(at < 0, jnp.asarray(size, at.dtype), at) if is_jax(at) else at
 
 
 def require_in_range(name: Name, index: Data, domain: Domain) -> Data:
