@@ -43,7 +43,7 @@ def compiled(function: Callable, key: tuple, *given: Any) -> Any:
     """function(*key, *given), compiled for each key; the careful way where the fast one left the range of the dtype."""
     if not is_traced(*jax.tree.leaves(given)):
         found, safe = _compiled(function, key, True)(*given)
-        if safe:
+        if not is_traced(safe) and safe:  # an interpretation may bring arrays of a trace
             return found
     return _compiled(function, key, False)(*given)
 
