@@ -8,7 +8,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 

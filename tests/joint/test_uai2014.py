@@ -76,7 +76,6 @@ def test_marginals(data: Path, name: str) -> None:
 def test_linkage_12(data: Path) -> None:
     """Tables above 2²⁵ entries, and still within the default limits."""
     net = read(data, "linkage_12")
-    agree_on_partition(net.log_evidence(), parse_uai_partition(reference(data, "linkage_12", "PR")))
     agree_on_marginals(net, net.marginals(), parse_uai_marginals(reference(data, "linkage_12", "MAR")))
 
 
