@@ -146,7 +146,7 @@ def test_bound_is_expected_likelihood_less_divergence(guide: str, double_width: 
     assert float(estimates.mean()) == pytest.approx(bound_of(p, series, mean, covariance), abs=5 * error)
 
 
-def test_continued_states_forget_the_last(double_width: None) -> None:
+def test_continued_states_forget_the_last() -> None:
     series = short_series()
     p = some_parameters(series)
     place, scale = model.read(p, series)

@@ -36,17 +36,17 @@ def single(data: object) -> jax.Array:
 
 
 MODELS: dict[str, Callable[..., Model]] = {
-    "scalar": lambda **how: random_model({"x": REAL}, 5, **how),
+    "scalar": lambda **how: random_model({"x": REAL}, 3, **how),
     "one step": lambda **how: random_model({"x": PAIR}, 1, **how),
-    "vector": lambda **how: random_model({"x": PAIR}, 4, **how),
-    "coupled": lambda **how: random_model({"x": REAL, "y": PAIR}, 3, **how),
-    "coupled with a matrix": lambda **how: random_model({"x": REAL, "y": SQUARE}, 3, **how),
+    "vector": lambda **how: random_model({"x": PAIR}, 3, **how),
+    "coupled": lambda **how: random_model({"x": REAL, "y": PAIR}, 2, **how),
+    "coupled with a matrix": lambda **how: random_model({"x": REAL, "y": SQUARE}, 2, **how),
     "a plate": lambda **how: random_model({"x": REAL}, 3, plates={"i": 5}, **how),
-    "plates": lambda **how: random_model({"x": PAIR}, 3, plates={"i": 2, "j": 4}, **how),
+    "plates": lambda **how: random_model({"x": PAIR}, 2, plates={"i": 2, "j": 4}, **how),
     "free bias": lambda **how: random_model({"x": REAL}, 3, shared=fb.Reals[3], **how),
-    "summed bias": lambda **how: random_model({"x": PAIR}, 3, shared=REAL, summed=True, plates={"i": 2}, **how),
-    "timeless": lambda **how: random_model({"x": PAIR}, 5, timed=False, **how),
-    "lags 1 and 2": lambda **how: random_model({"b": REAL, "c": PAIR}, 5, lags={"c": 2}, **how),
+    "summed bias": lambda **how: random_model({"x": REAL}, 2, shared=PAIR, summed=True, plates={"i": 2}, **how),
+    "timeless": lambda **how: random_model({"x": PAIR}, 3, timed=False, **how),
+    "lags 1 and 2": lambda **how: random_model({"b": PAIR, "c": REAL}, 3, lags={"c": 2}, **how),
     "lags 3 and 1": lambda **how: random_model({"b": REAL, "c": REAL}, 4, lags={"b": 3}, **how),
 }
 
@@ -266,8 +266,8 @@ def test_the_axes_of_draws() -> None:
     """n, then time, then plates, then the elements of the state."""
     chain = MODELS["plates"]().chain()
     many, best = chain.sample(jax.random.key(0), 7), chain.argmax()
-    assert many["x"].shape == (7, 2, 4, 2) and many["x_next"].shape == (7, 3, 2, 4, 2)
-    assert best["x"].shape == (2, 4, 2) and best["x_next"].shape == (3, 2, 4, 2)
+    assert many["x"].shape == (7, 2, 4, 2) and many["x_next"].shape == (7, 2, 2, 4, 2)
+    assert best["x"].shape == (2, 4, 2) and best["x_next"].shape == (2, 2, 4, 2)
     np.testing.assert_allclose(best["x_next"], chain.smooth().mean("x_next").data, rtol=1e-7)
 
 
@@ -281,7 +281,7 @@ def test_gradients_in_order(name: str) -> None:
 
 
 @slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", list(MODELS)[::2])
 def test_gradients_in_pairs(name: str) -> None:
     """In single width, all steps at once."""
     check_gradients(MODELS[name](seed=5), "parallel", "float32")

@@ -31,8 +31,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "free global": lambda: random_model(SWITCHING, 2, shared=fb.Bint[3]),
     "summed global": lambda: random_model(SWITCHING, 2, shared=fb.Bint[3], summed=True),
     "summed bias": lambda: random_model(SWITCHING, 2, shared=REAL, summed=True),
-    "timeless": lambda: random_model(SWITCHING, 3, timed=False),
-    "a switch with lags": lambda: random_model(SWITCHING, 3, lags={"s": 2}),
+    "timeless": lambda: random_model(SWITCHING, 2, timed=False),
+    "a switch with lags": lambda: random_model(SWITCHING, 2, lags={"s": 2}),
     "a state with lags": lambda: random_model(SWITCHING, 2, lags={"x": 2}),
 }
 

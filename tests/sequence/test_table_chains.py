@@ -216,7 +216,7 @@ def test_gradients_in_order(name: str) -> None:
 
 
 @slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", list(MODELS)[::2])
 def test_gradients_in_pairs(name: str) -> None:
     """In single width, all steps at once."""
     check_gradients(MODELS[name](seed=5), "parallel", "float32")

@@ -78,8 +78,8 @@ def _take(data: Data, positions: list[Data]) -> Data:
 
 
 def _beyond_where_negative(at: Data, size: int) -> Data:
-    """A negative index out of range instead; one that is known has been checked."""
-    return jnp.where(at < 0, jnp.asarray(size, at.dtype), at) if is_jax(at) else at
+    """A negative index out of range instead; one that is known has been checked. One width for both precisions."""
+    return jnp.where(at < 0, jnp.asarray(size, at.dtype), at) if is_jax(at) else np.asarray(at, np.int32)
 
 
 def require_in_range(name: Name, index: Data, domain: Domain) -> Data:
