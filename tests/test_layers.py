@@ -12,6 +12,7 @@ import pytest
 LAYERS = (
     "errors",
     "arrays",
+    "closure",
     "domains",
     "semirings",
     "rules",

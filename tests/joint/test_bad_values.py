@@ -161,8 +161,8 @@ VALUES: dict[str, Bad] = {
         ["missing entries in 'm', which other sites depend on", "split the site"],
     ),
     "missing entries in nan": (lambda: VECTOR.condition(x=HOLES.filled(np.nan)), DataError, ["the value nan"]),
-    "missing entries for the evidence": (
-        lambda: read().condition(y=HOLES).log_evidence(),
+    "missing entries for the factors": (
+        lambda: read().condition(y=HOLES).posterior(),
         DomainError,
         ["the factors of 'y', which has missing entries"],
     ),

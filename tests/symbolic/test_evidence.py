@@ -1,6 +1,5 @@
 """Evidence of models in plain JAX, latents eliminated in index notation, against independent formulas."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,9 +8,7 @@ from scipy.stats import halfcauchy, multivariate_normal, multivariate_t, norm
 
 import fubini as fb
 from fubini import dist
-from fubini.index.lower import Evaluation
-from fubini.joint.reading import read
-from fubini.symbolic.search import Latent, reduced
+from fubini.joint.collapse import collapse
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(20, 3)), RANDOM.normal(size=20)
@@ -22,14 +19,9 @@ Y7, X7 = RANDOM.normal(size=7), RANDOM.normal(size=(7, 2))
 
 def asked(post, **kept):
     """The log-density of the observations and the sites kept, and the names that were eliminated, in order."""
-    reading = read(post)
-    latents = {n: Latent(reading.sites[n], post.outline[n].domain) for n in post.outline.free if n not in kept}
-    with jax.enable_x64(True):
-        found = reduced(tuple(reading.terms.values()), latents)
-        arrays = reading.arrays({reading.sites[name]: jnp.asarray(value) for name, value in kept.items()})
-        evaluation = Evaluation(arrays)
-        value = None if found.blocked else float(sum(evaluation.of(term).data for term in found.terms))
-    return value, [step.names for step in found.steps], found.blocked
+    found = collapse(post, [name for name in post.outline.free if name not in kept])
+    value = None if found.blocked else float(found.asked("log_density", kept, wide=True))
+    return value, [step.names for step in found.reduced.steps], found.blocked
 
 
 @fb.model

@@ -12,6 +12,7 @@ from fubini.dist.density import Distribution as Distribution
 from fubini.dist.families import Family as Family
 from fubini.dist.families import family as family
 from fubini.dist.families import family_names as family_names
+from fubini.dist.markov import Markov as Markov
 
 
 def __getattr__(name: str) -> Family:

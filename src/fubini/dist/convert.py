@@ -29,7 +29,7 @@ def from_numpyro_law(law: Any) -> Distribution:
                 return Distribution(name, given)
             except (FubiniError, TypeError):
                 pass  # arguments that are not kept under their own names
-    return _foreign(law)
+    return foreign(law)
 
 
 def _arguments(law: Any) -> dict[str, Any] | None:
@@ -50,7 +50,8 @@ def _arguments(law: Any) -> dict[str, Any] | None:
     return given
 
 
-def _foreign(law: Any) -> Distribution:
+def foreign(law: Any) -> Distribution:
+    """The record of a distribution by its pytree."""
     leaves, tree = jax.tree_util.tree_flatten(law)
     given = {
         f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)

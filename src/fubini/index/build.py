@@ -153,7 +153,7 @@ def call(name: str, *args: Node) -> Node:
     (arg,) = args if len(args) == 1 else (None,)
     if arg is not None and arg.kind == "const" and name in CALLS:
         try:
-            return const(CALLS[name](arg.args[0]))
+            return const(-math.inf if (name, arg) == ("log", ZERO) else CALLS[name](arg.args[0]))
         except (ValueError, OverflowError):
             return node("call", name, arg)
     if name == "log" and arg is not None:

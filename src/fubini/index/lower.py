@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
-from fubini.factors.small_matrices import orthogonal_triangular
-from fubini.index.build import opened
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.build import index, opened
+from fubini.index.chains import chain_evidence, log_sum_exp
+from fubini.index.least_squares import Frame, Solution, solve
+from fubini.index.node import BINDERS, Index, Leaf, Node, children
+
+LARGEST = 5_000_000  # numbers of a part that is computed beforehand
 
 FUNCTIONS: dict[str, Callable[..., Data]] = {
     "exp": jnp.exp,
@@ -45,16 +49,20 @@ class Axes(NamedTuple):
 
 def evaluate(root: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
     """The numbers of a node over its free indices, in this order."""
-    return _aligned(Evaluation(arrays).of(root), tuple(order))
+    return aligned(Evaluation(arrays).of(root), tuple(order))
 
 
 class Evaluation:
-    """Values of nodes, each computed once."""
+    """Values of nodes, each computed once; `before` holds values that are known already."""
 
-    def __init__(self, arrays: Mapping[Leaf, Data]) -> None:
+    def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None) -> None:
         self.arrays = arrays
-        self.memo: dict[Node, Axes] = {}
-        self.triangles: dict[tuple, Data] = {}
+        self.memo: dict[Node, Axes] = dict(before or {})
+        self.solutions: dict[tuple, Solution] = {}
+
+    def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
+        """The body of a binder, over the same indices each time."""
+        return _opened(this)
 
     def of(self, this: Node) -> Axes:
         """The numbers of a node over its free indices, in some order."""
@@ -80,7 +88,7 @@ class Evaluation:
                 return Axes(array[tuple(slice(i.size) for i in axes)], axes)
         places = [self.of(part) for part in at]
         axes = _union(places)
-        spread = [_aligned(place, axes).astype(int) for place in places]
+        spread = [aligned(place, axes).astype(int) for place in places]
         inside = [jnp.clip(place, 0, size - 1) for place, size in zip(spread, array.shape, strict=True)]
         return Axes(jnp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
 
@@ -88,15 +96,46 @@ class Evaluation:
         parts = [self.of(part) for part, _ in this.args]
         axes = _union(parts)
         coefficients = [coefficient for _, coefficient in this.args]
-        return Axes(sum(c * _aligned(part, axes) for part, c in zip(parts, coefficients, strict=True)), axes)
+        return Axes(sum(c * aligned(part, axes) for part, c in zip(parts, coefficients, strict=True)), axes)
 
     def _mul(self, this: Node) -> Axes:
-        return _product([(self.of(base), exponent) for base, exponent in this.args])
+        return self._product_of(this.args)
+
+    def _product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+        """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
+        tests = [factor for factor in factors if factor[0].kind in ("eq", "lt")]
+        rest = [factor for factor in factors if factor not in tests]
+        found = self._without_tests(rest)
+        if not tests:
+            return found
+        test = _product([(self.of(base), 1.0) for base, _ in tests])
+        axes = _union([found, test])
+        data = jnp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
+        return Axes(jnp.broadcast_to(data, tuple(i.size for i in axes)), axes)
+
+    def _without_tests(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+        log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
+        if log is None or len(factors) == 1:
+            return _product([(self.of(base), exponent) for base, exponent in factors])
+        others = _product([(self.of(base), exponent) for base, exponent in factors if base is not log])
+        if log.kind == "where":
+            found = self.of(log)
+            axes = _union([others, found])
+            weight, value = aligned(others, axes), aligned(found, axes)
+            value = jnp.where((weight == 0) & jnp.isinf(value), 1.0, value)
+        else:
+            inside = self.of(log.args[1])
+            axes = _union([others, inside])
+            weight, of = aligned(others, axes), aligned(inside, axes)
+            value = jnp.log(jnp.where((weight == 0) & (of == 0), 1.0, of))
+        return Axes(jnp.broadcast_to(weight * value, tuple(i.size for i in axes)), axes)
 
     def _call(self, this: Node) -> Axes:
         parts = [self.of(part) for part in this.args[1:]]
         axes = _union(parts)
-        return Axes(FUNCTIONS[this.args[0]](*(_aligned(part, axes) for part in parts)), axes)
+        name = this.args[0]
+        function = FUNCTIONS[name] if isinstance(name, str) else name
+        return Axes(function(*(aligned(part, axes) for part in parts)), axes)
 
     def _eq(self, this: Node) -> Axes:
         a, b, axes = self._pair(this)
@@ -109,58 +148,80 @@ class Evaluation:
     def _pair(self, this: Node) -> tuple[Data, Data, tuple[Index, ...]]:
         parts = [self.of(part) for part in this.args]
         axes = _union(parts)
-        return *(_aligned(part, axes) for part in parts), axes  # type: ignore[return-value]
+        return *(aligned(part, axes) for part in parts), axes  # type: ignore[return-value]
 
     def _where(self, this: Node) -> Axes:
         parts = [self.of(part) for part in this.args]
         axes = _union(parts)
-        test, first, second = (_aligned(part, axes) for part in parts)
+        test, first, second = (aligned(part, axes) for part in parts)
         return Axes(jnp.where(test != 0, first, second), axes)
 
     def _logdet(self, this: Node) -> Axes:
-        return Axes(2 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self._triangle(this))[:-1]))), ())
+        return Axes(self.solution(this.args[0], this.args[1:]).logdet, ())
 
     def _rss(self, this: Node) -> Axes:
-        return Axes(self._triangle(this)[-1, -1] ** 2, ())
+        return Axes(self.solution(this.args[0], this.args[1:]).rss, ())
 
-    def _triangle(self, this: Node) -> Data:
-        """R of the rows √weight · (slopes, offset), the offset last."""
-        key = this.args  # one triangle for both
-        if key not in self.triangles:
-            size = this.args[0]
-            rows = jnp.concatenate([self._rows(part, size) for part in this.args[1:]])
-            padding = jnp.zeros((max(0, size + 1 - len(rows)), size + 1), rows.dtype)
-            self.triangles[key] = orthogonal_triangular(jnp.concatenate([rows, padding]))[1]
-        return self.triangles[key]
+    def solution(self, frame: Frame, rows: tuple[Node, ...]) -> Solution:
+        """Of a least-squares problem, found once."""
+        key = (frame, *rows)
+        if key not in self.solutions:
+            self.solutions[key] = solve(jnp.concatenate([self._rows(part, frame) for part in rows], axis=-2), frame)
+        return self.solutions[key]
 
-    def _rows(self, this: Node, size: int) -> Data:
-        """√weight · (slopes, offset) for each row."""
-        over, body = opened(this)
-        weight, offset, *slopes = body.args[1:]
+    def _rows(self, this: Node, frame: Frame) -> Data:
+        """√weight · (slopes, offset) for each row [… frame, row, column]."""
+        over, body = self.opened(this)
+        count = len(frame.axes)
+        weight, offset, *slopes = body.args[1 + count :]
+        over = tuple(part.args[0] for part in body.args[1 : 1 + count]) + tuple(
+            i for i in over if index(i) not in body.args[1 : 1 + count]
+        )
         shape = tuple(i.size for i in over)
-        matrix = jnp.zeros((math.prod(shape), size))
+        matrix = jnp.zeros((math.prod(shape), frame.width - 1))
         for slope in slopes:
-            inner, entry = opened(slope)
+            inner, entry = self.opened(slope)
             place, coefficient = entry.args[1:]
             axes = (*over, *inner)
             full = tuple(i.size for i in axes)
-            columns = jnp.broadcast_to(_aligned(self.of(place), axes), full).astype(int).reshape(len(matrix), -1)
-            numbers = jnp.broadcast_to(_aligned(self.of(coefficient), axes), full).reshape(len(matrix), -1)
-            matrix = matrix.at[jnp.arange(len(matrix))[:, None], columns].add(numbers)
-        right = jnp.broadcast_to(_aligned(self.of(offset), over), shape).reshape(-1, 1)
-        scale = jnp.sqrt(jnp.broadcast_to(_aligned(self.of(weight), over), shape).reshape(-1, 1))
-        return scale * jnp.concatenate([matrix, right], axis=1)
+            numbers = jnp.broadcast_to(aligned(self.of(coefficient), axes), full).reshape(len(matrix), -1)
+            if not place.leaves and not place.free & set(over):  # the same columns in every row
+                columns = jnp.broadcast_to(aligned(self.of(place), inner), tuple(i.size for i in inner)).reshape(-1)
+                matrix = matrix + numbers @ jax.nn.one_hot(columns.astype(int), matrix.shape[1], dtype=numbers.dtype)
+            else:
+                columns = jnp.broadcast_to(aligned(self.of(place), axes), full).astype(int).reshape(len(matrix), -1)
+                matrix = matrix.at[jnp.arange(len(matrix))[:, None], columns].add(numbers)
+        right = jnp.broadcast_to(aligned(self.of(offset), over), shape).reshape(-1, 1)
+        scale = _root(jnp.broadcast_to(aligned(self.of(weight), over), shape).reshape(-1, 1))
+        rows = scale * jnp.concatenate([matrix, right], axis=1)
+        return rows.reshape(*frame.axes, -1, frame.width)
 
     def _lse(self, this: Node) -> Axes:
-        over, body = opened(this)
+        over, body = self.opened(this)
         found = self.of(body)
         axes = tuple(i for i in found.of if i not in over)
-        data = _aligned(found, (*axes, *over))
-        count = len(over)
-        return Axes(jax.scipy.special.logsumexp(data, axis=tuple(range(data.ndim - count, data.ndim))), axes)
+        inner = tuple(i for i in over if i in found.of)
+        unused = math.prod(i.size for i in over if i not in found.of)
+        data = aligned(found, (*axes, *inner)).reshape(*(i.size for i in axes), -1)
+        return Axes(log_sum_exp(data) + math.log(unused), axes)
+
+    def _chain(self, this: Node) -> Axes:
+        """log Σ over paths, of all that start and end anywhere"""
+        logits, links, axes = self.potentials(self.opened(this)[1])
+        return Axes(chain_evidence(logits, links), axes)
+
+    def potentials(self, body: Node) -> tuple[Data, Data, tuple[Index, ...]]:
+        """Logits [… batch, t, k] and links [… batch, t, k, next] of a chain, and the batch."""
+        t, k, following = (part.args[0] for part in body.args[1:4])
+        logit, link = (self.of(part) for part in body.args[4:])
+        axes = tuple(i for i in _union([logit, link]) if i not in (t, k, following))
+        outer = tuple(i.size for i in axes)
+        logits = jnp.broadcast_to(aligned(logit, (*axes, t, k)), (*outer, t.size, k.size))
+        links = jnp.broadcast_to(aligned(link, (*axes, t, k, following)), (*outer, t.size, k.size, k.size))
+        return logits, links, axes
 
     def _sum(self, this: Node) -> Axes:
-        over, body = opened(this)
+        over, body = self.opened(this)
         factors = list(body.args) if body.kind == "mul" else [(body, 1.0)]
         tests = self._segments(factors, over)
         if tests:
@@ -181,7 +242,7 @@ class Evaluation:
                     parts = [(_taken(self.of(part), i, at), exponent) for part, exponent in rest]
                     inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float) / i.size, at.of)
                     return _product([*parts, (inside, 1.0)])  # over the sum of i, which no part has any more
-        return _product([(self.of(base), exponent) for base, exponent in factors])
+        return self._product_of(factors)
 
     def _segments(
         self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]
@@ -200,12 +261,11 @@ class Evaluation:
 
     def _by_segments(self, over: tuple[Index, ...], factors: list, tests: dict[int, tuple[Index, Node]]) -> Axes:
         """Σ_J [e(J) = c] k(J), for all c at once"""
-        rest = [(self.of(base), power) for place, (base, power) in enumerate(factors) if place not in tests]
-        found = _product(rest) if rest else Axes(jnp.ones(()), ())
+        found = self._product_of([factor for place, factor in enumerate(factors) if place not in tests])
         kept = tuple(i for i in found.of if i not in over)
-        data = jnp.broadcast_to(_aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
+        data = jnp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
         classes = tuple(i for i, _ in tests.values())
-        places = [_aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
+        places = [aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
         shape = tuple(i.size for i in over)
         flat = jnp.zeros(shape, int)
         inside = jnp.ones(shape, bool)
@@ -218,11 +278,59 @@ class Evaluation:
         return Axes(summed.reshape(*(i.size for i in classes), *data.shape[len(over) :]), (*classes, *kept))
 
 
+_OPENED: weakref.WeakKeyDictionary[Node, tuple[tuple[Index, ...], Node]] = weakref.WeakKeyDictionary()
+
+
+def _opened(this: Node) -> tuple[tuple[Index, ...], Node]:
+    found = _OPENED.get(this)
+    if found is None:
+        found = _OPENED[this] = opened(this)
+    return found
+
+
+def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[Node]:
+    """The largest nodes in these that do not depend on what is unknown: what can be computed beforehand."""
+    found: dict[Node, None] = {}
+    seen: set[Node] = set()
+
+    def visit(this: Node) -> None:
+        if this in seen:
+            return
+        seen.add(this)
+        if not unknown(this) and not _is_piece(this):
+            if this.kind not in ("const", "index", "get") and math.prod(i.size for i in this.free) <= LARGEST:
+                found.setdefault(this)
+            return
+        for part in (_opened(this)[1],) if this.kind in BINDERS else children(this):
+            visit(part)
+
+    for root in roots:
+        visit(root)
+    return list(found)
+
+
+def _is_piece(this: Node) -> bool:
+    """Part of a least-squares problem or a chain, no number of its own."""
+    return this.kind in ("rows", "slopes") or (this.kind == "call" and this.args[0] in ("row", "slope", "potentials"))
+
+
+def _may_be_infinite(of: Node) -> bool:
+    """A logarithm, or one in either case of a test."""
+    if of.kind == "where":
+        return any(map(_may_be_infinite, of.args[1:]))
+    return (of.kind == "call" and of.args[0] == "log") or (of.kind == "const" and math.isinf(of.args[0]))
+
+
+def _root(weight: Data) -> Data:
+    """√weight, with a derivative at 0, where a row counts for nothing"""
+    return jnp.where(weight == 0, 0.0, jnp.sqrt(jnp.where(weight == 0, 1.0, weight)))
+
+
 def _union(parts: Sequence[Axes]) -> tuple[Index, ...]:
     return tuple(dict.fromkeys(i for part in parts for i in part.of))
 
 
-def _aligned(part: Axes, axes: tuple[Index, ...]) -> Data:
+def aligned(part: Axes, axes: tuple[Index, ...]) -> Data:
     """With an axis for each of these indices; those it does not have are of one entry."""
     order = [part.of.index(i) for i in axes if i in part.of]
     shape = [i.size if i in part.of else 1 for i in axes]
@@ -233,7 +341,7 @@ def _product(parts: Sequence[tuple[Axes, float]]) -> Axes:
     axes = _union([part for part, _ in parts])
     found: Any = 1.0
     for part, exponent in parts:
-        found = found * _raised(_aligned(part, axes), exponent)
+        found = found * _raised(aligned(part, axes), exponent)
     return Axes(jnp.broadcast_to(found, tuple(i.size for i in axes)), axes)
 
 

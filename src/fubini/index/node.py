@@ -96,7 +96,7 @@ def node(kind: str, *args: Any) -> Node:
     return new
 
 
-BINDERS = frozenset(("sum", "lse", "rows", "slopes"))  # the last two are the parts of a least-squares problem
+BINDERS = frozenset(("sum", "lse", "chain", "rows", "slopes"))  # the last two are parts of a least-squares problem
 
 
 def children(of: Node) -> tuple[Node, ...]:
@@ -106,7 +106,7 @@ def children(of: Node) -> tuple[Node, ...]:
             return ()
         case "add" | "mul":
             return tuple(part for part, _ in of.args)
-        case "get" | "call" | "sum" | "lse" | "rows" | "slopes" | "logdet" | "rss":
+        case "get" | "call" | "sum" | "lse" | "chain" | "rows" | "slopes" | "logdet" | "rss":
             return of.args[1:]
     return of.args
 
@@ -125,7 +125,7 @@ def shown(of: Node) -> str:
             return "(" + " + ".join(_scaled(part, coefficient) for part, coefficient in of.args) + ")"
         case "mul":
             return " * ".join(shown(base) + (f"^{power:g}" if power != 1 else "") for base, power in of.args)
-        case "sum" | "lse" | "rows" | "slopes":
+        case "sum" | "lse" | "chain" | "rows" | "slopes":
             sizes = ", ".join(f"b{of.height}{place} < {size}" for place, size in enumerate(of.args[0]))
             return f"{of.kind}({sizes}: {shown(of.args[1])})"
         case "eq" | "lt":

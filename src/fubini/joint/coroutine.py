@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.closure import Closure, is_record
 from fubini.dist.named import Named
 from fubini.errors import DomainError, NameClash
-from fubini.joint.closure import Closure, is_record
 from fubini.joint.container import struct
 from fubini.joint.fixed import Fixed
 from fubini.joint.flavour import Sites

@@ -29,11 +29,11 @@ class JointNetwork(Joint):
     ordered = False
 
     def __init__(self, factors: Mapping[str, Factor]) -> None:
-        self.factors = dict(factors)  # by child, parents first
+        self.tables = dict(factors)  # by child, parents first
 
     def sites(self) -> Sites:
         values: dict[str, Any] = {}
-        for child, factor in self.factors.items():
+        for child, factor in self.tables.items():
             given: dict[Name, Value] = {
                 name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
             }
@@ -43,7 +43,7 @@ class JointNetwork(Joint):
         if not isinstance(choice, Symbols):
             return super().run(choice)
         values: dict[str, Any] = {}
-        for child, factor in self.factors.items():
+        for child, factor in self.tables.items():
             values[child] = choice.symbol(child, factor.inputs[child])
             given: dict[Name, Value] = {name: _placed(values[str(name)], factor, name) for name in factor.inputs}
             choice.factors.append(substitute(factor, given))
@@ -53,12 +53,12 @@ class JointNetwork(Joint):
         return dict(values)
 
     def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
-        return tuple(self.factors.values()), tuple(self.factors)
+        return tuple(self.tables.values()), tuple(self.tables)
 
     @classmethod
     def tree_unflatten(cls, names: tuple[str, ...], factors: tuple) -> JointNetwork:
         new = object.__new__(cls)
-        new.factors = dict(zip(names, factors, strict=True))
+        new.tables = dict(zip(names, factors, strict=True))
         return new
 
 

@@ -21,16 +21,15 @@ from fubini.errors import DomainError, FubiniError, listed
 from fubini.joint.bijector import Bijector
 from fubini.joint.calls import ask
 from fubini.joint.fixed import Fixed
-from fubini.joint.flavour import Flavour, Sites
+from fubini.joint.flavour import Sites
 from fubini.joint.form import Form, randomness
 from fubini.joint.graph import Graph
 from fubini.joint.observed import Held, merged, observations, without
-from fubini.joint.posterior import log_evidence, posterior
+from fubini.joint.questions import Questions
 from fubini.joint.run import Choice, Flowing, Given, Run
 from fubini.joint.statistics import statistic, total_entropy, total_kl
-from fubini.terms.factor import Factor
 from fubini.terms.name_axis import name_axis
-from fubini.terms.value import Array, Value
+from fubini.terms.value import Array
 
 
 class Sampled(NamedTuple):
@@ -40,7 +39,7 @@ class Sampled(NamedTuple):
     values: Any
 
 
-class Joint(Flavour):
+class Joint(Questions):
     """The distribution of several named sites."""
 
     @property
@@ -269,24 +268,6 @@ class Conditioned(Joint):
         form = Form(self)
         values, weight = ask(_values_and_log_weight, form, {}, *randomness(key, shape))
         return Weighted(form.unflatten(values), weight)
-
-    def posterior(self) -> Factor:
-        """The sites that are not observed given those that are: a normalised factor, or the error that says why not.
-
-        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
-        >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
-        0.25
-        """
-        return posterior(self)
-
-    def log_evidence(self) -> Value:
-        """log p(observed), the other sites summed out exactly; an error that names what blocks it.
-
-        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
-        >>> round(float(model.condition(x=0.5).log_evidence()), 6)
-        -1.328012
-        """
-        return log_evidence(self)
 
     def tree_flatten(self) -> tuple[tuple, None]:
         return (self.joint, self.observed), None

@@ -14,10 +14,10 @@ import numpyro.distributions as numpyro_families
 from numpyro.primitives import Messenger
 
 from fubini.arrays import Data, is_jax, is_traced
+from fubini.closure import Closure
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
 from fubini.errors import DomainError, NoRule
-from fubini.joint.closure import Closure
 from fubini.joint.flavour import Sites, decided_by_value, is_unknown_when_traced
 from fubini.joint.joint import Conditioned, Joint
 from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, missing

@@ -12,10 +12,9 @@ from fubini.arrays import is_traced
 from fubini.dist.density import Distribution
 from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, DomainError, FubiniError, NoRule
-from fubini.joint.flavour import Flavour
+from fubini.errors import DataError, DomainError, FubiniError
 from fubini.joint.observed import Partly
-from fubini.joint.run import Alike, Chosen, Run
+from fubini.joint.run import Alike, Apart, Chosen, Run
 from fubini.terms.factor import Factor, product
 from fubini.terms.value import Value, Variable
 
@@ -46,22 +45,18 @@ class Symbols(Alike):
             self.variables.append(value)
         return value
 
-    def beside(self, place: int) -> Symbols:
-        raise NoRule(
-            "the factors of a mixture of joints",
-            expected="a joint whose density is a product of the densities of its sites",
-            advice="ask each component, and add up weight times evidence",
-        )
+    def beside(self, place: int) -> Any:
+        return Apart({}).beside(place)
 
     def within(self, place: int, name: str) -> Symbols:
         return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
 
 
-def factors_of(joint: Flavour, observed: Mapping[str, Any]) -> tuple[list[Factor], list[Variable]]:
+def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
-    found = Symbols(observed, "", [], [])
+    found = Symbols(getattr(joint, "observed", {}), "", [], [])
     try:
-        found.factors.extend(_weights(joint.run(found)))
+        found.factors.extend(_weights(getattr(joint, "joint", joint).run(found)))
     except FubiniError:
         raise
     except TypeError as error:
@@ -83,15 +78,15 @@ def _weights(run: Run) -> Iterator[Factor]:
             yield site.source
 
 
-def log_evidence(conditioned: Any) -> Value:
-    """log ∫ p(free, observed) d free"""
-    factors, variables = factors_of(conditioned.joint, conditioned.observed)
+def factor_evidence(conditioned: Any) -> Value:
+    """log ∫ p(free, observed) d free, by elimination of factors"""
+    factors, variables = factors_of(conditioned)
     return eliminate(factors, variables).log()
 
 
 def posterior(conditioned: Any) -> Factor:
     """p(free | observed)  =  p(free, observed) / p(observed)"""
-    factors, variables = factors_of(conditioned.joint, conditioned.observed)
+    factors, variables = factors_of(conditioned)
     evidence = eliminate(factors, variables)
     data = evidence.log().data
     if not is_traced(data) and not data > -np.inf:

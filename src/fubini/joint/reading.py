@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, trusting
+from fubini.arrays import Data, is_traced, trusting
+from fubini.dist.blueprint import LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
+from fubini.dist.markov import MarkovChain, markov_chain
 from fubini.domains import Domain
-from fubini.index.build import const, index
+from fubini.index.build import ONE, ZERO, index, plus
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.sums import total
 from fubini.joint.form import Form
-from fubini.joint.run import Given, Site
+from fubini.joint.observed import Partly, log_density_of_present
+from fubini.joint.outline import Outline
+from fubini.joint.run import Apart, Run, Site
+from fubini.read import loops as loops
 from fubini.read import rules as rules
 from fubini.read.law import log_density
 from fubini.read.reader import Reader
@@ -27,21 +34,25 @@ from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 @dataclass(frozen=True)
 class Reading:
-    """The terms of a log-density by site, the leaf that stands for each free site, and how to find the other arrays."""
+    """The terms of a log-density by site, the leaf and domain of each free site, and how to find the other arrays.
+
+    Sites of nested joints go by their path: "inner.x".
+    """
 
     terms: Mapping[str, Node]
     sites: Mapping[str, Leaf]
+    domains: Mapping[str, Domain]
     reader: Reader
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
-        arrays = self.arrays({self.sites[name]: value for name, value in values.items()})
-        found = Evaluation(arrays)
+        found = Evaluation(self.arrays(values))
         return sum((found.of(term).data for term in self.terms.values()), start=jnp.zeros(()))
 
-    def arrays(self, given: Mapping[Leaf, Data]) -> dict[Leaf, Data]:
-        """All arrays that the terms read, given those of the free sites."""
-        return Arrays({**self.reader.known, **given}, self.reader)
+    def arrays(self, values: Mapping[str, Data], known: Mapping[Leaf, Data] | None = None) -> Arrays:
+        """All arrays that the terms read, given those of the free sites; `known` in place of the reader's own."""
+        given = {self.sites[name]: value for name, value in values.items()}
+        return Arrays({**(self.reader.known if known is None else known), **given}, self.reader)
 
 
 class Arrays(dict):
@@ -65,53 +76,230 @@ class Arrays(dict):
         return jnp.broadcast_to(jnp.transpose(axes.data, kept).reshape(shape), part.shape)
 
 
+_READ: dict[tuple, Reading] = {}
+_KEPT = 64
+
+
 def read(joint: Any) -> Reading:
-    """The log-density of a joint, site by site, in index notation."""
+    """The log-density of a joint, site by site, in index notation; read once for the same model and numbers."""
     form = Form(joint)
-    met: list[Site] = []
+    if is_traced(*form.leaves):
+        return _read(form)
+    key = (form.tree, tuple(map(_content, form.leaves)))
+    found = _READ.pop(key, None)
+    _READ[key] = found = _read(form) if found is None else found
+    if len(_READ) > _KEPT:
+        del _READ[next(iter(_READ))]
+    return found
+
+
+def _content(leaf: Data) -> tuple:
+    array = np.asarray(leaf)
+    return array.shape, array.dtype.str, blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+
+
+def _read(form: Form) -> Reading:
+    met: list[tuple[str, Site]] = []
+    chains: dict[str, Chain] = {}
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
-        met.extend(form.rebuilt(leaves).run(Given(values)).sites)
-        return [_numbers(site) for site in met]
+        joint = form.rebuilt(leaves)
+        met.extend(_flat(joint.run(Apart(values)), ""))
+        observed = _paths(getattr(joint, "observed", {}))
+        return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
     with jax.enable_x64(True), trusting():
-        shapes = {name: _abstract(form, name) for name in form.outline.free}
-        given = [jax.ShapeDtypeStruct(np.shape(leaf), np.asarray(leaf).dtype) for leaf in form.leaves]
+        domains = dict(_free(form.outline, ""))
+        shapes = _nested(form.outline)
+        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in form.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
         reader = Reader()
-        sites = {name: _leaf(name, form.outline[name].domain) for name in form.outline.free}
-        inputs = [*map(reader.constant, form.leaves), *(of_leaf(sites[name]) for name in sorted(sites))]
+        sites = {name: _leaf(name, domain) for name, domain in domains.items()}
+        order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
+        inputs = [*(_input(reader, leaf) for leaf in form.leaves), *(of_leaf(sites[name]) for name in order)]
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
-        terms = {site.name: _term(site, outputs, reader) for site in met if site.log_density is not None}
-    return Reading(terms, sites, reader)
+        observed = _paths(getattr(form.joint, "observed", {}))
+        terms = {
+            name: _term(site, outputs, reader, isinstance(observed.get(name), Partly), chains.get(name))
+            for name, site in met
+            if site.log_density is not None
+        }
+    return Reading(terms, sites, domains, reader)
 
 
-def _abstract(form: Form, name: str) -> Any:
-    value, domain = form.outline[name].value, form.outline[name].domain
-    assert domain is not None
-    return jax.ShapeDtypeStruct(value.shape, np.dtype(np.int64 if domain.is_discrete else np.float64))
+# -- sites and their values -----------------------------------------------------------------------------------------
 
 
-def _leaf(name: str, domain: Domain | None) -> Leaf:
-    assert domain is not None
+def _flat(run: Run, path: str) -> Iterator[tuple[str, Site]]:
+    for site in run.sites:
+        if site.inner is not None:
+            yield from _flat(site.inner, f"{path}{site.name}.")
+        else:
+            yield f"{path}{site.name}", site
+
+
+def _free(outline: Outline, path: str) -> Iterator[tuple[str, Domain]]:
+    for name in outline.free:
+        site = outline[name]
+        if site.inner is not None:
+            yield from _free(site.inner, f"{path}{name}.")
+        else:
+            assert site.domain is not None
+            yield f"{path}{name}", site.domain
+
+
+def _nested(outline: Outline) -> dict[str, Any]:
+    """Shapes in place of the values of free sites."""
+    found: dict[str, Any] = {}
+    for name in outline.free:
+        site = outline[name]
+        if site.inner is not None:
+            found[name] = _nested(site.inner)
+        else:
+            assert site.domain is not None
+            kind = np.int64 if site.domain.is_discrete else np.float64
+            found[name] = jax.ShapeDtypeStruct(site.value.shape, np.dtype(kind))
+    return found
+
+
+def _path(keys: Any) -> str:
+    return ".".join(str(key.key) for key in keys)
+
+
+def _paths(observed: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Observations by path."""
+    found: dict[str, Any] = {}
+    for name, value in observed.items():
+        if isinstance(value, Mapping):
+            found.update(_paths(value, f"{path}{name}."))
+        else:
+            found[f"{path}{name}"] = value
+    return found
+
+
+def _wide(leaf: Data) -> np.dtype:
+    kind = np.dtype(leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype)
+    return np.dtype(np.float64) if kind.kind == "f" else kind
+
+
+def _input(reader: Reader, leaf: Data) -> SymbolicArray:
+    """Known numbers; of a tracer, an array about which nothing is known."""
+    if not is_traced(leaf):
+        return reader.constant(leaf)
+    return reader.given(leaf)
+
+
+def _leaf(name: str, domain: Domain) -> Leaf:
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
     return Leaf(name, domain.shape, low=low, high=high, is_integer=domain.is_discrete, role="site")
 
 
-def _numbers(site: Site) -> list[Data]:
-    """What the term of a site is made of: its value, then its parameters; of what only weighs, the weight."""
-    if isinstance(site.source, Distribution):
-        return [jnp.asarray(site.value), *parameters(site.source)]
-    return [] if site.log_density is None else [site.log_density()]
+# -- terms ----------------------------------------------------------------------------------------------------------
 
 
-def _term(site: Site, outputs: Any, reader: Reader) -> Node:
+class Chain(NamedTuple):
+    """A site that is a chain: the distribution of its first value, and that of the others, at an index of time."""
+
+    init: Distribution
+    step: Distribution | None
+
+
+def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> list[Data]:
+    """What the term of a site is made of: its value, the mask of those observed, then its parameters; or its weight."""
+    if site.log_density is None:
+        return []
+    if not isinstance(site.source, Distribution):
+        return [site.log_density()]
+    chain = None if isinstance(observed, Partly) else markov_chain(site.source)
+    if chain is not None:
+        return _chain_numbers(name, chain, jnp.asarray(site.value), chains)
+    mask = [jnp.asarray(observed.present)] if isinstance(observed, Partly) else []
+    return [jnp.asarray(site.value), *mask, *parameters(site.source)]
+
+
+def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, Chain]) -> list[Data]:
+    """The value, the parameters of the first, and those of the others along an axis of time."""
+    steps: list[Distribution] = []
+
+    def after(before: Data, t: Data) -> list[Data]:
+        steps.append(chain.after(before, t))
+        return parameters(steps[-1])
+
+    several = chain.length > 1
+    later = jax.vmap(after)(value[:-1], jnp.arange(1, chain.length)) if several else []
+    chains[name] = Chain(chain.init, steps[-1] if several else None)
+    return [value, *parameters(chain.init), *later]
+
+
+def _chain_term(chain: Chain, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
+    """log p(x₀) + Σ_t log p(x_t | x_(t−1))"""
+    value = next(outputs)
+    found = _density_at(chain.init, [next(outputs) for _ in chain.init.leaf_values], _slice(value, ZERO), reader)
+    if chain.step is None or found is None:
+        return found
+    leaves = [next(outputs) for _ in chain.step.leaf_values]
+    t = Index(value.shape[0] - 1, "t")
+    later = [_slice(leaf, index(t)) for leaf in leaves]
+    step = _density_at(chain.step, later, _slice(value, plus(index(t), ONE)), reader)
+    return None if step is None else plus(found, total([t], step))
+
+
+def _slice(array: SymbolicArray, t: Node) -> SymbolicArray:
+    return SymbolicArray(array.shape[1:], lambda *at: array.at(t, *at))
+
+
+def _density_at(source: Distribution, leaves: list[SymbolicArray], value: SymbolicArray, reader: Reader) -> Node | None:
+    batch = len(source.signature.shape) - source.signature.event_rank
+    return log_density(source.blueprint, leaves, value, batch, None, reader)
+
+
+def _term(
+    site: Site, outputs: Iterator[SymbolicArray], reader: Reader, partly: bool, chain: Chain | None = None
+) -> Node:
     if not isinstance(site.source, Distribution):
         return next(outputs).at()
-    source = site.source
+    if chain is not None:
+        count = 1 + len(chain.init.leaf_values) + (0 if chain.step is None else len(chain.step.leaf_values))
+        parts = [next(outputs) for _ in range(count)]
+        found = _chain_term(chain, iter(parts), reader)
+        return found if found is not None else _opaque_chain(chain, parts, reader)
+    source: Distribution = site.source
     value = next(outputs)
+    present = next(outputs) if partly else None
     leaves = [next(outputs) for _ in source.leaf_values]
     batch = len(source.signature.shape) - source.signature.event_rank
-    found = log_density(source.blueprint, iter(leaves), value, batch)
-    return found if found is not None else const(0.0)
+    found = log_density(source.blueprint, leaves, value, batch, present, reader)
+    if found is not None:
+        return found
+    operands = (value, *([] if present is None else [present]), *leaves)
+    return reader.opaque_array(f"log p({site.name})", (), _whole_density(source, partly), operands).at()
+
+
+def _whole_density(source: Distribution, partly: bool) -> Callable[..., Data]:
+    """The log-density of a site as one function of its value and parameters."""
+    plain = LogProbability(source.blueprint)
+
+    def of_present(value: Data, present: Data, *leaves: Data) -> Data:
+        return log_density_of_present(_over(source, leaves), Partly(value, present != 0))
+
+    return of_present if partly else plain
+
+
+def _opaque_chain(chain: Chain, parts: list[SymbolicArray], reader: Reader) -> Node:
+    """A chain of a family that is not read, as one function of its numbers."""
+    count = len(chain.init.leaf_values)
+    first = LogProbability(chain.init.blueprint)
+    later = None if chain.step is None else jax.vmap(LogProbability(chain.step.blueprint))
+
+    def whole(value: Data, *leaves: Data) -> Data:
+        found = first(value[0], *leaves[:count])
+        return found if later is None else found + jnp.sum(later(value[1:], *leaves[count:]))
+
+    return reader.opaque_array("log p(chain)", (), whole, tuple(parts)).at()
+
+
+def _over(source: Distribution, leaves: tuple[Data, ...]) -> Distribution:
+    """The same distribution over other arrays."""
+    _, tree = jax.tree_util.tree_flatten(source)
+    return jax.tree_util.tree_unflatten(tree, list(leaves))

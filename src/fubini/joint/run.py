@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import blank, draw, draw_and_log_density, log_density
-from fubini.errors import DataError, listed
+from fubini.errors import DataError, NoRule, listed
 
 
 @jax.tree_util.register_pytree_node_class
@@ -196,6 +196,17 @@ class Given:
 
     def met(self, name: str, source: Distribution, value: Data) -> Chosen:
         return Chosen(value, lambda: log_density(source, value))
+
+
+class Apart(Given):
+    """Values as given, of a joint whose density is a product over its sites."""
+
+    def beside(self, place: int) -> Apart:
+        raise NoRule(
+            "the factors of a mixture of joints",
+            expected="a joint whose density is a product of the densities of its sites",
+            advice="ask each component, and add up weight times evidence",
+        )
 
 
 class Flowing(Given):

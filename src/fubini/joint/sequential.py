@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 
+from fubini.closure import Closure
 from fubini.dist.families import Family
 from fubini.dist.named import Named
 from fubini.errors import DomainError, NameClash, listed
-from fubini.joint.closure import Closure
 from fubini.joint.container import is_namedtuple
 from fubini.joint.flavour import Sites, not_a_component, require_not_reserved
 from fubini.joint.joint import Joint

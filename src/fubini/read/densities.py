@@ -191,6 +191,13 @@ def log_geometric(x: Node, at: Mapping[str, Node]) -> Node:
     return plus(times(x, log(one_minus(at["probs"]))), log(at["probs"]))
 
 
+@scalar("DiscreteUniform")
+def log_discrete_uniform(x: Node, at: Mapping[str, Node]) -> Node:
+    """−log(high − low + 1) inside"""
+    inside = times(negate(less(x, at["low"])), negate(less(at["high"], x)))
+    return where(inside, scale(-1.0, log(plus(minus(at["high"], at["low"]), ONE))), MINUS_INFINITY)
+
+
 @scalar("Delta")
 def log_delta(x: Node, at: Mapping[str, Node]) -> Node:
     """0 at the point, −∞ elsewhere"""

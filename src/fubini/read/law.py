@@ -2,52 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from fubini.dist.blueprint import Blueprint
-from fubini.index.build import ONE, add, call, const, index, minus, plus, scale, times, where
-from fubini.index.node import Index, Node
+import jax
+import jax.numpy as jnp
+
+from fubini.dist.blueprint import FOREIGN, Blueprint, signature_of
+from fubini.dist.supports import is_everywhere
+from fubini.domains import Real
+from fubini.errors import DomainError
+from fubini.index.build import ONE, add, call, const, index, minus, plus, power, scale, times, where
+from fubini.index.node import Index, Node, node
 from fubini.index.sums import total
-from fubini.read.densities import SCALAR, lgamma, log
+from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
+from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 
 Batch = tuple[Node, ...]
 
 
-def log_density(blueprint: Blueprint, leaves: Iterator[SymbolicArray], value: SymbolicArray, batch: int) -> Node | None:
-    """Σ over the batch of log p(value); None where the family is not known. `batch` counts axes that are no event."""
+def log_density(
+    blueprint: Blueprint,
+    leaves: Sequence[SymbolicArray],
+    value: SymbolicArray,
+    batch: int,
+    present: SymbolicArray | None = None,
+    reader: Reader | None = None,
+) -> Node | None:
+    """Σ over the batch of log p(value); None where the family is not known. `batch` counts axes that are no event.
+
+    Where entries are missing, those that are `present` count.
+    """
     sizes = [Index(size) for size in value.shape[:batch]]
     at = tuple(map(index, sizes))
-    found = _entry(blueprint, leaves, at, lambda *event: value.at(*at, *event), value.shape[batch:])
+    entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader)
+    found = _entry(blueprint, iter(leaves), at, entries)
     return None if found is None else total(sizes, found)
 
 
-def _entry(
-    blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Any, event: tuple[int, ...]
-) -> Node | None:
+class Entries(NamedTuple):
+    """The value of one batch cell: the entry at event indices, the event's shape, and which entries are there."""
+
+    of: Callable[..., Node]
+    event: tuple[int, ...]
+    present: SymbolicArray | None
+    reader: Reader | None
+
+
+def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
     """log p of the value of one batch cell."""
     statics = dict(blueprint.statics)
     match blueprint.family:
         case "ExpandedDistribution":
-            return _entry(blueprint.inner[0], leaves, at, value, event)
+            return _entry(blueprint.inner[0], leaves, at, value)
         case "Independent":
             count = statics["reinterpreted_batch_ndims"]
-            inner = [Index(size) for size in event[:count]]
+            inner = [Index(size) for size in value.event[:count]]
             more = tuple(map(index, inner))
-            found = _entry(blueprint.inner[0], leaves, (*at, *more), lambda *rest: value(*more, *rest), event[count:])
+            inside = value._replace(of=lambda *rest: value.of(*more, *rest), event=value.event[count:])
+            found = _entry(blueprint.inner[0], leaves, (*at, *more), inside)
             return None if found is None else total(inner, found)
         case "MaskedDistribution":
             given = dict(zip(blueprint.keys, blueprint.inner, strict=True))
-            found = _entry(given["base_dist"], leaves, at, value, event)
+            found = _entry(given["base_dist"], leaves, at, value)
             mask = statics.get("mask")
             test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
             return None if found is None else where(test, found, const(0.0))
-    if any(inner is not None for inner in blueprint.inner):
+    if value.present is not None and value.event:
         return None
-    given = dict(zip(blueprint.keys, leaves, strict=False))
-    fixed = {key: const(float(item)) for key, item in statics.items() if isinstance(item, (int, float))}
-    return _plain(blueprint.family, given, fixed, at, value, event)
+    found = _known(blueprint, leaves, at, value)
+    if found is None or value.present is None:
+        return found
+    return where(value.present.at(*at), found, const(0.0))
+
+
+def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+    if not any(blueprint.inner):
+        mine = [next(leaves) for _ in blueprint.keys]
+        given = dict(zip(blueprint.keys, mine, strict=True))
+        fixed = {key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float))}
+        found = _plain(blueprint.family, given, fixed, at, value)
+        if found is not None:
+            return found
+    else:
+        mine = list(leaves)
+    if not value.event and is_elementwise(blueprint, len(mine)):
+        return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in mine))
+    return None
+
+
+class EntryDensity(NamedTuple):
+    """The log-density of single numbers in a family that is not read: −inf outside the support."""
+
+    blueprint: Blueprint
+
+    def __call__(self, value: Any, *leaves: Any) -> Any:
+        made = self.blueprint.build(map(jnp.asarray, leaves))
+        if is_everywhere(made.support):
+            return made.log_prob(value)
+        inside = made.support(value)
+        safe = jnp.where(inside, value, made.support.feasible_like(jnp.asarray(value)))
+        return jnp.where(inside, made.log_prob(safe), -jnp.inf)
+
+    def __repr__(self) -> str:
+        return f"log {self.blueprint.family}"
+
+
+@lru_cache(maxsize=1024)
+def is_elementwise(blueprint: Blueprint, leaves: int) -> bool:
+    """Over numbers it is a distribution of one number: over arrays, of one for each entry."""
+    if blueprint.family == FOREIGN:
+        return False
+    try:
+        found = signature_of(blueprint, (Real,) * leaves)
+    except DomainError:
+        return False
+    return not found.shape
 
 
 def _at(array: SymbolicArray, at: Batch, *event: Node) -> Node:
@@ -61,22 +133,25 @@ def _plain(
     given: Mapping[str, SymbolicArray],
     fixed: Mapping[str, Node],
     at: Batch,
-    value: Any,
-    event: tuple[int, ...],
+    value: Entries,
 ) -> Node | None:
     if family in SCALAR:
-        return SCALAR[family](value(), {**{key: _at(array, at) for key, array in given.items()}, **fixed})
+        return SCALAR[family](value.of(), {**{key: _at(array, at) for key, array in given.items()}, **fixed})
     if family in ("Categorical", "CategoricalProbs"):
         if "probs" in given:
-            return log(_at(given["probs"], at, value()))
-        return _log_softmax(given["logits"], at, value())
+            return log(_at(given["probs"], at, value.of()))
+        return _log_softmax(given["logits"], at, value.of())
     if family == "CategoricalLogits":
-        return _log_softmax(given["logits"], at, value())
+        return _log_softmax(given["logits"], at, value.of())
     if family == "Dirichlet":
-        return _log_dirichlet(given["concentration"], at, value, event[0])
+        return _log_dirichlet(given["concentration"], at, value.of, value.event[0])
     if family in ("Multinomial", "MultinomialProbs") and "probs" in given:
         count = fixed["total_count"] if "total_count" in fixed else _at(given["total_count"], at)
-        return _log_multinomial(given["probs"], count, at, value, event[0])
+        return _log_multinomial(given["probs"], count, at, value.of, value.event[0])
+    if family == "MultivariateNormal" and value.reader is not None:
+        return _log_multivariate_normal(given, at, value)
+    if family == "GaussianRandomWalk":
+        return _log_random_walk(given["scale"], at, value)
     return None
 
 
@@ -101,3 +176,48 @@ def _log_multinomial(probs: SymbolicArray, count: Node, at: Batch, value: Any, s
     entry = value(index(c))
     logs = total([c], plus(times(entry, log(_at(probs, at, index(c)))), scale(-1.0, lgamma(plus(entry, ONE)))))
     return plus(lgamma(plus(count, ONE)), logs)
+
+
+def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, value: Entries) -> Node:
+    """−½ |A (x − μ)|² + log |A| − ½ d log 2π, with AᵀA the precision"""
+    form = next(key for key in WHITENING if key in given)
+    assert value.reader is not None
+    root = value.reader.made_of("whitening", given[form].shape, WHITENING[form], given[form])
+    d = value.event[0]
+    i, j = Index(d), Index(d)
+    residual = minus(value.of(index(j)), _at(given["loc"], at, index(j)) if "loc" in given else const(0.0))
+    square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
+    logs = total([i], log(_at(root, at, index(i), index(i))))
+    return add(((square, -0.5), (logs, 1.0), (ONE, -0.5 * d * LOG_2PI)))
+
+
+def _whitening_of_covariance(covariance: Any) -> Any:
+    return _inverse_root(jnp.linalg.cholesky(covariance))
+
+
+def _whitening_of_precision(precision: Any) -> Any:
+    return jnp.swapaxes(jnp.linalg.cholesky(precision), -1, -2)
+
+
+def _inverse_root(root: Any) -> Any:
+    eye = jnp.broadcast_to(jnp.eye(root.shape[-1], dtype=root.dtype), root.shape)
+    return jax.scipy.linalg.solve_triangular(root, eye, lower=True)
+
+
+WHITENING = {
+    "scale_tril": _inverse_root,
+    "covariance_matrix": _whitening_of_covariance,
+    "precision_matrix": _whitening_of_precision,
+}
+
+
+def _log_random_walk(scale_: SymbolicArray, at: Batch, value: Entries) -> Node:
+    """Normal steps from 0"""
+    (size,) = value.event
+    given = {"loc": const(0.0), "scale": _at(scale_, at)}
+    found = log_normal(value.of(const(0.0)), given)
+    if size == 1:
+        return found
+    t = Index(size - 1)
+    step = minus(value.of(plus(index(t), ONE)), value.of(index(t)))
+    return plus(found, total([t], log_normal(step, given)))

@@ -13,9 +13,10 @@ from jax.extend.core import Literal
 from fubini.arrays import Data
 from fubini.index.build import index
 from fubini.index.node import Index, Leaf
+from fubini.read.fold import folded
 from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers
 
-Rule = Callable[..., SymbolicArray | None]
+Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
 RULES: dict[str, Rule] = {}
 NESTED = (
     "jit",
@@ -78,7 +79,7 @@ class Reader:
         def operand(var: Any) -> SymbolicArray:
             return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
 
-        for equation in jaxpr.eqns:
+        for equation in _alive(jaxpr):
             found = self._equation(equation, [operand(var) for var in equation.invars])
             scope.update(zip(equation.outvars, found, strict=True))
         return [operand(var) for var in jaxpr.outvars]
@@ -86,42 +87,73 @@ class Reader:
     def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         name = equation.primitive.name
         if all(part.constant is not None for part in operands) and name not in ("iota", *NESTED):
-            return self._folded(equation, operands)
+            return [self.constant(one) for one in folded(equation, [part.constant for part in operands])]  # type: ignore[misc]
         if name in NESTED:
             inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
             closed = hasattr(inner, "jaxpr")
             return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
         found = RULES[name](self, equation, *operands) if name in RULES else None
-        return [found] if found is not None else self._opaque(equation, operands)
-
-    def _folded(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
-        """Numbers of numbers."""
-        with jax.ensure_compile_time_eval():
-            found = equation.primitive.bind(*(part.constant for part in operands), **equation.params)
-        return [self.constant(np.asarray(one)) for one in (found if equation.primitive.multiple_results else [found])]
+        if found is None:
+            return self._opaque(equation, operands)
+        return found if isinstance(found, list) else [found]
 
     def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
         bind, params = equation.primitive.bind, equation.params
         several = equation.primitive.multiple_results
         kinds = [var.aval.dtype for var in equation.invars]
-        behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
         made = []
         for place, var in enumerate(equation.outvars):
-            leaf = Leaf(f"{equation.primitive.name}{len(self.opaque)}", var.aval.shape, of=behind, role="opaque")
 
             def compute(*arrays: Data, place: int = place) -> Data:
-                found = bind(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)), **params)
-                return found[place] if several else found
+                with jax.enable_x64(True):  # the width it was traced in
+                    given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
+                    found = bind(*given, **params)
+                found = found[place] if several else found
+                return found.astype(jax.dtypes.canonicalize_dtype(found.dtype))
 
-            self.opaque[leaf] = Opaque(compute, tuple(operands))
-            made.append(of_leaf(leaf))
+            made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
         return made
+
+    def opaque_array(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
+    ) -> SymbolicArray:
+        """An array that a function makes of others."""
+        behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
+        leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
+        self.opaque[leaf] = Opaque(function, operands)
+        return of_leaf(leaf)
+
+    def made_of(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], *operands: SymbolicArray
+    ) -> SymbolicArray:
+        """What a function makes of arrays: numbers where these are known."""
+        if all(part.constant is not None for part in operands):
+            with jax.enable_x64(True), jax.ensure_compile_time_eval():
+                return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
+        return self.opaque_array(name, shape, function, operands)
+
+    def given(self, data: Data) -> SymbolicArray:
+        """Numbers of which nothing is known yet."""
+        leaf = Leaf(f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
+        self.known[leaf] = data
+        return of_leaf(leaf)
 
     def leaves_of(self, array: SymbolicArray) -> frozenset[Leaf]:
         """The leaves that its entries depend on."""
         from_entry = array.at(*(_fresh(size) for size in array.shape)).leaves
         return frozenset(from_entry)
+
+
+def _alive(jaxpr: Any) -> list[Any]:
+    """The equations that some result needs; validity tests of parameters are needed by none."""
+    needed = {var for var in jaxpr.outvars if not isinstance(var, Literal)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(equation.outvars):
+            kept.append(equation)
+            needed.update(var for var in equation.invars if not isinstance(var, Literal))
+    return kept[::-1]
 
 
 def _fresh(size: int) -> Any:

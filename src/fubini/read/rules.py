@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.index.build import (
@@ -27,7 +28,7 @@ from fubini.index.build import (
     times,
     where,
 )
-from fubini.index.node import Index, Node
+from fubini.index.node import Index, Node, node
 from fubini.index.sums import total
 from fubini.read.reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray
@@ -87,6 +88,39 @@ for _name, _of in {
     "optimization_barrier": lambda a: a,
 }.items():
     _elementwise(_name, _of)
+
+OTHERS = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "cosh"),
+    *("erf_inv", "erfc", "exp2", "igamma", "igammac", "is_finite", "polygamma", "rem", "round", "sinh", "tan", "zeta"),
+)
+
+
+class Primitive:
+    """A function of numbers that has no algebra here: nothing is eliminated through it, but entries stay entries."""
+
+    def __init__(self, equation: Any) -> None:
+        self.bind, self.params, self.name = equation.primitive.bind, equation.params, equation.primitive.name
+
+    def __call__(self, *arrays: Any) -> Any:
+        spread = jnp.broadcast_arrays(*(jnp.asarray(array, float) for array in arrays))
+        return self.bind(*spread, **self.params)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Primitive) and (self.name, str(self.params)) == (other.name, str(other.params))
+
+    def __hash__(self) -> int:
+        return hash((self.name, str(self.params)))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@rule(*OTHERS)
+def read_function(reader: Reader, equation: Any, *operands: SymbolicArray) -> SymbolicArray:
+    """A function of each entry"""
+    function = Primitive(equation)
+    shape = equation.outvars[0].aval.shape
+    return SymbolicArray(shape, lambda *at: node("call", function, *(_same_shape(part, at) for part in operands)))
 
 
 def _greater(a: Node, b: Node) -> Node:

@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, closed, const, multiply, plus, scale, times
-from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.build import ONE, ZERO, add, call, closed, index, multiply, plus, scale, times
+from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Place, Slope, Square, linear, squares
+from fubini.symbolic.collect import Blocked, Slope, Square, linear, squares
+from fubini.symbolic.layout import Joint, Layout, layout_of
 
 
 class Block(NamedTuple):
@@ -20,32 +21,23 @@ class Block(NamedTuple):
 
     terms: tuple[Node, ...]
     latents: tuple[Leaf, ...]
+    layout: Layout
     scale: Node
     rows: tuple[Node, ...]
 
 
 def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block:
     """log ∫ exp(Σ terms) over all entries of these latents."""
-    first = {latent: sum(math.prod(other.shape) for other in latents[:place]) for place, latent in enumerate(latents)}
-    size = sum(math.prod(latent.shape) for latent in latents)
     rest = [term for term in terms if not term.leaves & set(latents)]
     found, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
+    layout = layout_of(found, tuple(latents))
     common = _common([square.weight for square in found])
-    rows = tuple(_row(square, common, first) for square in found)
-    front = multiply(common.items())
-    logdet = plus(scale(float(size), call("log", front)), node("logdet", size, *rows))
-    rss = times(front, node("rss", size, *rows))
+    rows = tuple(row(square, common, layout) for square in found)
+    front, size = multiply(common.items()), layout.frame.size
+    logdet = plus(scale(float(size), call("log", front)), node("logdet", layout.frame, *rows))
+    rss = times(front, node("rss", layout.frame, *rows))
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
-    return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), front, rows)
-
-
-class Joint(NamedTuple):
-    """A square in several latents: slopes of each."""
-
-    over: tuple[Index, ...]
-    weight: Node
-    slopes: tuple[tuple[Leaf, Slope], ...]
-    offset: Node
+    return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
 
 
 def _problem(mine: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
@@ -82,6 +74,8 @@ def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
             more, negative = linear(offset, latent)
             slopes.extend((latent, slope._replace(coefficient=scale(-1.0, slope.coefficient))) for slope in more)
             offset = negative
+        if any(slope.coefficient.leaves & set(latents) for _, slope in slopes):
+            raise Blocked(head, offset, "a form that is linear in the latents of the block together")
         found.append(Joint(part.over, part.weight, tuple(slopes), offset))
     return found
 
@@ -103,21 +97,17 @@ def _scaled(weight: Node) -> tuple[tuple[Node, float], ...]:
     return ((weight, 1.0),)
 
 
-def _row(square: Joint, common: Mapping[Node, float], first: Mapping[Leaf, int]) -> Node:
-    """One block of rows, closed over its indices."""
-    weight = multiply([(square.weight, 1.0), *((base, -exponent) for base, exponent in common.items())])
-    slopes = [_slope(slope, first[latent], latent) for latent, slope in square.slopes]
-    return closed("rows", square.over, node("call", "row", weight, square.offset, *slopes))
+def row(square: Joint, common: Mapping[Node, float], layout: Layout) -> Node:
+    """One block of rows, closed over its indices, those of the frame first."""
+    placed = layout.placed(square)
+    weight = multiply([(placed.weight, 1.0), *((base, -exponent) for base, exponent in common.items())])
+    slopes = [
+        _slope(latent, slope, lag, layout) for (latent, slope), lag in zip(placed.slopes, placed.lags, strict=True)
+    ]
+    frame = [index(i) for i in placed.frame]
+    return closed("rows", placed.over, node("call", "row", *frame, weight, placed.offset, *slopes))
 
 
-def _slope(slope: Slope, start: int, latent: Leaf) -> Node:
-    entry = node("call", "slope", _flat(slope.place, latent, start), slope.coefficient)
+def _slope(latent: Leaf, slope: Slope, lag: int, layout: Layout) -> Node:
+    entry = node("call", "slope", layout.column(latent, slope.place, lag), slope.coefficient)
     return closed("slopes", slope.over, entry)
-
-
-def _flat(place: Place, latent: Leaf, start: int) -> Node:
-    """The position of an entry among those of the block."""
-    found = ZERO
-    for part, size in zip(place, latent.shape, strict=True):
-        found = plus(scale(float(size), found), part)
-    return plus(found, const(float(start)))

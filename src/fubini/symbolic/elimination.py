@@ -15,16 +15,12 @@ from fubini.index.build import (
     ZERO,
     add,
     call,
-    closed,
     divide,
-    equal,
     exceeds_zero,
-    get,
     index,
     less,
     minus,
     multiply,
-    opened,
     plus,
     power,
     replaced,
@@ -36,6 +32,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
 from fubini.symbolic.families import Key, Recognised, recognised
+from fubini.symbolic.finite import summed, tests
 
 
 class Eliminated(NamedTuple):
@@ -54,15 +51,12 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, size: int | Non
         return _normal(rest, mine, latent)
     if domain == "bint":
         assert size is not None
-        return _finite(rest, mine, latent, size)
+        found = summed(mine, latent, size)
+        evidence = total(found.batch, found.law.log_normaliser)
+        return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
     if domain == "simplex":
         return _dirichlet(rest, mine, latent)
     return _by_features(rest, mine, latent, domain)
-
-
-def _tests(place: Place, at: Sequence[Index]) -> Node:
-    """[place = at]"""
-    return times(ONE, *(equal(part, index(i)) for part, i in zip(place, at, strict=True)))
 
 
 def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
@@ -84,7 +78,7 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
         if others:
             raise Blocked(latent, mine, "entries that do not meet in one term")
         key = (feature.kind, feature.power)
-        found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, _tests(feature.place, at))))
+        found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     law = recognised(domain, {key: add((part, 1.0) for part in parts) for key, parts in found.items()})
     if law is None:
         features = ", ".join(_shown(key) for key in found) or "none"
@@ -113,74 +107,12 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
             continue
         if others or feature.kind != "log":
             raise Blocked(latent, mine, "logarithms of its entries alone")
-        tests = _tests(feature.place, (*at, c))
-        parts.append(total(monomial.over, times(monomial.coefficient, tests)))
+        these = tests(feature.place, (*at, c))
+        parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
     normaliser = minus(total([c], call("lgamma", alpha)), call("lgamma", total([c], alpha)))
     law = Recognised("Dirichlet", {"concentration": alpha}, normaliser)
     return Eliminated((*rest, *_terms(outside), total(at, normaliser)), (*at, c), law)
-
-
-# -- finite latents -------------------------------------------------------------------------------------------------
-
-
-def _finite(rest: tuple[Node, ...], mine: Node, latent: Leaf, size: int) -> Eliminated:
-    """log Σ_k exp g(i, k), with g the terms in which x[i] = k"""
-    at, k = _batch(latent), Index(size, "k")
-    logits: list[Node] = []
-    outside: list[Node] = []
-    for over, body, coefficient in _bodies(mine):
-        if latent not in body.leaves:
-            outside.append(scale(coefficient, total(over, body)))
-            continue
-        places = _places(body, latent)
-        if len(places) > 1:
-            raise Blocked(latent, body, "one of its entries in a term: a chain, or a pair of entries, is none")
-        (place,) = places
-        inside = replaced(body, {get(latent, *place): index(k)})
-        logits.append(scale(coefficient, total(over, times(_tests(place, at), inside))))
-    logit = add((part, 1.0) for part in logits)
-    law = Recognised("Categorical", {"logits": logit}, closed("lse", [k], logit))
-    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), (*at, k), law)
-
-
-def _bodies(of: Node) -> Iterable[tuple[tuple[Index, ...], Node, float]]:
-    """A node as Σ coefficient · Σ_J body."""
-    if of.kind == "add":
-        for part, coefficient in of.args:
-            for over, body, more in _bodies(part):
-                yield over, body, coefficient * more
-    elif of.kind == "sum":
-        over, body = opened(of)
-        for inner, part, coefficient in _bodies(body):
-            yield (*over, *inner), part, coefficient
-    else:
-        yield (), of, 1.0
-
-
-def _places(of: Node, latent: Leaf) -> set[Place]:
-    """Where the entries of a latent are read; under a binder, blocked."""
-    found: set[Place] = set()
-    seen: set[Node] = set()
-
-    def visit(this: Node) -> None:
-        if this in seen or latent not in this.leaves:
-            return
-        seen.add(this)
-        if this.kind == "get" and this.args[0] is latent:
-            found.add(this.args[1:])
-            return
-        if this.kind in ("sum", "lse"):
-            raise Blocked(latent, this, "a term outside sums inside other functions")
-        parts = (part for part, _ in this.args) if this.kind in ("add", "mul") else this.args
-        for part in parts:
-            if isinstance(part, Node):
-                visit(part)
-            elif isinstance(part, Leaf) and latent in part.of:
-                raise Blocked(latent, this, "a function that can be read")
-
-    visit(of)
-    return found
 
 
 # -- normal latents -------------------------------------------------------------------------------------------------
@@ -205,7 +137,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         elif not part.features:
             outside.append(total(part.over, part.coefficient))
         else:
-            pushes.append(total(part.over, times(part.coefficient, _tests(part.features[0].place, at))))
+            pushes.append(total(part.over, times(part.coefficient, tests(part.features[0].place, at))))
     if not bumps:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
     whole = bumps[0]
@@ -229,14 +161,14 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     if names is not None:  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
-    tests = _tests(slope.place, at)
-    weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), tests))
-    push = total(square.over, times(square.weight, slope.coefficient, square.offset, tests))
+    these = tests(slope.place, at)
+    weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), these))
+    push = total(square.over, times(square.weight, slope.coefficient, square.offset, these))
     mean = divide(push, weight)
     if not exceeds_zero(weight):  # a group may be empty
         mean = where(less(ZERO, weight), mean, ZERO)
     residual = minus(square.offset, times(slope.coefficient, mean))
-    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), tests))
+    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
     return Bump(weight, mean), scale(-0.5, scatter)
 
 

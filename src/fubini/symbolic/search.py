@@ -1,12 +1,14 @@
 """Which latents to eliminate, and in which order: attempts cost milliseconds, so they are made.
 
 Feasibility depends on the order. Locations go before scales, and leaves before roots: real latents first, the last
-written first; latents that meet in squares go together; what is blocked is tried again when others are gone.
+written first; latents that meet in squares go together; what is blocked is tried again when others are gone. Where
+that leaves some, other orders are tried, and the one that leaves least is taken: finite latents count most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.domains import Domain
@@ -14,6 +16,7 @@ from fubini.index.node import Leaf, Node
 from fubini.symbolic.block import Block, eliminated_together
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
+from fubini.symbolic.student import Student, eliminated_power
 
 
 class Latent(NamedTuple):
@@ -27,7 +30,7 @@ class Step(NamedTuple):
     """What was eliminated, and how it is distributed given what was left then."""
 
     names: tuple[str, ...]
-    result: Eliminated | Block
+    result: Eliminated | Block | Student
 
 
 class Reduced(NamedTuple):
@@ -39,47 +42,117 @@ class Reduced(NamedTuple):
 
 
 ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
+TRIES = 60  # steps attempted beyond the first order
+DENSE = 2_000  # more unknowns than this are not solved for together
+SLOW = 3e6  # operations of one elimination, for a density that is asked thousands of times
+
+
+def work(step: Step) -> float:
+    """Operations that a step costs each time its density is asked for, as far as its unknowns tell."""
+    if isinstance(step.result, Eliminated):
+        return 0.0
+    frame = step.result.layout.frame
+    return float(frame.size) * frame.cell**2
 
 
 def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
     """As many eliminations as can be made; `latents` are in the order in which they were written."""
-    left = tuple(terms)
-    steps: list[Step] = []
-    waiting = sorted(reversed(list(latents)), key=lambda name: ORDER.get(latents[name].domain.kind, 3))
-    blocked: dict[str, Blocked] = {}
-    while True:
-        step = None
+    return Search(latents).best(tuple(terms))
+
+
+class Search:
+    """Depth first, the likeliest order first; states that were seen are not visited again."""
+
+    def __init__(self, latents: Mapping[str, Latent]) -> None:
+        self.latents = latents
+        self.left = TRIES
+        self.seen: set[tuple] = set()
+        self.found: Reduced | None = None
+
+    def best(self, terms: tuple[Node, ...]) -> Reduced:
+        """The reduction that leaves least."""
+        self._visit(terms, (), self._order(self.latents))
+        assert self.found is not None
+        return self.found
+
+    def _order(self, names: Mapping[str, Latent]) -> list[str]:
+        return sorted(reversed(list(names)), key=lambda name: ORDER.get(self.latents[name].domain.kind, 3))
+
+    def _visit(self, terms: tuple[Node, ...], steps: tuple[Step, ...], waiting: list[str]) -> None:
+        key = (frozenset(waiting), frozenset(terms))
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        blocked: dict[str, Blocked] = {}
         for name in waiting:
             try:
-                step = _attempted(left, name, waiting, latents)
-                break
+                for step in self._attempts(terms, name, waiting):
+                    rest = [other for other in waiting if other not in step.names]
+                    self._visit(step.result.terms, (*steps, step), rest)
+                    if self.found is not None and (not self.found.blocked or self.left <= 0):
+                        return
+                    self.left -= 1
             except Blocked as error:
                 blocked[name] = error
-        if step is None:
-            return Reduced(left, tuple(steps), {name: blocked[name] for name in waiting})
-        left = step.result.terms
-        steps.append(step)
-        waiting = [name for name in waiting if name not in step.names]
+        if all(name in blocked for name in waiting):
+            self._offer(Reduced(terms, steps, blocked))
 
+    def _offer(self, new: Reduced) -> None:
+        if self.found is None or self._burden(new) < self._burden(self.found):
+            self.found = new
 
-def _attempted(terms: tuple[Node, ...], name: str, waiting: list[str], latents: Mapping[str, Latent]) -> Step:
-    leaf, domain = latents[name]
-    try:
-        return Step((name,), eliminated(terms, leaf, domain.kind, domain.size))
-    except Blocked:
-        if domain.kind != "real":
-            raise
-    together = _coupled(terms, name, waiting, latents)
-    return Step(together, eliminated_together(terms, [latents[other].leaf for other in together]))
+    def _burden(self, of: Reduced) -> tuple[int, bool, int]:
+        """How much is left: finite entries first; then whether the density is slow, for it is asked often; then all."""
+        sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
+        finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
+        return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
 
+    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
+        """Ways to eliminate a latent, with others if need be; blocked if there is none."""
+        leaf, domain = self.latents[name]
+        try:
+            yield Step((name,), eliminated(terms, leaf, domain.kind, domain.size))
+            return
+        except Blocked as error:
+            if domain.kind != "real":
+                raise
+            first = error
+        groups = dict.fromkeys(self._groups(terms, name, waiting))
+        tried = False
+        for names in groups:
+            try:
+                result = eliminated_together(terms, [self.latents[other].leaf for other in names])
+            except Blocked as error:
+                first = error if len(names) == 1 else first
+                continue
+            if result.layout.frame.cell > DENSE:
+                first = Blocked(leaf, result.scale, f"at most {DENSE} unknowns that meet")
+                continue
+            tried = True
+            yield Step(names, result)
+        try:
+            yield Step((name,), eliminated_power(terms, leaf))
+        except Blocked:
+            if not tried:
+                raise first from None
 
-def _coupled(terms: tuple[Node, ...], name: str, waiting: list[str], latents: Mapping[str, Latent]) -> tuple[str, ...]:
-    """The real latents that share terms with this one, and those that share terms with them."""
-    found = [name]
-    for one in found:
-        near = [term for term in terms if latents[one].leaf in term.leaves]
-        for other in waiting:
-            real = latents[other].domain.kind == "real"
-            if real and other not in found and any(latents[other].leaf in term.leaves for term in near):
-                found.append(other)
-    return tuple(found)
+    def _groups(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[tuple[str, ...]]:
+        """The latent alone; with all real latents that share terms, directly or through others; with one of these."""
+        near = self._coupled(terms, (name,), waiting)
+        yield (name,)
+        whole = near
+        while True:
+            more = self._coupled(terms, whole, waiting)
+            if more == whole:
+                break
+            whole = more
+        yield whole
+        for other in near:
+            yield tuple(dict.fromkeys((name, other)))
+
+    def _coupled(self, terms: tuple[Node, ...], names: tuple[str, ...], waiting: list[str]) -> tuple[str, ...]:
+        leaves = {self.latents[name].leaf for name in names}
+        close = [term for term in terms if term.leaves & leaves]
+        real = [n for n in waiting if self.latents[n].domain.kind == "real"]
+        more = [n for n in real if n not in names and any(self.latents[n].leaf in term.leaves for term in close)]
+        return (*names, *more)

@@ -1,0 +1,140 @@
+"""min |A x − b|² and |AᵀA| by orthogonal steps, with the structure of the unknowns used.
+
+Unknowns are a frame of axes that are apart (no row touches two places of it), a chain (rows touch neighbours), and a
+cell of unknowns that meet. The normal equations are never formed: they square the condition number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+from fubini.factors.small_matrices import orthogonal_triangular
+
+
+class Frame(NamedTuple):
+    """How unknowns lie: sizes of the axes that are apart, length of the chain (None: no chain), unknowns of a cell."""
+
+    apart: tuple[int, ...]
+    length: int | None
+    cell: int
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that each row has a place on."""
+        return self.apart if self.length is None else (*self.apart, self.length)
+
+    @property
+    def width(self) -> int:
+        """Columns of a row: of a cell, in a chain of the next one too, and the right side."""
+        return self.cell * (1 if self.length is None else 2) + 1
+
+    @property
+    def size(self) -> int:
+        """How many unknowns there are."""
+        found = self.cell
+        for size in self.axes:
+            found *= size
+        return found
+
+
+class Solution(NamedTuple):
+    """log |AᵀA| and min |A x − b|², and the triangles from which solutions come."""
+
+    logdet: Data
+    rss: Data
+    triangles: Any
+    frame: Frame
+
+    def at(self, noise: Data) -> Data:
+        """x with U (x − x̂) = noise, in the order of the frame: a draw, if the noise is standard normal."""
+        mapped = _solved_chain if self.frame.length is not None else _solved_cell
+        for _ in self.frame.apart:
+            mapped = jax.vmap(mapped)
+        return mapped(self.triangles, noise)
+
+
+def solve(rows: Data, frame: Frame) -> Solution:
+    """The solution of rows [… frame, row, column], the right side last."""
+    one = _chain if frame.length is not None else _cell
+    for _ in frame.apart:
+        one = jax.vmap(one)
+    logdet, rss, triangles = one(rows)
+    return Solution(jnp.sum(logdet), jnp.sum(rss), triangles, frame)
+
+
+class Triangle(NamedTuple):
+    """U x + V next = c"""
+
+    U: Data
+    V: Data
+    c: Data
+
+
+def _reduced(A: Data, rest: Data) -> tuple[Data, Data, Data]:
+    """U, Qᵀ rest and what is left of the rest, for A = Q U"""
+    if A.shape[-1] == 1:  # one unknown: its column has a length
+        U = jnp.sqrt(jnp.sum(A**2))[None, None]
+        Q = A / U
+    else:
+        Q, U = orthogonal_triangular(_tall(A))
+        Q = Q[: len(A)]
+    turned = Q.T @ rest
+    return U, turned, rest - Q @ turned
+
+
+def _tall(A: Data) -> Data:
+    """At least as many rows as columns."""
+    lacking = A.shape[1] - A.shape[0]
+    return A if lacking <= 0 else jnp.concatenate([A, jnp.zeros((lacking, A.shape[1]), A.dtype)])
+
+
+def _logdet(U: Data) -> Data:
+    return 2 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(U))))
+
+
+def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
+    U, c, left = _reduced(rows[:, :-1], rows[:, -1:])
+    return _logdet(U), jnp.sum(left**2), Triangle(U, jnp.zeros((U.shape[0], 0), U.dtype), c[:, 0])
+
+
+def _chain(rows: Data) -> tuple[Data, Data, Any]:
+    """Along the chain: each unknown is eliminated against the rows that touch it, what is left falls on the next."""
+    size = (rows.shape[-1] - 1) // 2
+
+    def step(carried: Data, here: Data) -> tuple[Data, tuple]:
+        both = jnp.concatenate([carried, here])
+        U, turned, left = _reduced(both[:, :size], both[:, size:])
+        V, c = turned[:, :-1], turned[:, -1]
+        U_next, c_next, over = _reduced(left[:, :-1], left[:, -1:])
+        new = jnp.concatenate([U_next, jnp.zeros_like(U_next), c_next], axis=1)
+        return new, (_logdet(U), jnp.sum(over**2), Triangle(U, V, c))
+
+    empty = jnp.zeros((size, rows.shape[-1]), rows.dtype)
+    carried, (logdets, rests, triangles) = jax.lax.scan(step, empty, rows[:-1])
+    both = jnp.concatenate([carried, rows[-1]])
+    logdet, rss, last = _cell(jnp.concatenate([both[:, :size], both[:, -1:]], axis=1))
+    return jnp.sum(logdets) + logdet, jnp.sum(rests) + rss, (triangles, last)
+
+
+# -- solutions ------------------------------------------------------------------------------------------------------
+
+
+def _solved_cell(triangle: Triangle, noise: Data) -> Data:
+    return jax.scipy.linalg.solve_triangular(triangle.U, triangle.c + noise)
+
+
+def _solved_chain(triangles: tuple[Triangle, Triangle], noise: Data) -> Data:
+    steps, last = triangles
+    end = _solved_cell(last, noise[-1])
+
+    def back(following: Data, here: tuple[Triangle, Data]) -> tuple[Data, Data]:
+        triangle, mine = here
+        x = _solved_cell(Triangle(triangle.U, triangle.V, triangle.c - triangle.V @ following), mine)
+        return x, x
+
+    _, others = jax.lax.scan(back, end, (steps, noise[:-1]), reverse=True)
+    return jnp.concatenate([others, end[None]])

@@ -1,0 +1,1 @@
+"""Inference algorithms: they see a density over unconstrained numbers, never a model."""

@@ -1,0 +1,59 @@
+"""What exact answers need, and the errors of those that there are none of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from fubini.errors import DataError, Intractable, UnknownName, closest, listed
+from fubini.joint.collapse import Collapse
+
+
+def is_network(joint: Any) -> bool:
+    """All sites are finite and scalar: their factors are tables, and the order of elimination is what matters."""
+    domains = [site.domain for site in joint.outline.sites if site.kind in ("random", "joint")]
+    return len(domains) > 1 and all(domain is not None and domain.is_finite for domain in domains)
+
+
+def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
+    """A free site."""
+    free = tuple(joint.outline.free) if among is None else tuple(among)
+    if name not in free:
+        seen = name in getattr(joint, "observed", {})
+        raise UnknownName(
+            f"the site {name!r}{', which is observed' if seen else ''}",
+            expected=f"a site that is not observed: {listed(free)}",
+            nearest="" if seen else closest(name, free),
+        )
+    return name
+
+
+def require_evidence(value: float, joint: Any) -> None:
+    """A finite evidence."""
+    if value == -math.inf:
+        raise DataError(
+            f"the evidence of {joint!r}",
+            expected="observations of positive density under the model",
+            nearest="p(observed) is 0: some observation is impossible, whatever the latents are",
+        )
+    if not math.isfinite(value):
+        raise DataError(
+            f"the evidence of {joint!r}",
+            expected="a density with a finite integral",
+            nearest=f"log p(observed) is {value}: the posterior is improper, or its numbers overflow",
+            advice="give proper priors, and check the scale of the data",
+        )
+
+
+def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
+    """The error of sites that could not be integrated out: which, and what stands in the way."""
+    name, error = next(iter(found.blocked.items()))
+    also = f" (and of {listed([n for n in found.blocked if n != name])})" if len(found.blocked) > 1 else ""
+    gone = f"; {listed(found.eliminated)} can be" if found.eliminated else ""
+    return Intractable(
+        f"{asked}: the integral over {name!r}{also} has no closed form here",
+        expected=f"{error.why}{gone}",
+        nearest=f"in {str(error.node)[:160]}",
+        advice=advice or "infer(key) integrates the others out and draws what is left",
+    )

@@ -1,0 +1,166 @@
+"""A conditioned joint with some of its latents integrated out: the density that is left, and draws of those latents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_context
+
+from fubini.arrays import Data, is_traced
+from fubini.index.lower import Axes, Evaluation, known_parts
+from fubini.index.node import Node
+from fubini.joint.reading import Reading, read
+from fubini.symbolic.collect import Blocked
+from fubini.symbolic.draws import drawn
+from fubini.symbolic.laws import parameters
+from fubini.symbolic.search import Latent, Reduced, Search, Step
+
+_PLANS: dict[tuple, Collapse] = {}
+_KEPT = 256
+
+
+def collapse(joint: Any, names: Iterable[str] | None = None, last: str | None = None) -> Collapse:
+    """As many of these latents eliminated as can be, or of all; `last` is kept until the others are gone."""
+    reading = read(joint)
+    asked = tuple(reading.sites) if names is None else tuple(names)
+    key = (id(reading), frozenset(asked), last)
+    found = _PLANS.get(key)
+    if found is None or found.reading is not reading:
+        found = Collapse(reading, _reduced(reading, asked, last))
+        if not found.is_traced:
+            _PLANS[key] = found
+            if len(_PLANS) > _KEPT:
+                del _PLANS[next(iter(_PLANS))]
+    return found
+
+
+def _reduced(reading: Reading, names: Sequence[str], last: str | None) -> Reduced:
+    """Latents are in the order in which they were written."""
+    latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites if n in names and n != last}
+    terms = tuple(reading.terms.values())
+    found = Search(latents).best(terms)
+    if last is None or found.blocked:
+        return found
+    final = Search({last: Latent(reading.sites[last], reading.domains[last])}).best(found.terms)
+    return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
+
+
+class Collapse:
+    """A reading and its reduction, ready for numbers."""
+
+    def __init__(self, reading: Reading, reduced: Reduced) -> None:
+        self.reading, self.reduced = reading, reduced
+
+    @property
+    def eliminated(self) -> tuple[str, ...]:
+        """The latents that are integrated out, in order."""
+        return tuple(name for step in self.reduced.steps for name in step.names)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The latents that are left, in the order of the model."""
+        return tuple(name for name in self.reading.sites if name not in self.eliminated)
+
+    @property
+    def blocked(self) -> Mapping[str, Blocked]:
+        """Why each of those that were asked for stayed."""
+        return self.reduced.blocked
+
+    @property
+    def is_traced(self) -> bool:
+        """Its numbers are not known yet."""
+        return is_traced(*self.reading.reader.known.values())
+
+    # -- numbers -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _parts(self) -> tuple[Node, ...]:
+        """The nodes that the data alone decide; where nothing else is left, all is computed at once instead."""
+        if not self.kept:
+            return ()
+        sites = frozenset(self.reading.sites.values())
+        return tuple(known_parts(self.reduced.terms, lambda this: bool(this.leaves & sites)))
+
+    @cached_property
+    def _prepared(self) -> list[Axes]:
+        """Their values, computed once in double precision."""
+        orders: list[Any] = []
+
+        def compute(known: list[Data]) -> list[Data]:
+            found = Evaluation(self._arrays({}, known))
+            parts = [found.of(part) for part in self._parts]
+            orders.extend(part.of for part in parts)
+            return [part.data for part in parts]
+
+        with jax.enable_x64(True), eval_context():
+            numbers = jax.jit(compute)(list(self.reading.reader.known.values()))
+        return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
+
+    @property
+    def numbers(self) -> tuple[list[Data], list[Data]]:
+        """Data, and what they alone decide."""
+        known = list(self.reading.reader.known.values())
+        return known, [] if self.is_traced else [axes.data for axes in self._prepared]
+
+    def evaluation(self, values: Mapping[str, Data], numbers: Any = None) -> Evaluation:
+        """Of nodes, at values of the latents that are left."""
+        known, prepared = self.numbers if numbers is None else numbers
+        order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
+        before = {part: Axes(jnp.asarray(data), axes.of) for part, data, axes in order}
+        return Evaluation(self._arrays(values, known), before)
+
+    def _arrays(self, values: Mapping[str, Data], known: list[Data]) -> Any:
+        return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
+
+    def log_density(self, values: Mapping[str, Data], numbers: Any = None) -> Data:
+        """log p(data, the latents that are left)"""
+        found = self.evaluation(values, numbers)
+        return sum((found.of(term).data for term in self.reduced.terms), start=jnp.zeros(()))
+
+    def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
+        """One draw of the latents that were eliminated, given values of those that are left; the last one first."""
+        known, _ = self.numbers if numbers is None else numbers
+        found = dict(values)
+        for place, step in enumerate(reversed(self.reduced.steps)):
+            evaluation = Evaluation(self._arrays(found, known))
+            leaves = [self.reading.sites[name] for name in step.names]
+            new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
+            found.update((leaf.name, value) for leaf, value in new.items())
+        return {name: found[name] for name in self.reading.sites}
+
+    def last_parameters(self, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
+        """Of the family of the latent that was eliminated last."""
+        step = self.reduced.steps[-1]
+        return parameters(step, self.reading.sites[step.names[0]], self.evaluation(values, numbers))
+
+    # -- compiled ----------------------------------------------------------------------------------------------------
+
+    def asked(self, question: str, *args: Any, wide: bool, many: bool = False) -> Any:
+        """`log_density(values)` or `recovered(key, values)`, compiled; for many, along the leading axes."""
+        if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
+            of = partial(getattr(self, question), numbers=self.numbers)
+            return (jax.vmap(of) if many else of)(*args)
+        with jax.enable_x64(True) if wide else nullcontext(), eval_context():
+            found = self._jitted(question, many)(*args, self._numbers(wide))
+            return jax.tree_util.tree_map(np.asarray, found) if wide else found
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def _jitted(self, question: str, many: bool) -> Callable[..., Any]:
+        of = getattr(self, question)
+        axes = (*([0] * (of.__code__.co_argcount - 2)), None)
+        return jax.jit(jax.vmap(of, in_axes=axes) if many else of)
+
+    @lru_cache(maxsize=2)  # noqa: B019
+    def _numbers(self, wide: bool) -> Any:
+        """Data on the device, in one width or the other."""
+        return jax.tree_util.tree_map(jnp.asarray, self.numbers)
+
+    def step_of(self, name: str) -> Step:
+        """How a latent was eliminated."""
+        return next(step for step in self.reduced.steps if name in step.names)

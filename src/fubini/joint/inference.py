@@ -1,0 +1,324 @@
+"""`infer`: what has a closed form is integrated out, the rest is sampled, and what was integrated out is drawn back."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.dist.density import Distribution
+from fubini.dist.law import made
+from fubini.dist.supports import is_everywhere
+from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.factors.randomness import require_key
+from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.normal import laplace, svi
+from fubini.infer.nuts import Sampled, Settings, nuts
+from fubini.joint.closed_form import no_closed_form
+from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.form import Form
+from fubini.joint.gibbs import discrete_gibbs
+from fubini.joint.observed import Partly
+from fubini.joint.run import Blank, Given
+from fubini.joint.target import flat, nested, target_of
+
+
+def arviz() -> Any:
+    """ArviZ, which takes a second to import, and warns that its next version will differ."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz as module
+    return module
+
+
+METHODS = ("nuts", "svi", "laplace")
+LARGE = 20_000_000  # numbers of a group that is left out unless asked for
+
+
+def infer(
+    joint: Any,
+    key: Data,
+    draws: int,
+    chains: int,
+    warmup: int | None,
+    method: str,
+    eliminate: Sequence[str] | None,
+    checkpoint: str | os.PathLike | None,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Sequence[Any]] | None,
+    progress: bool,
+    log_likelihood: bool | None,
+    predictive: bool | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """Draws of all latents given the observations."""
+    require_key(key)
+    _require_sizes(draws=draws, chains=chains)
+    if method not in METHODS:
+        raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}")
+    form = Form(joint)
+    plan = _plan(joint, eliminate)
+    first, second, third = jax.random.split(key, 3)
+    with _width(form):
+        if any(plan.reading.domains[name].is_discrete for name in plan.kept):
+            _no_checkpoint(checkpoint, "a discrete remainder")
+            settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)
+            values, stats, how = discrete_gibbs(first, joint, settings)
+        else:
+            _require_proper(plan)
+            settings = _settings(draws, chains, warmup, progress, options)
+            file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
+            kept, stats, how = _drawn(first, joint, plan, method, settings, file)
+            values = _recovered(second, plan, kept, chains, draws)
+        groups = _groups(third, joint, values, log_likelihood, predictive, (chains, draws))
+    return _data(joint, plan, values, stats, groups, how, dims, coords)
+
+
+def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
+    """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
+    plan = collapse(joint, names)
+    if names is not None and plan.blocked:
+        raise no_closed_form(f"infer(eliminate={list(names)!r})", plan)
+    held = _read_by_supports(joint, plan)
+    return collapse(joint, [name for name in plan.eliminated if name not in held]) if held else plan
+
+
+def _read_by_supports(joint: Any, plan: Collapse) -> set[str]:
+    """Eliminated sites from which bounds of sites that are left may be computed."""
+    outline = joint.outline
+    found: set[str] = set()
+    for name in plan.kept:
+        top = name.split(".")[0]
+        if plan.reading.domains[name].kind == "real" and _is_bounded(joint, name):
+            found.update(other for other in outline.reached.get(top, ()) if other in plan.eliminated)
+    return found
+
+
+def _is_bounded(joint: Any, name: str) -> bool:
+    """Its support is not all real numbers: an interval, say."""
+    found: list[bool] = []
+
+    def look(leaves: list[Data]) -> Data:
+        sites = flat_sites(form.rebuilt(leaves).run(Blank()))
+        source = sites[name].source
+        found.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
+        return leaves
+
+    form = Form(joint)
+    jax.eval_shape(look, form.leaves)
+    return found[0]
+
+
+def flat_sites(run: Any, path: str = "") -> dict[str, Any]:
+    """The sites of a run by path."""
+    found = {}
+    for site in run.sites:
+        if site.inner is not None:
+            found.update(flat_sites(site.inner, f"{path}{site.name}."))
+        else:
+            found[f"{path}{site.name}"] = site
+    return found
+
+
+def _width(form: Form) -> AbstractContextManager:
+    return jax.enable_x64(True) if form.is_wide else nullcontext()
+
+
+def _require_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 1:
+            raise DomainError(f"{name}={size!r}", expected="a positive whole number")
+
+
+def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+    known = [name for name in Settings._fields if name not in ("draws", "chains", "warmup", "progress")]
+    for name in options:
+        if name not in known:
+            raise DomainError(f"infer(…, {name}=…)", expected=f"an option of the sampler: {listed(known)}")
+    return Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
+
+
+def _no_checkpoint(path: Any, what: str) -> None:
+    if path is not None:
+        raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
+
+
+def _require_proper(plan: Collapse) -> None:
+    """Every site that is left has some density."""
+    for name in plan.kept:
+        leaf = plan.reading.sites[name]
+        if not any(leaf in term.leaves for term in plan.reduced.terms):
+            raise DataError(
+                f"draws of {name!r}",
+                expected="a posterior that integrates to one",
+                nearest=f"no term of the density depends on {name!r}: it is improper",
+                advice="give it a proper prior, or observations that depend on it",
+            )
+
+
+def _run(form: Form, plan: Collapse, key: Data, method: str, settings: Settings) -> dict[str, Any]:
+    """What a checkpoint is of."""
+    content = hashlib.blake2b(digest_size=16)
+    for leaf in form.leaves:
+        array = np.asarray(leaf)
+        content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return {
+        "sites": {name: repr(domain) for name, domain in plan.reading.domains.items()},
+        "eliminated": list(plan.eliminated),
+        "numbers": content.hexdigest(),
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "method": method,
+        "settings": settings._replace(progress=True)._asdict(),
+        "jax": jax.__version__,
+    }
+
+
+# -- draws ----------------------------------------------------------------------------------------------------------
+
+
+def _drawn(
+    key: Data, joint: Any, plan: Collapse, method: str, settings: Settings, file: Checkpoint | None
+) -> tuple[dict[str, Data], dict[str, Data], str]:
+    """Draws [chain, draw, …] of the sites that are left."""
+    if not plan.kept:
+        return {}, {}, "exact"
+    target, support = target_of(joint, plan)
+    stats: dict[str, Data] = {}
+    if method == "nuts":
+        found: Sampled = nuts(key, target, settings, file)
+        free, stats = found.free, found.stats
+    else:
+        _no_checkpoint(file, f"method={method!r}")
+        count = settings.chains * settings.draws
+        if method == "laplace":
+            drawn = laplace(key, target, count)
+        else:
+            drawn, _ = svi(key, target, count, progress=settings.progress)
+        free = {n: value.reshape(settings.chains, settings.draws, *value.shape[1:]) for n, value in drawn.items()}
+    constrain = jax.jit(jax.vmap(jax.vmap(lambda free, leaves: support.values(free, leaves)[0], (0, None)), (0, None)))
+    return constrain(free, target.numbers[0]), stats, method
+
+
+def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int, draws: int) -> dict[str, np.ndarray]:
+    keys = jax.random.split(key, (chains, draws))
+    numbers = jax.tree_util.tree_map(jax.numpy.asarray, plan.numbers)
+    of = jax.vmap(jax.vmap(plan.recovered, in_axes=(0, 0, None)), in_axes=(0, 0, None))
+    found = jax.jit(of)(keys, dict(kept), numbers)
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+# -- groups beside the posterior ------------------------------------------------------------------------------------
+
+
+def _groups(
+    key: Data,
+    joint: Any,
+    values: Mapping[str, np.ndarray],
+    log_likelihood: bool | None,
+    predictive: bool | None,
+    lead: tuple[int, int],
+) -> dict[str, dict[str, np.ndarray]]:
+    form = Form(joint)
+    sites = _observed(joint, form, values)
+    size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
+    found: dict[str, dict[str, np.ndarray]] = {}
+    questions: dict[str, tuple[bool | None, Callable]] = {
+        "log_likelihood": (log_likelihood, _log_likelihood),
+        "posterior_predictive": (predictive, _predictive),
+    }
+    found["deterministic"] = _over_draws(_computed, form, key, values, lead)
+    for group, (asked, question) in questions.items():
+        if sites and (asked or (asked is None and size <= LARGE)):
+            found[group] = _over_draws(partial(question, names=tuple(sites)), form, key, values, lead)
+    if sites:
+        found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
+    return found
+
+
+def _over_draws(question: Callable, form: Form, key: Data, values: Mapping[str, Data], lead: tuple) -> dict:
+    flat_values = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
+
+    def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
+        return question(form.rebuilt(leaves), key, nested(values))
+
+    keys = jax.random.split(key, lead[0] * lead[1])
+    leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
+    found = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))(keys, flat_values, leaves)
+    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
+
+
+def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Observed sites by path, missing entries as NaN."""
+    one = {name: value[:1, :1] for name, value in values.items()}
+    lead = (1, 1)
+    found = _over_draws(_observed_values, form, jax.random.key(0), one, lead)
+    shown = {name: value[0, 0] for name, value in found.items()}
+    for name, value in flat(getattr(joint, "observed", {})).items():
+        if isinstance(value, Partly):
+            shown[name] = np.where(value.present, value.value, np.nan)
+    return shown
+
+
+def _observed_values(joint: Any, key: Data, values: Mapping[str, Any]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {
+        name: jax.numpy.asarray(site.value)
+        for name, site in sites.items()
+        if site.observed and isinstance(site.source, Distribution)
+    }
+
+
+def _log_likelihood(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    partly = flat(getattr(joint, "observed", {}))
+    found = {}
+    for name in names:
+        law: Any = made(sites[name].source)
+        terms = law.log_prob(sites[name].value)
+        mask = partly.get(name)
+        if isinstance(mask, Partly) and terms.shape == mask.present.shape:
+            terms = jax.numpy.where(mask.present, terms, np.nan)
+        found[name] = terms
+    return found
+
+
+def _predictive(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {n: made(sites[n].source).sample(jax.random.fold_in(key, place)) for place, n in enumerate(names)}
+
+
+def _computed(joint: Any, key: Data, values: Mapping[str, Any]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
+
+
+def _data(
+    joint: Any,
+    plan: Collapse,
+    values: Mapping[str, np.ndarray],
+    stats: Mapping[str, np.ndarray],
+    groups: dict[str, dict[str, np.ndarray]],
+    how: str,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Sequence[Any]] | None,
+) -> Any:
+    computed = groups.pop("deterministic", {})
+    order = [name for name in values]
+    posterior = {**{name: values[name] for name in order}, **computed}
+    given: dict[str, Any] = {"posterior": posterior, **groups}
+    if stats:
+        given["sample_stats"] = dict(stats)
+    named = {name: list(axes) for name, axes in (dims or {}).items()}
+    found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
+    found.posterior.attrs.update(  # type: ignore[attr-defined]
+        inference_library="fubini", method=how, eliminated=list(plan.eliminated) if how != "gibbs" else []
+    )
+    return found

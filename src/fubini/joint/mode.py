@@ -1,0 +1,72 @@
+"""The values at which a posterior density is greatest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.eliminate.ask import argmax
+from fubini.errors import Intractable, listed
+from fubini.infer.normal import highest
+from fubini.infer.target import Target
+from fubini.joint.closed_form import is_network
+from fubini.joint.collapse import collapse
+from fubini.joint.form import Form
+from fubini.joint.posterior import factors_of
+from fubini.joint.target import nested, target_of
+
+STARTS = 4  # local searches, of which the best counts
+
+
+def mode(joint: Any) -> Any:
+    """Of all sites together: of tables exactly, of real sites by search from several points."""
+    form = Form(joint)
+    if is_network(joint):
+        factors, variables = factors_of(joint)
+        found = argmax(factors, [variable.name for variable in variables])
+        return form.unflatten({str(name): value for name, value in found.items()})
+    plan = collapse(joint, ())
+    discrete = [name for name, domain in plan.reading.domains.items() if domain.is_discrete]
+    if discrete:
+        raise Intractable(
+            f"the mode of {listed(plan.kept)}",
+            expected="sites that are all finite and scalar, or all real",
+            nearest=f"{listed(discrete)} are discrete beside real ones",
+            advice="eliminate() them: the result has a density of real sites alone",
+        )
+    with jax.enable_x64(True) if form.is_wide else nullcontext():
+        values = highest_values(joint, plan)
+    return form.unflatten(nested(values))
+
+
+def highest_values(joint: Any, plan: Any) -> dict[str, np.ndarray]:
+    """The density is that of the values: the Jacobian of the map to unconstrained numbers is left out."""
+    target, support = target_of(joint, plan)
+
+    def density(free: Mapping[str, Data], numbers: Any) -> Data:
+        leaves, mine = numbers
+        return plan.log_density(support.values(free, leaves)[0], mine)
+
+    plain = Target(target.shapes, density, target.numbers)
+    starts = plain.start(jax.random.key(0), STARTS)
+    zero = {name: jnp.zeros_like(value[0]) for name, value in starts.items()}
+    found, error = [], None
+    for place in range(STARTS + 1):
+        start = zero if place == STARTS else {name: value[place] for name, value in starts.items()}
+        try:
+            free = highest(plain, start)
+        except Exception as problem:
+            error = problem
+            continue
+        found.append((float(density(free, target.numbers)), free))
+    if not found:
+        assert error is not None
+        raise error
+    best = max(found, key=lambda item: item[0])[1]
+    return {name: np.asarray(value) for name, value in support.values(best, target.numbers[0])[0].items()}

@@ -1,0 +1,241 @@
+"""Questions to a model: what has a closed form is integrated out, without anyone deriving it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.arrays import Data, is_traced
+from fubini.errors import DataError, DomainError, listed
+from fubini.factors.randomness import require_key
+from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, required
+from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.flavour import Flavour
+from fubini.joint.form import Form
+from fubini.joint.inference import infer
+from fubini.joint.marginal import marginal
+from fubini.joint.mode import mode
+from fubini.joint.posterior import factor_evidence, factors_of, posterior
+from fubini.terms.factor import Factor
+from fubini.terms.value import Array, Value
+
+
+class Questions(Flavour):
+    """What can be asked of any joint: of one with observations, about its other sites given these."""
+
+    def log_evidence(self) -> Value:
+        """log p(observed), the other sites integrated out exactly; an error that names what blocks it.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).log_evidence()), 6)
+        -1.328012
+        """
+        if is_network(self):
+            return factor_evidence(self)
+        return Collapsed(self, ()).log_evidence()
+
+    def posterior(self) -> Factor:
+        """The sites that are not observed given those that are: a normalised factor, or the error that says why not.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
+        0.25
+        """
+        return posterior(self)
+
+    def factors(self) -> list[Factor]:
+        """The density as a list of factors over the sites that are not observed."""
+        return factors_of(self)[0]
+
+    def marginal(self, name: str) -> Factor:
+        """One site given the observations, the others integrated out exactly: a normalised factor.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
+        0.5
+        """
+        return marginal(self, required(name, self))
+
+    def eliminate(self, *names: str) -> Collapsed:
+        """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.eliminate("m").names
+        ('x',)
+        """
+        return Collapsed(self, ()).eliminate(*names)
+
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
+        """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
+
+        `model` is another model of the same latents, at new inputs say.
+        """
+        return Collapsed(self, ()).predict(key, *names, draws=draws, model=model)
+
+    def map(self) -> Any:
+        """The values at which the posterior density of all latents together is greatest."""
+        return mode(self)
+
+    def infer(
+        self,
+        key: Data,
+        draws: int = 1000,
+        chains: int = 4,
+        *,
+        warmup: int | None = None,
+        method: str = "nuts",
+        eliminate: Sequence[str] | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        progress: bool = True,
+        log_likelihood: bool | None = None,
+        predictive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draws of all latents given the observations, as ArviZ data.
+
+        What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
+        `method` ("nuts", "svi" or "laplace"), and what was integrated out is drawn back. With `checkpoint`, a path, a
+        killed run goes on where it was. The groups of log-likelihoods and predictive draws are there unless they would
+        be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass.
+        """
+        return infer(
+            self,
+            key,
+            draws,
+            chains,
+            warmup,
+            method,
+            eliminate,
+            checkpoint,
+            dims,
+            coords,
+            progress,
+            log_likelihood,
+            predictive,
+            options,
+        )
+
+
+class Collapsed:
+    """A model with some of its sites integrated out: a density of the others, from which these can be drawn back."""
+
+    def __init__(self, joint: Any, eliminated: tuple[str, ...]) -> None:
+        self.joint, self.eliminated = joint, eliminated
+
+    @property
+    def collapse(self) -> Collapse:
+        """The reduction."""
+        return collapse(self.joint, self.eliminated)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that are left."""
+        return self.collapse.kept
+
+    @property
+    def wide(self) -> bool:
+        """Numbers are NumPy's, in double precision."""
+        return Form(self.joint).is_wide
+
+    def __repr__(self) -> str:
+        gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
+        return f"{self.joint!r}{gone}"
+
+    # -- densities ---------------------------------------------------------------------------------------------------
+
+    def log_prob(self, **values: Any) -> Data:
+        """log p(observed, the sites that are left), for values of these; leading axes are batches."""
+        given, batch = self._given(values, self.names)
+        found = self.collapse.asked("log_density", given, wide=self.wide, many=bool(batch))
+        return found.reshape(batch) if batch else found
+
+    def recover(self, key: Data, draws: Mapping[str, Any]) -> dict[str, Data]:
+        """Values of all sites: those given, and for each a draw of the sites that were integrated out."""
+        require_key(key)
+        given, batch = self._given(draws, self.names)
+        if not batch:
+            return self.collapse.asked("recovered", key, given, wide=self.wide)
+        keys = jax.random.split(key, math.prod(batch))
+        found = self.collapse.asked("recovered", keys, given, wide=self.wide, many=True)
+        return {name: value.reshape(batch + value.shape[1:]) for name, value in found.items()}
+
+    def _given(self, values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Data], tuple[int, ...]]:
+        """Values of these sites, one leading axis for all batches."""
+        lacking = [name for name in names if name not in values]
+        if lacking:
+            raise DataError(f"no value for the site {lacking[0]!r}", expected=f"values for {listed(names)}")
+        domains = self.collapse.reading.domains
+        arrays = {name: values[name] if is_traced(values[name]) else np.asarray(values[name]) for name in names}
+        for name in values:
+            required(name, self.joint, domains)
+        batches = []
+        for name, array in arrays.items():
+            shape = domains[name].shape
+            if array.shape[array.ndim - len(shape) :] != shape:
+                raise DomainError(
+                    f"a value of shape {array.shape} for the site {name!r}",
+                    expected=f"the shape {shape}, with axes of a batch before it",
+                )
+            batches.append(array.shape[: array.ndim - len(shape)])
+        batch = np.broadcast_shapes(*batches) if batches else ()
+        if batch:
+            arrays = {
+                name: jnp.broadcast_to(array, batch + domains[name].shape).reshape(-1, *domains[name].shape)
+                for name, array in arrays.items()
+            }
+        return arrays, batch
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def eliminate(self, *names: str) -> Collapsed:
+        """With these integrated out too."""
+        for name in names:
+            required(name, self.joint, self.names)
+        new = Collapsed(self.joint, (*self.eliminated, *names))
+        blocked = new.collapse.blocked
+        if blocked:
+            raise no_closed_form(f"eliminate({', '.join(map(repr, names))})", new.collapse)
+        return new
+
+    def log_evidence(self) -> Value:
+        """log p(observed), all sites integrated out exactly."""
+        whole = collapse(self.joint)
+        if whole.blocked:
+            raise no_closed_form("log_evidence()", whole)
+        found = whole.asked("log_density", {}, wide=self.wide)
+        if not is_traced(found):
+            require_evidence(float(found), self.joint)
+        return Array(found)
+
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
+        """Draws of observed sites given latents drawn from the exact posterior."""
+        require_key(key)
+        whole = collapse(self.joint)
+        if whole.blocked:
+            raise no_closed_form("predict(…)", whole, "infer(key) draws the latents, and has predictive draws too")
+        first, second = jax.random.split(key)
+        keys = jax.random.split(first, draws)
+        latents = whole.asked("recovered", keys, {}, wide=self.wide, many=True)
+        return predicted(second, self.joint if model is None else model, latents, names)
+
+
+def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:
+    """Draws of sites given draws of latents."""
+    plain = joint.uncondition() if hasattr(joint, "uncondition") else joint
+    order = plain.outline.names
+    asked = names or tuple(name for name in order if name not in latents)
+    for name in asked:
+        required(name, plain, order)
+    given = {name: value for name, value in latents.items() if name in order and name not in asked}
+    found = plain.sample(key, (), given)
+    values = found if isinstance(found, Mapping) else plain.flatten(found, order)
+    chosen = {name: values[name] for name in asked}
+    return chosen[names[0]] if len(names) == 1 else chosen

@@ -1,0 +1,95 @@
+"""The density of the sites that are left after an elimination, over unconstrained numbers: what a sampler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+from fubini.dist.density import Distribution
+from fubini.dist.law import blank
+from fubini.infer.target import Target
+from fubini.joint.bijector import Constrain, _shapes
+from fubini.joint.collapse import Collapse
+from fubini.joint.form import Form
+from fubini.joint.run import Chosen
+
+
+class Kept(Constrain):
+    """The sites that are left at the images of their unconstrained numbers; of the others, only the place is kept."""
+
+    def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        if name not in self.free:
+            return Chosen(blank(source), lambda: jnp.zeros(()))
+        return super().at(place, name, source)
+
+    def within(self, place: int, name: str) -> Kept:
+        return Kept(self.free.get(name, {}), self.log_dets)
+
+    def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
+        return jax.random.key(0), self._series
+
+
+class Support:
+    """From unconstrained numbers, by path, to values of the sites that are left."""
+
+    def __init__(self, form: Form, kept: tuple[str, ...]) -> None:
+        self.form, self.kept = form, kept
+
+    def values(self, free: Mapping[str, Data], leaves: list[Data]) -> tuple[dict[str, Data], Data]:
+        """Values by path, and log |∂ values / ∂ unconstrained|."""
+        choice = Kept(nested(free))
+        run = self.form.rebuilt(leaves).run(choice)
+        found = flat(run.flat)
+        return {name: found[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the unconstrained numbers."""
+        found = flat(_shapes(self.form)[0])
+        return {name: tuple(found[name].shape) for name in self.kept}
+
+
+@lru_cache(maxsize=64)
+def _density(plan: Collapse, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+    def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
+        leaves, mine = numbers
+        values, log_det = support.values(free, leaves)
+        return plan.log_density(values, mine) + log_det
+
+    return log_density
+
+
+def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
+    """The target of what is left, and the way back to values."""
+    form = Form(joint)
+    support = Support(form, plan.kept)
+    numbers = jax.tree_util.tree_map(jnp.asarray, (form.leaves, plan.numbers))
+    return Target(support.shapes, _density(plan, support), numbers), support
+
+
+def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """By path to a dict of dicts."""
+    found: dict[str, Any] = {}
+    for path, value in paths.items():
+        *outer, name = path.split(".")
+        place = found
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return found
+
+
+def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """A dict of dicts by path."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{path}{name}."))
+        else:
+            found[f"{path}{name}"] = value
+    return found

@@ -1,0 +1,112 @@
+"""Latents drawn back: from what each is distributed as, given the data and the latents eliminated after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from fubini.arrays import Data
+from fubini.index.chains import path
+from fubini.index.lower import Axes, Evaluation, aligned
+from fubini.index.node import Index, Leaf, Node
+from fubini.symbolic.block import Block
+from fubini.symbolic.elimination import Eliminated
+from fubini.symbolic.layout import Layout
+from fubini.symbolic.search import Step
+from fubini.symbolic.student import Student
+
+
+def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
+    """The numbers of a node over these indices, whether it has them or not."""
+    found: Axes = evaluation.of(part)
+    return jnp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
+
+
+def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
+    """One draw of the latents of a step."""
+    result = step.result
+    if isinstance(result, Block):
+        noise = jax.random.normal(key, (*result.layout.frame.axes, result.layout.frame.cell))
+        return placed(result.layout, block_at(result, evaluation, noise), result.latents)
+    if isinstance(result, Student):
+        return placed(result.layout, _student(result, key, evaluation), result.latents)
+    (leaf,) = leaves
+    return {leaf: _entries(result, key, evaluation, leaf)}
+
+
+def block_at(result: Block, evaluation: Evaluation, noise: Data) -> Data:
+    """The unknowns of a block, [… frame, cell]: mean + root of the covariance · noise."""
+    solution = evaluation.solution(result.layout.frame, result.rows)
+    return solution.at(noise / jnp.sqrt(evaluation.of(result.scale).data))
+
+
+def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
+    frame = result.layout.frame
+    first, second = jax.random.split(key)
+    df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
+    mixed = jax.random.gamma(first, 0.5 * df) / (0.5 * df)
+    noise = jax.random.normal(second, (*frame.axes, frame.cell)) * jnp.sqrt(spread / df / mixed)
+    return evaluation.solution(frame, result.rows).at(noise)
+
+
+def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
+    """Unknowns [… frame, cell] as the arrays of the latents."""
+    if layout.flipped:
+        unknowns = jnp.flip(unknowns, axis=len(layout.frame.apart))
+    found = {}
+    for latent in latents:
+        others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
+        shape = (*layout.frame.axes, *(latent.shape[axis] for axis in others))
+        count = 1
+        for axis in others:
+            count *= latent.shape[axis]
+        start = layout.first[latent]
+        mine = unknowns[..., start : start + count].reshape(shape)
+        order = (*layout.axes, *others)
+        found[latent] = jnp.transpose(mine, [order.index(axis) for axis in range(len(order))])
+    return found
+
+
+def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
+    at, law = result.at, result.law
+    batch = at[: len(leaf.shape)]
+    given = law.parameters
+    match law.family:
+        case "Normal":
+            loc, scale = (over(evaluation, given[name], batch) for name in ("loc", "scale"))
+            return loc + scale * jax.random.normal(key, loc.shape)
+        case "Gamma" | "InverseGamma":
+            a, b = (over(evaluation, given[name], batch) for name in ("concentration", "rate"))
+            found = jax.random.gamma(key, a) / b
+            return found if law.family == "Gamma" else 1 / found
+        case "Beta":
+            a, b = (over(evaluation, given[name], batch) for name in ("concentration1", "concentration0"))
+            return jax.random.beta(key, a, b)
+        case "Dirichlet":
+            return jax.random.dirichlet(key, over(evaluation, given["concentration"], at))
+        case "Categorical":
+            return jax.random.categorical(key, over(evaluation, given["logits"], at))
+        case "Chain":
+            return _chain(result, key, evaluation, leaf)
+    raise AssertionError(law.family)
+
+
+def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
+    """The chain axis is the one that the batch lacks; it is drawn last."""
+    *batch, t, _, _ = result.at
+    states = path(key, *potentials(result, evaluation))
+    order = [*batch, t]
+    axis = int(result.law.parameters["axis"].args[0])
+    kept = iter(range(len(batch)))
+    return jnp.transpose(states, [len(order) - 1 if place == axis else next(kept) for place in range(len(order))])
+
+
+def potentials(result: Eliminated, evaluation: Evaluation) -> tuple[Data, Data]:
+    """Logits [… batch, t, k] and links [… batch, t, k, next] of an eliminated chain."""
+    *batch, t, k, following = result.at
+    given = result.law.parameters
+    return over(evaluation, given["logits"], (*batch, t, k)), over(
+        evaluation, given["links"], (*batch, t, k, following)
+    )
