@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fubini.index.build import ONE, ZERO, bounds, equal, index, minus, plus, scale, where
+from fubini.index.build import ONE, ZERO, bounds, const, equal, index, minus, plus, replaced, scale, where
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
@@ -24,23 +24,30 @@ class Loop:
             operands[consts + carry :],
         )
         self.kinds: list[tuple[str, Node | None]] = [("unknown", None)] * carry
-        self.read: dict[Node, list[SymbolicArray]] = {}
+        self.any = Index(max(self.length - 1, 1), "t")
+        self.read: dict[tuple[Node, int], SymbolicArray] = {}
 
     def place(self, t: Node) -> Node:
         """Where step t stands in the slices."""
-        return minus(scale(self.length - 1.0, ONE), t) if self.reverse else t
+        return minus(const(self.length - 1.0), t) if self.reverse else t
 
-    def at(self, t: Node) -> list[SymbolicArray]:
-        """The results of the body at a step."""
-        found = self.read.get(t)
+    def at(self, t: Node, place: int) -> SymbolicArray:
+        """One result of the body at a step; the others, which may need more of the state, are not looked at."""
+        found = self.read.get((t, place))
         if found is None:
-            found = self.read[t] = self._read(t, [self._state(k, t) for k in range(len(self.first))])
+            state = [self._state(k, t) for k in range(len(self.first))]
+            (found,) = self._read(t, state, place)
+            self.read[t, place] = found
         return found
 
-    def _read(self, t: Node, state: list[SymbolicArray]) -> list[SymbolicArray]:
+    def after(self, k: int) -> SymbolicArray:
+        """A part of the state after the last step."""
+        return self.at(const(self.length - 1.0), k)
+
+    def _read(self, t: Node, state: list[SymbolicArray], only: int | None = None) -> list[SymbolicArray]:
         at = self.place(t)
         slices = [SymbolicArray(x.shape[1:], lambda *rest, x=x: x.at(at, *rest)) for x in self.slices]
-        return self.reader.read(self.body.jaxpr, self.body.consts, [*self.consts, *state, *slices])
+        return self.reader.read(self.body.jaxpr, self.body.consts, [*self.consts, *state, *slices], only)
 
     def _state(self, k: int, t: Node) -> SymbolicArray:
         first = self.first[k]
@@ -54,51 +61,45 @@ class Loop:
                 return plus(first.at(*at), scale(step.args[0], t))
             if t is ZERO:
                 return first.at(*at)
-            before = self.at(minus(t, ONE))[k].at(*at)
+            before = self._before(k, at, minus(t, ONE))
             return before if bounds(t)[0] >= 1 else where(equal(t, ZERO), first.at(*at), before)
 
         return SymbolicArray(first.shape, entry)
 
+    def _before(self, k: int, at: tuple[Node, ...], t: Node) -> Node:
+        """A result at a step that is there, whatever the bounds of t are: it is asked for under a test."""
+        found = self.at(index(self.any), k).at(*at)
+        return replaced(found, {index(self.any): t})
+
     def resolve(self) -> bool:
-        """Find what each part of the state is; False where some part that a result needs depends on itself."""
+        """Find what each part of the state is; False where some part that a result needs depends on itself.
+
+        What is found in one reading of the body lets more be told in the next: that an index is in range, say.
+        """
         holes = [Leaf(f"state{k}", part.shape, role="state") for k, part in enumerate(self.first)]
-        t = Index(self.length, "t")
-        opaque = len(self.reader.opaque)
-        results = self._read(index(t), [of_leaf(hole) for hole in holes])
-        carry = len(self.first)
-        needs = [_leaves(part) & set(holes) for part in results]
-        needed = set().union(*needs[carry:]) if needs[carry:] else set()
-        grown = True
-        while grown:
-            more = set().union(*(needs[holes.index(hole)] for hole in needed)) if needed else set()
-            grown = not more <= needed
-            needed |= more
-        made = list(self.reader.opaque)[opaque:]
-        used = [*range(carry, len(results)), *(holes.index(hole) for hole in needed)]
-        if any(_leaves(results[place]) & set(made) for place in used):
-            return False
-        resolved: set[Leaf] = set()
-        for hole in needed:
-            k = holes.index(hole)
-            kind = _kind(results[k], hole)
-            self.kinds[k] = kind
-            if kind[0] != "before":
-                resolved.add(hole)
-        waiting = needed - resolved
-        while waiting:
-            ready = {hole for hole in waiting if needs[holes.index(hole)] <= resolved}
-            if not ready:
-                return False
-            resolved |= ready
-            waiting -= ready
-        return True
+        t = index(Index(self.length, "t"))
+        while True:
+            before = set(self.reader.opaque)
+            state = [
+                of_leaf(hole) if self.kinds[k][0] == "unknown" else self._state(k, t) for k, hole in enumerate(holes)
+            ]
+            results = self._read(t, state)
+            unknown = {*holes, *(leaf for leaf in self.reader.opaque if leaf not in before)}
+            found = False
+            for k, hole in enumerate(holes):
+                if self.kinds[k][0] == "unknown":
+                    self.kinds[k] = _kind(results[k], hole, unknown)
+                    found |= self.kinds[k][0] != "unknown"
+            self.read.clear()
+            if not found:
+                return not any(_leaves(result) & unknown for result in results[len(holes) :])
 
 
 def _leaves(array: SymbolicArray) -> set[Leaf]:
     return set(array.at(*(index(Index(size)) for size in array.shape)).leaves)
 
 
-def _kind(result: SymbolicArray, hole: Leaf) -> tuple[str, Node | None]:
+def _kind(result: SymbolicArray, hole: Leaf, unknown: set[Leaf]) -> tuple[str, Node | None]:
     """What becomes of a part of the state in one step."""
     fresh = [index(Index(size)) for size in result.shape]
     step = minus(result.at(*fresh), of_leaf(hole).at(*fresh))
@@ -106,25 +107,24 @@ def _kind(result: SymbolicArray, hole: Leaf) -> tuple[str, Node | None]:
         return "constant", None
     if step.kind == "const":
         return "count", step
-    return "before", None
+    return ("unknown" if _leaves(result) & unknown else "before"), None
 
 
 @rule("scan")
 def read_scan(reader: Reader, equation: Any, *operands: SymbolicArray) -> list[SymbolicArray] | None:
     """ys[t] is the body at t; the state at the end is that after the last step"""
     loop = Loop(reader, equation, operands)
-    if not loop.resolve():
+    if not loop.length or not loop.resolve():
         return None
     carry = len(loop.first)
-    last = loop.at(scale(loop.length - 1.0, ONE)) if loop.length else []
     found = []
     for place, var in enumerate(equation.outvars):
         if place < carry:
-            found.append(last[place])
+            found.append(SymbolicArray(var.aval.shape, lambda *at, k=place: loop.after(k).at(*at)))
         else:
 
             def entry(t: Node, *at: Node, place: int = place) -> Node:
-                return loop.at(loop.place(t))[place].at(*at)
+                return loop.at(loop.place(t), place).at(*at)
 
             found.append(SymbolicArray(var.aval.shape, entry))
     return found

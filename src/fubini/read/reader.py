@@ -71,18 +71,21 @@ class Reader:
             self.known[found] = plain
         return found
 
-    def read(self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[SymbolicArray]) -> list[SymbolicArray]:
-        """The results of a program over these inputs."""
+    def read(
+        self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[SymbolicArray], only: int | None = None
+    ) -> list[SymbolicArray]:
+        """The results of a program over these inputs, or one of them alone."""
+        results = jaxpr.outvars if only is None else [jaxpr.outvars[only]]
         scope: dict[Any, SymbolicArray] = dict(zip(jaxpr.invars, inputs, strict=True))
         scope.update((var, self.constant(value)) for var, value in zip(jaxpr.constvars, consts, strict=True))
 
         def operand(var: Any) -> SymbolicArray:
             return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
 
-        for equation in _alive(jaxpr):
+        for equation in _alive(jaxpr, results):
             found = self._equation(equation, [operand(var) for var in equation.invars])
             scope.update(zip(equation.outvars, found, strict=True))
-        return [operand(var) for var in jaxpr.outvars]
+        return [operand(var) for var in results]
 
     def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         name = equation.primitive.name
@@ -145,9 +148,9 @@ class Reader:
         return frozenset(from_entry)
 
 
-def _alive(jaxpr: Any) -> list[Any]:
+def _alive(jaxpr: Any, results: Sequence[Any]) -> list[Any]:
     """The equations that some result needs; validity tests of parameters are needed by none."""
-    needed = {var for var in jaxpr.outvars if not isinstance(var, Literal)}
+    needed = {var for var in results if not isinstance(var, Literal)}
     kept = []
     for equation in reversed(jaxpr.eqns):
         if needed.intersection(equation.outvars):
