@@ -33,6 +33,7 @@ from fubini.interpretations import Interpretation as Interpretation
 from fubini.interpretations import exact as exact
 from fubini.interpretations import jit as jit
 from fubini.interpretations import lazy as lazy
+from fubini.joint.compare import compare as compare
 from fubini.joint.coroutine import JointCoroutine as JointCoroutine
 from fubini.joint.coroutine import model as model
 from fubini.joint.fit import fit as fit

@@ -104,8 +104,12 @@ def _require_alike(chain: MarkovChain) -> None:
 
 
 def markov_chain(distribution: Any) -> MarkovChain | None:
-    """The chain behind a distribution, where it is one."""
-    if not isinstance(distribution, Distribution) or distribution.family != "Foreign":
+    """The chain behind a distribution, where it is one; of an array of chains, the one that all are like."""
+    if not isinstance(distribution, Distribution):
+        return None
+    if distribution.family == "ExpandedDistribution":
+        return markov_chain(distribution.args[0])
+    if distribution.family != "Foreign":
         return None
     law: Any = distribution.blueprint.build(iter([jnp.asarray(value.data) for value in distribution.leaf_values]))
     return law if isinstance(law, MarkovChain) else None

@@ -85,6 +85,11 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
     coefficient, found = 1.0, dict[Node, float]()
     for base, power in factors:
         more, parts = _as_product(base)
+        if power != 1 and base.kind == "add":  # (a v + b v)^p = v^p (a + b)^p
+            common, rest = content(base)
+            if common:
+                more, parts = _as_product(rest)
+                parts = {**parts, **{part: inner + parts.get(part, 0.0) for part, inner in common.items()}}
         if more == 0 and power > 0:
             return ZERO
         if more != 1:
@@ -113,6 +118,20 @@ def _as_product(base: Node) -> tuple[float, dict[Node, float]]:
             (part, coefficient), *_ = base.args
             return coefficient, dict(part.args) if part.kind == "mul" else {part: 1.0}
     return 1.0, {base: 1.0}
+
+
+def content(of: Node) -> tuple[dict[Node, float], Node]:
+    """The positive factors that all terms of a sum share, and the sum without them."""
+    if of.kind != "add" or len(of.args) < 2:
+        return {}, of
+    products = [_as_product(part)[1] for part, _ in of.args]
+    shared = {base: power for base, power in products[0].items() if is_positive(base) and not is_test(base)}
+    for product in products[1:]:
+        shared = {base: power for base, power in shared.items() if product.get(base) == power}
+    if not shared:
+        return {}, of
+    inverse = [(base, -power) for base, power in shared.items()]
+    return shared, add((multiply([(part, 1.0), *inverse]), c) for part, c in of.args)
 
 
 def _excludes(factors: Mapping[Node, float]) -> bool:
@@ -153,26 +172,43 @@ def call(name: str, *args: Node) -> Node:
     (arg,) = args if len(args) == 1 else (None,)
     if arg is not None and arg.kind == "const" and name in CALLS:
         try:
-            return const(-math.inf if (name, arg) == ("log", ZERO) else CALLS[name](arg.args[0]))
+            return const(CALLS[name](arg.args[0]))
         except (ValueError, OverflowError):
             return node("call", name, arg)
     if name == "log" and arg is not None:
         return _log(arg)
     if name == "exp" and arg is not None and arg.kind == "call" and arg.args[0] == "log":
         return arg.args[1]
-    if arg is not None and arg.kind == "where":
-        test, first, second = arg.args
+    if arg is not None and (case := _case(arg)) is not None:
+        test, first, second = case
         return where(test, call(name, first), call(name, second))
     return node("call", name, *args)
+
+
+def _case(arg: Node) -> tuple[Node, Node, Node] | None:
+    """A choice, or a sum with one choice in it: the test, and what is chosen."""
+    if arg.kind == "where":
+        return arg.args  # type: ignore[return-value]
+    choices = [part for part, _ in arg.args if part.kind == "where"] if arg.kind == "add" else []
+    if len(choices) != 1:
+        return None
+    (choice,) = choices
+    test, first, second = choice.args
+    rest = [(part, c) for part, c in arg.args if part is not choice]
+    (coefficient,) = (c for part, c in arg.args if part is choice)
+    return test, add([*rest, (first, coefficient)]), add([*rest, (second, coefficient)])
 
 
 def _log(arg: Node) -> Node:
     """log Π base^power  =  Σ power log base, for positive bases"""
     if arg.kind == "call" and arg.args[0] == "exp":
         return arg.args[1]
-    if arg.kind == "where":
-        test, first, second = arg.args
-        return where(test, _log(first), _log(second))
+    if (case := _case(arg)) is not None:
+        test, first, second = case
+        return where(test, call("log", first), call("log", second))
+    common, rest = content(arg)
+    if common:  # log(a v + b v) = log v + log(a + b)
+        return add((*((call("log", base), power) for base, power in common.items()), (call("log", rest), 1.0)))
     coefficient, parts = _as_product(arg)
     plain = coefficient == 1 and list(parts.values()) == [1.0]
     if coefficient > 0 and not plain and (len(parts) <= 1 or all(map(is_positive, parts))):
@@ -209,6 +245,8 @@ def where(test: Node, first: Node, second: Node) -> Node:
         return first if test.args[0] else second
     if first is ONE and second is ZERO and is_test(test):
         return test
+    if test.kind == "where" and test.args[1:] == (ZERO, ONE) and (first, second) != (ZERO, ONE):
+        return where(test.args[0], second, first)
     return node("where", test, first, second)
 
 
@@ -245,7 +283,7 @@ def bounds(of: Node) -> Bounds:
         case "call":
             return _call_bounds(of.args[0], [bounds(part) for part in of.args[1:]])
         case "where":
-            (low, high), (other_low, other_high) = map(bounds, of.args[1:])
+            (low, high), (other_low, other_high) = _case_bounds(*of.args)
             return min(low, other_low), max(high, other_high)
         case "eq" | "lt":
             return 0.0, 1.0
@@ -254,6 +292,22 @@ def bounds(of: Node) -> Bounds:
             count = math.prod(of.args[0])
             return (low * count if low else 0.0), (high * count if high else 0.0)
     return -math.inf, math.inf
+
+
+def _case_bounds(test: Node, first: Node, second: Node) -> tuple[Bounds, Bounds]:
+    """Of either case, with what the test says of it."""
+    (low, high), (other_low, other_high) = bounds(first), bounds(second)
+    if test.kind == "lt":
+        a, b = test.args
+        if first is a:
+            high = min(high, bounds(b)[1])
+        if second is a:
+            other_low = max(other_low, bounds(b)[0])
+        if first is b:
+            low = max(low, bounds(a)[0])
+        if second is b:
+            other_high = min(other_high, bounds(a)[1])
+    return (low, high), (other_low, other_high)
 
 
 def _scaled(of: Bounds, coefficient: float) -> Bounds:

@@ -13,8 +13,8 @@ def log_sum_exp(data: Data, axis: int = -1) -> Data:
     top = jnp.max(data, axis=axis, keepdims=True)
     shift = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
     mass = jnp.sum(jnp.exp(data - shift), axis=axis)
-    some = mass > 0
-    return jnp.where(some, jnp.log(jnp.where(some, mass, 1.0)) + jnp.squeeze(shift, axis), -jnp.inf)
+    none = mass == 0  # what is not a number stays so
+    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1.0, mass)) + jnp.squeeze(shift, axis))
 
 
 def forward(logits: Data, links: Data) -> Data:

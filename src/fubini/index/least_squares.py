@@ -6,6 +6,8 @@ cell of unknowns that meet. The normal equations are never formed: they square t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -57,13 +59,42 @@ class Solution(NamedTuple):
         return mapped(self.triangles, noise)
 
 
-def solve(rows: Data, frame: Frame) -> Solution:
-    """The solution of rows [… frame, row, column], the right side last."""
+def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...] = ()) -> Solution:
+    """The solution of blocks of rows, each a matrix [outer, frame, row, column] and a right side [outer, frame, row].
+
+    There is one problem for each place of the outer axes. Where the matrix is the same along the whole frame, it is
+    taken apart once.
+    """
+    lead = (*outer, *frame.axes)
+    alike = all(matrix.shape[: len(lead)] == (1,) * len(lead) for matrix, _ in parts)
+    if frame.length is None and lead and not outer and alike:
+        return _shared(parts, frame)
+    rows = []
+    for matrix, right in parts:
+        count = matrix.shape[-2]
+        whole = jnp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
+        rows.append(jnp.concatenate([whole, jnp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
     one = _chain if frame.length is not None else _cell
-    for _ in frame.apart:
+    for _ in (*outer, *frame.apart):
         one = jax.vmap(one)
-    logdet, rss, triangles = one(rows)
-    return Solution(jnp.sum(logdet), jnp.sum(rss), triangles, frame)
+    logdet, rss, triangles = one(jnp.concatenate(rows, axis=-2))
+    apart = tuple(range(len(outer), logdet.ndim))
+    return Solution(jnp.sum(logdet, axis=apart), jnp.sum(rss, axis=apart), triangles, frame)
+
+
+def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame) -> Solution:
+    """One matrix, many right sides"""
+    lead, count = frame.axes, math.prod(frame.axes)
+    matrix = jnp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
+    rights = [jnp.broadcast_to(right, (*lead, m.shape[-2])).reshape(count, -1) for m, right in parts]
+    U, turned, left = _reduced(matrix, jnp.concatenate(rights, axis=1).T)
+    size = frame.cell
+    every = Triangle(
+        jnp.broadcast_to(U, (*lead, size, size)),
+        jnp.zeros((*lead, size, 0), U.dtype),
+        turned.T.reshape(*lead, size),
+    )
+    return Solution(count * _logdet(U), jnp.sum(left**2), every, frame)
 
 
 class Triangle(NamedTuple):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
-from fubini.index.build import index, opened
+from fubini.index.build import opened
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import BINDERS, Index, Leaf, Node, children
@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, Callable[..., Data]] = {
     "max": jnp.maximum,
     "min": jnp.minimum,
     "pow": jnp.power,
+    "nonzero": lambda weight: jnp.where(weight == 0, 1.0, weight),
 }
 
 
@@ -99,9 +100,9 @@ class Evaluation:
         return Axes(sum(c * aligned(part, axes) for part, c in zip(parts, coefficients, strict=True)), axes)
 
     def _mul(self, this: Node) -> Axes:
-        return self._product_of(this.args)
+        return self.product_of(this.args)
 
-    def _product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+    def product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
         tests = [factor for factor in factors if factor[0].kind in ("eq", "lt")]
         rest = [factor for factor in factors if factor not in tests]
@@ -118,7 +119,7 @@ class Evaluation:
         if log is None or len(factors) == 1:
             return _product([(self.of(base), exponent) for base, exponent in factors])
         others = _product([(self.of(base), exponent) for base, exponent in factors if base is not log])
-        if log.kind == "where":
+        if log.kind != "call":
             found = self.of(log)
             axes = _union([others, found])
             weight, value = aligned(others, axes), aligned(found, axes)
@@ -157,44 +158,19 @@ class Evaluation:
         return Axes(jnp.where(test != 0, first, second), axes)
 
     def _logdet(self, this: Node) -> Axes:
-        return Axes(self.solution(this.args[0], this.args[1:]).logdet, ())
+        return Axes(self.solution(this.args[0], this.args[1:]).logdet, _outer(this.args[1:]))
 
     def _rss(self, this: Node) -> Axes:
-        return Axes(self.solution(this.args[0], this.args[1:]).rss, ())
+        return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
 
     def solution(self, frame: Frame, rows: tuple[Node, ...]) -> Solution:
         """Of a least-squares problem, found once."""
         key = (frame, *rows)
         if key not in self.solutions:
-            self.solutions[key] = solve(jnp.concatenate([self._rows(part, frame) for part in rows], axis=-2), frame)
+            outer = _outer(rows)
+            numbers = [Rows(self, part, frame, outer).numbers() for part in rows]
+            self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
         return self.solutions[key]
-
-    def _rows(self, this: Node, frame: Frame) -> Data:
-        """√weight · (slopes, offset) for each row [… frame, row, column]."""
-        over, body = self.opened(this)
-        count = len(frame.axes)
-        weight, offset, *slopes = body.args[1 + count :]
-        over = tuple(part.args[0] for part in body.args[1 : 1 + count]) + tuple(
-            i for i in over if index(i) not in body.args[1 : 1 + count]
-        )
-        shape = tuple(i.size for i in over)
-        matrix = jnp.zeros((math.prod(shape), frame.width - 1))
-        for slope in slopes:
-            inner, entry = self.opened(slope)
-            place, coefficient = entry.args[1:]
-            axes = (*over, *inner)
-            full = tuple(i.size for i in axes)
-            numbers = jnp.broadcast_to(aligned(self.of(coefficient), axes), full).reshape(len(matrix), -1)
-            if not place.leaves and not place.free & set(over):  # the same columns in every row
-                columns = jnp.broadcast_to(aligned(self.of(place), inner), tuple(i.size for i in inner)).reshape(-1)
-                matrix = matrix + numbers @ jax.nn.one_hot(columns.astype(int), matrix.shape[1], dtype=numbers.dtype)
-            else:
-                columns = jnp.broadcast_to(aligned(self.of(place), axes), full).astype(int).reshape(len(matrix), -1)
-                matrix = matrix.at[jnp.arange(len(matrix))[:, None], columns].add(numbers)
-        right = jnp.broadcast_to(aligned(self.of(offset), over), shape).reshape(-1, 1)
-        scale = _root(jnp.broadcast_to(aligned(self.of(weight), over), shape).reshape(-1, 1))
-        rows = scale * jnp.concatenate([matrix, right], axis=1)
-        return rows.reshape(*frame.axes, -1, frame.width)
 
     def _lse(self, this: Node) -> Axes:
         over, body = self.opened(this)
@@ -242,7 +218,7 @@ class Evaluation:
                     parts = [(_taken(self.of(part), i, at), exponent) for part, exponent in rest]
                     inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float) / i.size, at.of)
                     return _product([*parts, (inside, 1.0)])  # over the sum of i, which no part has any more
-        return self._product_of(factors)
+        return self.product_of(factors)
 
     def _segments(
         self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]
@@ -261,7 +237,7 @@ class Evaluation:
 
     def _by_segments(self, over: tuple[Index, ...], factors: list, tests: dict[int, tuple[Index, Node]]) -> Axes:
         """Σ_J [e(J) = c] k(J), for all c at once"""
-        found = self._product_of([factor for place, factor in enumerate(factors) if place not in tests])
+        found = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
         kept = tuple(i for i in found.of if i not in over)
         data = jnp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
         classes = tuple(i for i, _ in tests.values())
@@ -315,10 +291,74 @@ def _is_piece(this: Node) -> bool:
 
 
 def _may_be_infinite(of: Node) -> bool:
-    """A logarithm, or one in either case of a test."""
-    if of.kind == "where":
-        return any(map(_may_be_infinite, of.args[1:]))
-    return (of.kind == "call" and of.args[0] == "log") or (of.kind == "const" and math.isinf(of.args[0]))
+    """A logarithm, or one in a sum or in either case of a test."""
+    if of.kind in ("where", "add"):
+        return any(map(_may_be_infinite, children(of)))
+    return of.kind == "call" and of.args[0] == "log"
+
+
+def _outer(rows: Sequence[Node]) -> tuple[Index, ...]:
+    """Indices from outside, in the order in which they were made: there is one problem for each of their values."""
+    return tuple(sorted(frozenset().union(*(part.free for part in rows)), key=lambda i: i.serial))
+
+
+class Rows:
+    """One block of rows of a least-squares problem: √weight · (slopes, offset) over a frame and indices of its own."""
+
+    def __init__(self, evaluation: Evaluation, this: Node, frame: Frame, outer: tuple[Index, ...]) -> None:
+        self.evaluation, self.width = evaluation, frame.width - 1
+        over, body = evaluation.opened(this)
+        count = len(frame.axes)
+        self.frame = tuple(part.args[0] for part in body.args[1 : 1 + count])
+        weight, self.offset, *self.slopes = body.args[1 + count :]
+        self.gathered: list[tuple[Index, Axes]] = []
+        self.factors = self._read_at_entries(weight, tuple(i for i in over if i not in self.frame))
+        gone = {i for i, _ in self.gathered}
+        self.over = tuple(i for i in over if i not in self.frame and i not in gone)
+        self.frame = (*outer, *self.frame)
+
+    def _read_at_entries(self, weight: Node, over: tuple[Index, ...]) -> list[tuple[Node, float]]:
+        """Without the tests [c = e] of a class c that a row is in: what depends on c is read at e alone."""
+        factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+        for factor in list(factors):
+            for one, entry in (factor[0].args, factor[0].args[::-1]) if factor[0].kind == "eq" else ():
+                inside = one.kind == "index" and one.args[0] in over and not entry.free & {one.args[0], *self.frame}
+                if inside and factor in factors and not entry.free & {i for i, _ in self.gathered}:
+                    self.gathered.append((one.args[0], self.evaluation.of(entry)))
+                    factors.remove(factor)
+        return factors
+
+    def _over(self, part: Axes, inner: tuple[Index, ...] = ()) -> Data:
+        """Over the frame, the rows and more indices; along the frame, of one entry where it does not change."""
+        for i, at in self.gathered:
+            part = _taken(part, i, at)
+        data = aligned(part, (*self.frame, *self.over, *inner))
+        lead = data.shape[: len(self.frame)]
+        data = jnp.broadcast_to(data, (*lead, *(i.size for i in (*self.over, *inner))))
+        return data.reshape(*lead, math.prod(i.size for i in self.over), *(i.size for i in inner))
+
+    def numbers(self) -> tuple[Data, Data]:
+        """The matrix [… frame, row, column] and the right side [… frame, row]."""
+        of = self.evaluation.of
+        weight = self._over(self.evaluation.product_of(self.factors))
+        for i, at in self.gathered:
+            weight = weight * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
+        root = _root(weight)
+        matrix = jnp.zeros((*root.shape, self.width))
+        for slope in self.slopes:
+            inner, entry = self.evaluation.opened(slope)
+            place, coefficient = entry.args[1:]
+            numbers = self._over(of(coefficient), inner)
+            numbers = numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
+            if not place.leaves and place.free <= set(inner):  # the same columns in every row
+                columns = jnp.broadcast_to(aligned(of(place), inner), tuple(i.size for i in inner)).reshape(-1)
+                matrix = matrix + numbers @ jax.nn.one_hot(columns.astype(int), self.width, dtype=numbers.dtype)
+            else:
+                columns = self._over(of(place), inner)
+                columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
+                spread = jax.nn.one_hot(columns.astype(int), self.width, dtype=numbers.dtype)
+                matrix = matrix + jnp.sum(numbers[..., None] * spread, axis=-2)
+        return root[..., None] * matrix, root * self._over(of(self.offset))
 
 
 def _root(weight: Data) -> Data:

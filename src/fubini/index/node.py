@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from fubini.index.notation import written
+
 _serial = itertools.count()
 
 
@@ -34,7 +36,7 @@ class Leaf:
     `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from.
     """
 
-    __slots__ = ("high", "is_integer", "low", "name", "of", "role", "serial", "shape")
+    __slots__ = ("high", "is_integer", "is_simplex", "low", "name", "of", "role", "serial", "shape")
 
     def __init__(
         self,
@@ -44,11 +46,12 @@ class Leaf:
         low: float | None = None,
         high: float | None = None,
         is_integer: bool = False,
+        is_simplex: bool = False,
         role: str = "data",
         of: Iterable[Leaf] = (),
     ) -> None:
         self.name, self.shape, self.role = name, shape, role
-        self.low, self.high, self.is_integer = low, high, is_integer
+        self.low, self.high, self.is_integer, self.is_simplex = low, high, is_integer, is_simplex
         self.of: frozenset[Leaf] = frozenset(of)
         self.serial = next(_serial)
 
@@ -68,7 +71,7 @@ class Node:
     serial: int
 
     def __repr__(self) -> str:
-        return shown(self)
+        return written(self)
 
 
 _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
@@ -109,33 +112,3 @@ def children(of: Node) -> tuple[Node, ...]:
         case "get" | "call" | "sum" | "lse" | "chain" | "rows" | "slopes" | "logdet" | "rss":
             return of.args[1:]
     return of.args
-
-
-def shown(of: Node) -> str:
-    """As it is written."""
-    match of.kind:
-        case "const":
-            return f"{of.args[0]:g}"
-        case "index":
-            return repr(of.args[0]) if isinstance(of.args[0], Index) else "".join(map(str, ("b", *of.args[:2])))
-        case "get":
-            leaf, *at = of.args
-            return f"{leaf}[{', '.join(map(shown, at))}]" if at else str(leaf)
-        case "add":
-            return "(" + " + ".join(_scaled(part, coefficient) for part, coefficient in of.args) + ")"
-        case "mul":
-            return " * ".join(shown(base) + (f"^{power:g}" if power != 1 else "") for base, power in of.args)
-        case "sum" | "lse" | "chain" | "rows" | "slopes":
-            sizes = ", ".join(f"b{of.height}{place} < {size}" for place, size in enumerate(of.args[0]))
-            return f"{of.kind}({sizes}: {shown(of.args[1])})"
-        case "eq" | "lt":
-            return f"[{shown(of.args[0])} {'=' if of.kind == 'eq' else '<'} {shown(of.args[1])}]"
-        case "call":
-            return f"{of.args[0]}({', '.join(map(shown, of.args[1:]))})"
-    return f"{of.kind}({', '.join(shown(part) if isinstance(part, Node) else str(part) for part in of.args)})"
-
-
-def _scaled(part: Node, coefficient: float) -> str:
-    if part.kind == "const":
-        return f"{coefficient:g}"
-    return shown(part) if coefficient == 1 else f"{coefficient:g} * {shown(part)}"

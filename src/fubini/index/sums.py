@@ -64,7 +64,17 @@ def _of_product(over: tuple[Index, ...], factors: Factors) -> Node:
 def _closed_sum(over: Sequence[Index], body: Node) -> Node:
     if body.kind == "add":  # numbers that came in front
         return add([(_closed_sum(over, part), coefficient) for part, coefficient in body.args])
-    return const(math.prod(i.size for i in over)) if body is ONE else closed("sum", over, body)
+    if body is ONE:
+        return const(math.prod(i.size for i in over))
+    return ONE if len(over) == 1 and _is_all_of_a_simplex(over[0], body) else closed("sum", over, body)
+
+
+def _is_all_of_a_simplex(i: Index, body: Node) -> bool:
+    """x[…, i], whose entries add up to 1"""
+    if body.kind != "get" or not body.args[0].is_simplex:
+        return False
+    *outer, last = body.args[1:]
+    return last is index(i) and body.args[0].shape[-1] == i.size and not any(i in part.free for part in outer)
 
 
 def _components(over: Sequence[Index], factors: Factors) -> list[tuple[list[Index], Factors]]:

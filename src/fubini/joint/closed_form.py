@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
+from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
 
 
@@ -54,6 +55,6 @@ def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable
     return Intractable(
         f"{asked}: the integral over {name!r}{also} has no closed form here",
         expected=f"{error.why}{gone}",
-        nearest=f"in {str(error.node)[:160]}",
+        nearest=f"in {written(error.node)[:160]}",
         advice=advice or "infer(key) integrates the others out and draws what is left",
     )

@@ -13,13 +13,17 @@ import numpy as np
 from jax.core import eval_context
 
 from fubini.arrays import Data, is_traced
+from fubini.index.build import scale
 from fubini.index.lower import Axes, Evaluation, known_parts
 from fubini.index.node import Node
 from fubini.joint.reading import Reading, read
+from fubini.symbolic.block import Block
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.draws import drawn
+from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import parameters
 from fubini.symbolic.search import Latent, Reduced, Search, Step
+from fubini.symbolic.student import Student, scale_law
 
 _PLANS: dict[tuple, Collapse] = {}
 _KEPT = 256
@@ -49,6 +53,35 @@ def _reduced(reading: Reading, names: Sequence[str], last: str | None) -> Reduce
         return found
     final = Search({last: Latent(reading.sites[last], reading.domains[last])}).best(found.terms)
     return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
+
+
+def collapse_together(joint: Any, name: str) -> Collapse | None:
+    """All latents eliminated, the normal ones that meet with this one first and as one block; None where they cannot.
+
+    With a variance that all of them share, a block of normals is one of Student's t. For marginals, not for draws.
+    """
+    reading = read(joint)
+    latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites}
+    search = Search(latents)
+    terms = tuple(reading.terms.values())
+    step = search.together(terms, name)
+    if step is None:
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in step.names}
+    rest = Search(others).best(step.result.terms)
+    if rest.blocked:
+        return None
+    if not rest.steps:
+        return Collapse(reading, Reduced(rest.terms, (step,), {}))
+    block, last = step.result, rest.steps[0]
+    if len(rest.steps) != 1 or not isinstance(last.result, Eliminated) or not isinstance(block, Block):
+        return None
+    law = scale_law(block, reading.sites[last.names[0]], last.result.law)
+    if law is None:
+        return None
+    shape, rate = law
+    student = Student(rest.terms, block.latents, block.layout, block.rows, scale(2.0, shape), scale(2.0, rate))
+    return Collapse(reading, Reduced(rest.terms, (Step(step.names, student), last), {}))
 
 
 class Collapse:
@@ -134,26 +167,25 @@ class Collapse:
             found.update((leaf.name, value) for leaf, value in new.items())
         return {name: found[name] for name in self.reading.sites}
 
-    def last_parameters(self, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
-        """Of the family of the latent that was eliminated last."""
-        step = self.reduced.steps[-1]
-        return parameters(step, self.reading.sites[step.names[0]], self.evaluation(values, numbers))
+    def parameters_of(self, values: Mapping[str, Data], numbers: Any = None, about: str = "") -> dict[str, Data]:
+        """Of the family of a latent that was eliminated, given those that are left."""
+        return parameters(self.step_of(about), self.reading.sites[about], self.evaluation(values, numbers))
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 
-    def asked(self, question: str, *args: Any, wide: bool, many: bool = False) -> Any:
+    def asked(self, question: str, *args: Any, wide: bool, many: bool = False, **static: Any) -> Any:
         """`log_density(values)` or `recovered(key, values)`, compiled; for many, along the leading axes."""
         if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
-            of = partial(getattr(self, question), numbers=self.numbers)
+            of = partial(getattr(self, question), numbers=self.numbers, **static)
             return (jax.vmap(of) if many else of)(*args)
         with jax.enable_x64(True) if wide else nullcontext(), eval_context():
-            found = self._jitted(question, many)(*args, self._numbers(wide))
+            found = self._jitted(question, many, *static.items())(*args, self._numbers(wide))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
 
     @lru_cache(maxsize=16)  # noqa: B019
-    def _jitted(self, question: str, many: bool) -> Callable[..., Any]:
-        of = getattr(self, question)
-        axes = (*([0] * (of.__code__.co_argcount - 2)), None)
+    def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
+        of = partial(getattr(self, question), **dict(static))
+        axes = (0, 0, None) if question == "recovered" else (0, None)
         return jax.jit(jax.vmap(of, in_axes=axes) if many else of)
 
     @lru_cache(maxsize=2)  # noqa: B019

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 from fubini import dist
-from fubini.arrays import is_traced
+from fubini.arrays import Data, is_jax, is_traced
+from fubini.domains import Real
 from fubini.eliminate.ask import eliminate
+from fubini.errors import DomainError, NoRule
+from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
-from fubini.joint.collapse import collapse
+from fubini.joint.collapse import Collapse, collapse, collapse_together
 from fubini.joint.form import Form
 from fubini.joint.posterior import factors_of
 from fubini.symbolic.laws import family
@@ -19,19 +25,67 @@ from fubini.terms.factor import Factor
 def marginal(joint: Any, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
     if is_network(joint):
-        factors, variables = factors_of(joint)
-        others = [variable for variable in variables if variable.name != name]
-        found = eliminate(factors, others)
-        return found.normalize()
+        try:
+            return _of_network(joint, name)
+        except DomainError:
+            pass  # written in plain JAX
     plan = collapse(joint, None, name)
     if plan.blocked:
-        raise no_closed_form(f"marginal({name!r})", plan, "infer(key) gives draws of it")
+        together = collapse_together(joint, name)  # normal sites that meet, as one
+        if together is None:
+            raise no_closed_form(f"marginal({name!r})", plan, "infer(key) gives draws of it")
+        plan = together
     wide = Form(joint).is_wide
     evidence = plan.asked("log_density", {}, wide=wide)
     if not is_traced(evidence):
         require_evidence(float(evidence), joint)
-    given = plan.asked("last_parameters", {}, wide=wide)
-    kind = family(plan.reduced.steps[-1])
-    if kind == "Chain":
-        return Table(given["probs"], (f"{name}_place", name))
+    return _factor(name, plan, plan.asked("parameters_of", {}, wide=wide, about=name))
+
+
+def _of_network(joint: Any, name: str) -> Factor:
+    factors, variables = factors_of(joint)
+    others = [variable for variable in variables if variable.name != name]
+    return eliminate(factors, others).normalize()
+
+
+def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:
+    kind = family(plan.step_of(name))
+    leaf = plan.reading.sites[name]
+    if kind in ("Chain", "Categorical"):
+        places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
+        return Table(given["probs"], (*places, name))
+    if kind == "MultivariateNormal":
+        return _normal(name, leaf.shape, given["loc"], given["covariance"])
+    if kind == "MultivariateStudentT":
+        return _student(name, leaf.shape, given)
     return getattr(dist, kind)(**given)(name)
+
+
+def _normal(name: str, shape: tuple[int, ...], loc: Data, covariance: Data) -> Factor:
+    xp = jnp if is_jax(loc) else np
+    if loc.size == 1:
+        return dist.Normal(loc.reshape(shape), xp.sqrt(covariance.reshape(shape)))(name)
+    if loc.shape == shape:  # one vector, or one for each place of axes apart
+        return dist.MultivariateNormal(loc, covariance_matrix=covariance)(name)
+    if loc.ndim > 1:
+        raise NoRule(
+            f"the marginal of {name!r} as one factor",
+            expected="axes apart that come first",
+            advice=f"predict(key, {name!r}) gives draws of it",
+        )
+    precision = xp.linalg.inv(covariance)
+    return Gaussian(info=precision @ loc, precision=precision, inputs={name: Real.with_shape(shape)}).normalize()
+
+
+def _student(name: str, shape: tuple[int, ...], given: dict[str, Data]) -> Factor:
+    df, loc, covariance = given["df"], given["loc"], given["covariance"]
+    xp = jnp if is_jax(loc) else np
+    if loc.size == 1:
+        return dist.StudentT(df, loc.reshape(shape), xp.sqrt(covariance.reshape(shape)))(name)
+    if loc.shape != shape:
+        raise NoRule(
+            f"the marginal of {name!r} as one factor",
+            expected="one axis of entries that meet",
+            advice=f"predict(key, {name!r}) gives draws of it",
+        )
+    return dist.MultivariateStudentT(df, loc, xp.linalg.cholesky(covariance))(name)

@@ -59,7 +59,7 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
         found.factors.extend(_weights(getattr(joint, "joint", joint).run(found)))
     except FubiniError:
         raise
-    except TypeError as error:
+    except (TypeError, IndexError) as error:
         raise DomainError(
             "the factors of a model",
             expected="parameters written in operators and fb.ops",

@@ -16,6 +16,7 @@ from fubini.errors import DataError, DomainError, listed
 from fubini.factors.randomness import require_key
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, required
 from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
 from fubini.joint.inference import infer
@@ -37,7 +38,10 @@ class Questions(Flavour):
         -1.328012
         """
         if is_network(self):
-            return factor_evidence(self)
+            try:
+                return factor_evidence(self)
+            except DomainError:
+                pass  # written in plain JAX
         return Collapsed(self, ()).log_evidence()
 
     def posterior(self) -> Factor:
@@ -77,6 +81,10 @@ class Questions(Flavour):
         `model` is another model of the same latents, at new inputs say.
         """
         return Collapsed(self, ()).predict(key, *names, draws=draws, model=model)
+
+    def explain(self) -> Report:
+        """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
+        return report(self)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
@@ -188,7 +196,9 @@ class Collapsed:
         batch = np.broadcast_shapes(*batches) if batches else ()
         if batch:
             arrays = {
-                name: jnp.broadcast_to(array, batch + domains[name].shape).reshape(-1, *domains[name].shape)
+                name: (jnp if is_traced(array) else np)
+                .broadcast_to(array, batch + domains[name].shape)
+                .reshape(-1, *domains[name].shape)
                 for name, array in arrays.items()
             }
         return arrays, batch
@@ -234,7 +244,7 @@ def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[s
     asked = names or tuple(name for name in order if name not in latents)
     for name in asked:
         required(name, plain, order)
-    given = {name: value for name, value in latents.items() if name in order and name not in asked}
+    given = {name: value for name, value in latents.items() if name in order}
     found = plain.sample(key, (), given)
     values = found if isinstance(found, Mapping) else plain.flatten(found, order)
     chosen = {name: values[name] for name in asked}

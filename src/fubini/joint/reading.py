@@ -16,7 +16,7 @@ from fubini.dist.blueprint import LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
 from fubini.dist.markov import MarkovChain, markov_chain
-from fubini.domains import Domain
+from fubini.domains import Domain, Unit
 from fubini.index.build import ONE, ZERO, index, plus
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
@@ -116,11 +116,15 @@ def _read(form: Form) -> Reading:
         reader = Reader()
         sites = {name: _leaf(name, domain) for name, domain in domains.items()}
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
-        inputs = [*(_input(reader, leaf) for leaf in form.leaves), *(of_leaf(sites[name]) for name in order)]
+        names = {id(value): name for name, value in _paths(getattr(form.joint, "observed", {})).items()}
+        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in form.leaves]
+        inputs.extend(of_leaf(sites[name]) for name in order)
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
         observed = _paths(getattr(form.joint, "observed", {}))
         terms = {
-            name: _term(site, outputs, reader, isinstance(observed.get(name), Partly), chains.get(name))
+            name: _term(
+                name, site, outputs, reader, isinstance(observed.get(name), Partly), chains.get(name), sites, domains
+            )
             for name, site in met
             if site.log_density is not None
         }
@@ -182,17 +186,16 @@ def _wide(leaf: Data) -> np.dtype:
     return np.dtype(np.float64) if kind.kind == "f" else kind
 
 
-def _input(reader: Reader, leaf: Data) -> SymbolicArray:
+def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
     """Known numbers; of a tracer, an array about which nothing is known."""
-    if not is_traced(leaf):
-        return reader.constant(leaf)
-    return reader.given(leaf)
+    return reader.given(leaf, name) if is_traced(leaf) else reader.constant(leaf, name)
 
 
 def _leaf(name: str, domain: Domain) -> Leaf:
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
-    return Leaf(name, domain.shape, low=low, high=high, is_integer=domain.is_discrete, role="site")
+    simplex, whole = domain.kind == "simplex", domain.is_discrete
+    return Leaf(name, domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
 
 
 # -- terms ----------------------------------------------------------------------------------------------------------
@@ -203,6 +206,7 @@ class Chain(NamedTuple):
 
     init: Distribution
     step: Distribution | None
+    lead: int  # axes before that of time: an array of chains
 
 
 def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> list[Data]:
@@ -226,27 +230,41 @@ def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str,
         steps.append(chain.after(before, t))
         return parameters(steps[-1])
 
-    several = chain.length > 1
-    later = jax.vmap(after)(value[:-1], jnp.arange(1, chain.length)) if several else []
-    chains[name] = Chain(chain.init, steps[-1] if several else None)
+    several, lead = chain.length > 1, value.ndim - chain.event_dim
+    times = jnp.arange(1, chain.length)
+    every = lambda value: jax.vmap(after)(value[:-1], times)  # noqa: E731
+    for _ in range(lead):
+        every = jax.vmap(every)
+    later = every(value) if several else []
+    chains[name] = Chain(chain.init, steps[-1] if several else None, lead)
     return [value, *parameters(chain.init), *later]
 
 
 def _chain_term(chain: Chain, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
     """log p(x₀) + Σ_t log p(x_t | x_(t−1))"""
     value = next(outputs)
-    found = _density_at(chain.init, [next(outputs) for _ in chain.init.leaf_values], _slice(value, ZERO), reader)
-    if chain.step is None or found is None:
-        return found
-    leaves = [next(outputs) for _ in chain.step.leaf_values]
+    first = [next(outputs) for _ in chain.init.leaf_values]
+    leaves = [next(outputs) for _ in chain.step.leaf_values] if chain.step is not None else []
+    which = [Index(size) for size in value.shape[: chain.lead]]
+    for i in which:
+        value = _slice(value, index(i))
+        leaves = [_slice(leaf, index(i)) for leaf in leaves]
+    found = _density_at(chain.init, first, _slice(value, ZERO), reader)
+    if found is None:
+        return None
+    if chain.step is None:
+        return total(which, found)
     t = Index(value.shape[0] - 1, "t")
-    later = [_slice(leaf, index(t)) for leaf in leaves]
-    step = _density_at(chain.step, later, _slice(value, plus(index(t), ONE)), reader)
-    return None if step is None else plus(found, total([t], step))
+    here = ZERO if t.size == 1 else index(t)
+    later = [_slice(leaf, here) for leaf in leaves]
+    step = _density_at(chain.step, later, _slice(value, plus(here, ONE)), reader)
+    return None if step is None else total(which, plus(found, total([t], step)))
 
 
 def _slice(array: SymbolicArray, t: Node) -> SymbolicArray:
-    return SymbolicArray(array.shape[1:], lambda *at: array.at(t, *at))
+    numbers = array.constant
+    alike = numbers is not None and len(numbers) and bool(np.all(numbers == numbers[0]))
+    return SymbolicArray(array.shape[1:], lambda *at: array.at(t, *at), numbers[0] if alike else None)  # type: ignore[index]
 
 
 def _density_at(source: Distribution, leaves: list[SymbolicArray], value: SymbolicArray, reader: Reader) -> Node | None:
@@ -254,8 +272,35 @@ def _density_at(source: Distribution, leaves: list[SymbolicArray], value: Symbol
     return log_density(source.blueprint, leaves, value, batch, None, reader)
 
 
+def _bounded(
+    name: str, source: Distribution, leaves: list[SymbolicArray], sites: dict[str, Leaf], domains: dict[str, Domain]
+) -> None:
+    """What known bounds say of a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
+    base: Any = source
+    while base.family in ("ExpandedDistribution", "Independent"):
+        base = base.args[0]
+    if base.family not in ("Uniform", "DiscreteUniform") or name not in sites:
+        return
+    given = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
+    given.update((key, np.asarray(value)) for key, value in base.statics)
+    low, high = given.get("low"), given.get("high")
+    if low is None or high is None:
+        return
+    leaf = sites[name]
+    leaf.low, leaf.high = float(np.min(low)), float(np.max(high))
+    if base.family == "Uniform" and np.all(low == 0) and np.all(high == 1):
+        domains[name] = Unit.with_shape(leaf.shape)
+
+
 def _term(
-    site: Site, outputs: Iterator[SymbolicArray], reader: Reader, partly: bool, chain: Chain | None = None
+    name: str,
+    site: Site,
+    outputs: Iterator[SymbolicArray],
+    reader: Reader,
+    partly: bool,
+    chain: Chain | None,
+    sites: dict[str, Leaf],
+    domains: dict[str, Domain],
 ) -> Node:
     if not isinstance(site.source, Distribution):
         return next(outputs).at()
@@ -268,6 +313,7 @@ def _term(
     value = next(outputs)
     present = next(outputs) if partly else None
     leaves = [next(outputs) for _ in source.leaf_values]
+    _bounded(name, source, leaves, sites, domains)
     batch = len(source.signature.shape) - source.signature.event_rank
     found = log_density(source.blueprint, leaves, value, batch, present, reader)
     if found is not None:
@@ -292,9 +338,15 @@ def _opaque_chain(chain: Chain, parts: list[SymbolicArray], reader: Reader) -> N
     first = LogProbability(chain.init.blueprint)
     later = None if chain.step is None else jax.vmap(LogProbability(chain.step.blueprint))
 
+    def one(value: Data, init: tuple[Data, ...], steps: tuple[Data, ...]) -> Data:
+        found = first(value[0], *init)
+        return found if later is None else found + jnp.sum(later(value[1:], *steps))
+
     def whole(value: Data, *leaves: Data) -> Data:
-        found = first(value[0], *leaves[:count])
-        return found if later is None else found + jnp.sum(later(value[1:], *leaves[count:]))
+        every = one
+        for _ in range(chain.lead):
+            every = jax.vmap(every, in_axes=(0, None, 0))
+        return jnp.sum(every(value, leaves[:count], leaves[count:]))
 
     return reader.opaque_array("log p(chain)", (), whole, tuple(parts)).at()
 

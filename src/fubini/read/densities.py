@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from fubini.index.build import (
     ONE,
     add,
+    bounds,
     call,
     const,
     divide,
@@ -28,7 +29,7 @@ from fubini.index.build import (
 from fubini.index.node import Node
 
 LOG_2PI = math.log(2 * math.pi)
-MINUS_INFINITY = const(-math.inf)
+MINUS_INFINITY = call("log", const(0.0))
 
 Density = Callable[[Node, Mapping[str, Node]], Node]
 SCALAR: dict[str, Density] = {}
@@ -150,6 +151,8 @@ def log_beta_density(x: Node, at: Mapping[str, Node]) -> Node:
 @scalar("Uniform")
 def log_uniform(x: Node, at: Mapping[str, Node]) -> Node:
     """−log(high − low) inside"""
+    if (at["low"], at["high"]) == (const(0.0), ONE) and bounds(x) == (0.0, 1.0) and x.kind == "get":
+        return const(0.0)  # a probability
     inside = times(negate(less(x, at["low"])), negate(less(at["high"], x)))
     return where(inside, scale(-1.0, log(minus(at["high"], at["low"]))), MINUS_INFINITY)
 
@@ -165,6 +168,12 @@ def log_bernoulli(x: Node, at: Mapping[str, Node]) -> Node:
 @scalar("Binomial", "BinomialProbs", "BinomialLogits")
 def log_binomial(x: Node, at: Mapping[str, Node]) -> Node:
     """log C(n, x) + x log p + (n − x) log(1 − p)"""
+    found = _log_binomial_inside(x, at)
+    random = any(leaf.role == "site" for leaf in at["total_count"].leaves)  # more successes than trials
+    return where(less(at["total_count"], x), MINUS_INFINITY, found) if random else found
+
+
+def _log_binomial_inside(x: Node, at: Mapping[str, Node]) -> Node:
     n = at["total_count"]
     if "logits" in at:
         return add(

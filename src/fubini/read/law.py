@@ -8,12 +8,28 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.dist.blueprint import FOREIGN, Blueprint, signature_of
 from fubini.dist.supports import is_everywhere
 from fubini.domains import Real
 from fubini.errors import DomainError
-from fubini.index.build import ONE, add, call, const, index, minus, plus, power, scale, times, where
+from fubini.index.build import (
+    ONE,
+    add,
+    call,
+    const,
+    divide,
+    index,
+    is_positive,
+    minus,
+    multiply,
+    plus,
+    power,
+    scale,
+    times,
+    where,
+)
 from fubini.index.node import Index, Node, node
 from fubini.index.sums import total
 from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
@@ -82,7 +98,9 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     if not any(blueprint.inner):
         mine = [next(leaves) for _ in blueprint.keys]
         given = dict(zip(blueprint.keys, mine, strict=True))
-        fixed = {key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float))}
+        fixed = {
+            key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
+        }
         found = _plain(blueprint.family, given, fixed, at, value)
         if found is not None:
             return found
@@ -182,13 +200,38 @@ def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, valu
     """−½ |A (x − μ)|² + log |A| − ½ d log 2π, with AᵀA the precision"""
     form = next(key for key in WHITENING if key in given)
     assert value.reader is not None
-    root = value.reader.made_of("whitening", given[form].shape, WHITENING[form], given[form])
+    front, plain = _without_scale(given[form], value.reader)
+    root = value.reader.made_of("whitening", plain.shape, WHITENING[form], plain)
+    exponent = 0.5 if form == "precision_matrix" else -1.0 if form == "scale_tril" else -0.5
+    if front is not ONE:
+        known = root
+        root = SymbolicArray(known.shape, lambda *at: times(power(front, exponent), known.at(*at)))
     d = value.event[0]
     i, j = Index(d), Index(d)
     residual = minus(value.of(index(j)), _at(given["loc"], at, index(j)) if "loc" in given else const(0.0))
     square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
     logs = total([i], log(_at(root, at, index(i), index(i))))
     return add(((square, -0.5), (logs, 1.0), (ONE, -0.5 * d * LOG_2PI)))
+
+
+def _without_scale(matrix: SymbolicArray, reader: Reader) -> tuple[Node, SymbolicArray]:
+    """A matrix as a positive number times another one, which is known: v K, with an unknown variance."""
+    fresh = [Index(size) for size in matrix.shape]
+    entry = matrix.at(*map(index, fresh))
+    factors = entry.args if entry.kind == "mul" else entry.args[0][0].args if _is_scaled(entry) else ()
+    outside = [
+        (base, e) for base, e in factors if not base.free and is_positive(base) and base.leaves - set(reader.known)
+    ]
+    if not outside:
+        return ONE, matrix
+    front = multiply(outside)
+    rest = SymbolicArray(matrix.shape, lambda *at: divide(matrix.at(*at), front))
+    numbers = reader.numbers(rest)
+    return (ONE, matrix) if numbers is None else (front, reader.constant(numbers))
+
+
+def _is_scaled(of: Node) -> bool:
+    return of.kind == "add" and len(of.args) == 1 and of.args[0][0].kind == "mul"
 
 
 def _whitening_of_covariance(covariance: Any) -> Any:

@@ -11,8 +11,9 @@ import numpy as np
 from jax.extend.core import Literal
 
 from fubini.arrays import Data
-from fubini.index.build import index
-from fubini.index.node import Index, Leaf
+from fubini.index.build import index, replaced
+from fubini.index.lower import Evaluation, aligned
+from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded
 from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers
 
@@ -57,17 +58,17 @@ class Reader:
         self.opaque: dict[Leaf, Opaque] = {}
         self._by_content: dict[tuple, Leaf] = {}
 
-    def constant(self, data: Any) -> SymbolicArray:
+    def constant(self, data: Any, name: str = "") -> SymbolicArray:
         """Known numbers."""
-        return of_numbers(data, self._leaf_of)
+        return of_numbers(data, lambda array: self._leaf_of(array, name))
 
-    def _leaf_of(self, array: np.ndarray) -> Leaf:
+    def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:
         """One leaf for equal numbers, whatever axes of one entry they have."""
         plain = array.reshape([size for size in array.shape if size != 1])
         key = (plain.shape, plain.dtype.str, plain.tobytes())
         found = self._by_content.get(key)
         if found is None:
-            found = self._by_content[key] = Leaf(f"data{len(self._by_content)}", plain.shape, **facts_of(plain))
+            found = self._by_content[key] = Leaf(name or f"data{len(self._by_content)}", plain.shape, **facts_of(plain))
             self.known[found] = plain
         return found
 
@@ -121,7 +122,15 @@ class Reader:
     def opaque_array(
         self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
     ) -> SymbolicArray:
-        """An array that a function makes of others."""
+        """An array that a function makes of others; where these stand under an index, one for each of its values."""
+        outer = tuple(sorted(frozenset().union(*map(_outer, operands)), key=lambda i: i.serial))
+        if outer:
+            over = tuple(_along(part, outer) for part in operands)
+            every = function
+            for _ in outer:
+                every = jax.vmap(every)
+            found = self.opaque_array(name, (*(i.size for i in outer), *shape), every, over)
+            return SymbolicArray(shape, lambda *at: found.at(*map(index, outer), *at))
         behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
         leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
         self.opaque[leaf] = Opaque(function, operands)
@@ -136,9 +145,19 @@ class Reader:
                 return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
         return self.opaque_array(name, shape, function, operands)
 
-    def given(self, data: Data) -> SymbolicArray:
+    def numbers(self, array: SymbolicArray) -> np.ndarray | None:
+        """The numbers of an array that depends on known ones alone."""
+        order = tuple(Index(size) for size in array.shape)
+        entry = array.at(*map(index, order))
+        if entry.leaves - set(self.known) or entry.free - set(order):
+            return None
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            found = Evaluation(self.known).of(entry)
+            return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
+
+    def given(self, data: Data, name: str = "") -> SymbolicArray:
         """Numbers of which nothing is known yet."""
-        leaf = Leaf(f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
+        leaf = Leaf(name or f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
         self.known[leaf] = data
         return of_leaf(leaf)
 
@@ -157,6 +176,22 @@ def _alive(jaxpr: Any, results: Sequence[Any]) -> list[Any]:
             kept.append(equation)
             needed.update(var for var in equation.invars if not isinstance(var, Literal))
     return kept[::-1]
+
+
+def _outer(array: SymbolicArray) -> frozenset[Index]:
+    """Indices that its entries depend on, besides those of its own axes."""
+    fresh = [Index(size) for size in array.shape]
+    return array.at(*map(index, fresh)).free - set(fresh)
+
+
+def _along(array: SymbolicArray, outer: tuple[Index, ...]) -> SymbolicArray:
+    """With an axis for each of these indices before its own."""
+
+    def entry(*at: Node) -> Node:
+        mine, names = at[len(outer) :], dict(zip(map(index, outer), at, strict=False))
+        return replaced(array.at(*mine), names)
+
+    return SymbolicArray((*(i.size for i in outer), *array.shape), entry)
 
 
 def _fresh(size: int) -> Any:

@@ -313,6 +313,46 @@ def read_concatenate(reader: Reader, equation: Any, *parts: SymbolicArray) -> Sy
     return SymbolicArray(equation.outvars[0].aval.shape, at)
 
 
+@rule("stack")
+def read_stack(reader: Reader, equation: Any, *parts: SymbolicArray) -> SymbolicArray:
+    """The part that the index along the new axis says"""
+    axis = equation.params["axis"]
+
+    def at(*where_: Node) -> Node:
+        rest = (*where_[:axis], *where_[axis + 1 :])
+        found = parts[-1].at(*rest)
+        for place, part in reversed(list(enumerate(parts[:-1]))):
+            found = where(equal(where_[axis], const(float(place))), part.at(*rest), found)
+        return found
+
+    return SymbolicArray(equation.outvars[0].aval.shape, at)
+
+
+@rule("unstack")
+def read_unstack(reader: Reader, equation: Any, a: SymbolicArray) -> list[SymbolicArray]:
+    """One slice for each place along an axis"""
+    axis = equation.params["axis"]
+
+    def part(place: int) -> SymbolicArray:
+        shape = equation.outvars[place].aval.shape
+        return SymbolicArray(shape, lambda *at: a.at(*at[:axis], const(float(place)), *at[axis:]))
+
+    return [part(place) for place in range(len(equation.outvars))]
+
+
+@rule("split")
+def read_split(reader: Reader, equation: Any, a: SymbolicArray) -> list[SymbolicArray]:
+    """Stretches along an axis"""
+    axis, sizes = equation.params["axis"], equation.params["sizes"]
+    starts = np.cumsum([0, *sizes[:-1]])
+
+    def part(place: int) -> SymbolicArray:
+        shape, start = equation.outvars[place].aval.shape, const(float(starts[place]))
+        return SymbolicArray(shape, lambda *at: a.at(*at[:axis], plus(at[axis], start), *at[axis + 1 :]))
+
+    return [part(place) for place in range(len(sizes))]
+
+
 @rule("iota")
 def read_iota(reader: Reader, equation: Any) -> SymbolicArray:
     """The index itself"""
@@ -366,12 +406,17 @@ def read_dynamic_slice(reader: Reader, equation: Any, a: SymbolicArray, *starts:
     )
 
 
-@rule("scatter")
+@rule("scatter", "scatter-add")
 def read_scatter(
     reader: Reader, equation: Any, a: SymbolicArray, starts: SymbolicArray, new: SymbolicArray
 ) -> SymbolicArray | None:
-    """One entry, or one slice, replaced: where(i = place, new, a)"""
+    """Entries, or slices, replaced or added to: where(i = place, new, a)"""
     numbers = equation.params["dimension_numbers"]
+    adds = equation.primitive.name == "scatter-add"
+    if starts.constant is not None and starts.rank == 2:
+        return _scattered(reader, numbers, a, starts.constant, new, adds)
+    if adds:
+        return None
     point = starts.rank == 1 and not numbers.operand_batching_dims
     if not point or tuple(sorted(numbers.inserted_window_dims)) != tuple(sorted(numbers.scatter_dims_to_operand_dims)):
         return None
@@ -387,6 +432,30 @@ def read_scatter(
             )
         )
         return where(test, new.at(*(where_[axis] for axis in window)), a.at(*where_))
+
+    return SymbolicArray(a.shape, at)
+
+
+def _scattered(
+    reader: Reader, numbers: Any, a: SymbolicArray, starts: np.ndarray, new: SymbolicArray, adds: bool
+) -> SymbolicArray | None:
+    """At known places along one axis, each once"""
+    axes = tuple(numbers.scatter_dims_to_operand_dims)
+    places = starts[:, 0]
+    plain = len(axes) == 1 and tuple(numbers.inserted_window_dims) == axes and not numbers.operand_batching_dims
+    axis = axes[0]
+    size = a.shape[axis]
+    inside = plain and bool(np.all((places >= 0) & (places < size))) and len(set(places.tolist())) == len(places)
+    if not inside or tuple(numbers.update_window_dims) != tuple(range(1, new.rank)):
+        return None
+    hit, which = np.zeros(size, bool), np.zeros(size, int)
+    hit[places], which[places] = True, np.arange(len(places))
+    touched, source = reader.constant(hit), reader.constant(which)
+
+    def at(*where_: Node) -> Node:
+        rest = (*where_[:axis], *where_[axis + 1 :])
+        old, fresh = a.at(*where_), new.at(source.at(where_[axis]), *rest)
+        return where(touched.at(where_[axis]), plus(old, fresh) if adds else fresh, old)
 
     return SymbolicArray(a.shape, at)
 

@@ -51,7 +51,11 @@ def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArra
     def at(*where: Node) -> Node:
         if all(part.kind == "const" for part in where):
             return const(float(array[tuple(int(part.args[0]) for part in where)]))
+        fixed = tuple(int(part.args[0]) if part.kind == "const" else slice(None) for part in where)
         kept = [part for part, size in zip(where, array.shape, strict=True) if size != 1]
+        if any(part.kind == "const" for part in kept):  # of a part, more is known than of the whole
+            part = of_numbers(array[fixed], leaf_of)
+            return part.at(*(index for index in where if index.kind != "const"))
         return get(leaf, *kept)
 
     return SymbolicArray(array.shape, at, array)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fubini.errors import Intractable
-from fubini.index.build import ONE, add, multiply, negate, opened, power, scale, times, where
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.build import ONE, ZERO, add, multiply, negate, opened, power, replaced, scale, times, where
+from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.sums import total
 
 Place = tuple[Node, ...]  # the indices of an entry
@@ -87,7 +87,7 @@ def _product(of: Node, latent: Leaf) -> list[Monomial]:
     for base, exponent in of.args:
         if latent not in base.leaves:
             continue
-        if base.kind == "get":
+        if base.kind == "get" and base.args[0] is latent:
             found = [_times(latent, m, Monomial((), ONE, (Feature("power", base.args[1:], exponent),))) for m in found]
         elif exponent == int(exponent) and 1 <= exponent <= 4:
             for _ in range(int(exponent)):  # fresh indices for every factor of a power
@@ -155,7 +155,7 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
     factors = list(of.args) if of.kind == "mul" else [(of, 1.0)]
     inside = [(base, exponent) for base, exponent in factors if latent in base.leaves]
     outside = multiply([(base, exponent) for base, exponent in factors if latent not in base.leaves])
-    if len(inside) == 1 and inside[0][1] == 1 and inside[0][0].kind in ("sum", "add", "where"):
+    if len(inside) == 1 and inside[0][1] == 1 and _can_be_opened(inside[0][0], latent):
         for found in squares(inside[0][0], latent):
             yield _weighed(found, outside)
         return
@@ -177,14 +177,27 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
         yield found
 
 
+def _can_be_opened(of: Node, latent: Leaf) -> bool:
+    return of.kind in ("sum", "add") or (of.kind == "where" and latent not in of.args[0].leaves)
+
+
 def _case(of: Node, latent: Leaf) -> tuple[Node, Node, Node] | None:
     """A test inside a linear form, and the form in either case."""
-    terms = of.args if of.kind == "add" else ((of, 1.0),)
-    for place, (part, coefficient) in enumerate(terms):
-        if part.kind == "where" and latent in part.leaves:
-            test, first, second = part.args
-            rest = [*terms[:place], *terms[place + 1 :]]
-            return test, add([*rest, (first, coefficient)]), add([*rest, (second, coefficient)])
+    found = _first_case(of, latent)
+    if found is None:
+        return None
+    test, first, second = found.args
+    return test, replaced(of, {found: first}), replaced(of, {found: second})
+
+
+def _first_case(of: Node, latent: Leaf) -> Node | None:
+    """A choice between two forms of the latent, outside of sums."""
+    if of.kind == "where" and latent in of.leaves and latent not in of.args[0].leaves:
+        return of
+    if of.kind in ("add", "mul"):
+        for part in children(of):
+            if latent in part.leaves and (found := _first_case(part, latent)) is not None:
+                return found
     return None
 
 
@@ -196,10 +209,28 @@ def linear(of: Node, latent: Leaf) -> tuple[tuple[Slope, ...], Node]:
         if not found.features:
             offsets.append((_summed(found), 1.0))
         elif len(found.features) == 1 and found.features[0].kind == "power" and found.features[0].power == 1:
-            slopes.append(Slope(found.over, found.coefficient, found.features[0].place))
+            slopes.append(_slope(found))
         else:
             raise Blocked(latent, of, "a linear form of it inside the square")
-    return tuple(slopes), add(offsets)
+    return _joined(slopes), add(offsets)
+
+
+def _slope(found: Monomial) -> Slope:
+    """Indices that say nothing of the place are summed at once."""
+    place = found.features[0].place
+    kept = tuple(i for i in found.over if any(i in part.free for part in place))
+    return Slope(kept, total([i for i in found.over if i not in kept], found.coefficient), place)
+
+
+def _joined(slopes: list[Slope]) -> tuple[Slope, ...]:
+    """Slopes of one and the same entry together."""
+    alone = [slope for slope in slopes if slope.over]
+    entries: dict[Place, list[Node]] = {}
+    for slope in slopes:
+        if not slope.over:
+            entries.setdefault(slope.place, []).append(slope.coefficient)
+    joined = (Slope((), add((part, 1.0) for part in parts), place) for place, parts in entries.items())
+    return (*(slope for slope in joined if slope.coefficient is not ZERO), *alone)
 
 
 def _summed(found: Monomial) -> Node:

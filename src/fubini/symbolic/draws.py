@@ -87,9 +87,9 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
         case "Dirichlet":
             return jax.random.dirichlet(key, over(evaluation, given["concentration"], at))
         case "Categorical":
-            return jax.random.categorical(key, over(evaluation, given["logits"], at))
+            return jax.random.categorical(key, over(evaluation, given["logits"], at)) + int(leaf.low or 0)
         case "Chain":
-            return _chain(result, key, evaluation, leaf)
+            return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
     raise AssertionError(law.family)
 
 

@@ -18,7 +18,6 @@ from fubini.index.build import (
     divide,
     exceeds_zero,
     index,
-    less,
     minus,
     multiply,
     plus,
@@ -26,13 +25,13 @@ from fubini.index.build import (
     replaced,
     scale,
     times,
-    where,
 )
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
 from fubini.symbolic.families import Key, Recognised, recognised
 from fubini.symbolic.finite import summed, tests
+from fubini.symbolic.layout import is_inside
 
 
 class Eliminated(NamedTuple):
@@ -43,14 +42,14 @@ class Eliminated(NamedTuple):
     law: Recognised
 
 
-def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, size: int | None = None) -> Eliminated:
+def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
     """log ∫ exp(Σ terms) d latent, with the latent's law given all that is left."""
     rest = tuple(term for term in terms if latent not in term.leaves)
     mine = add((term, 1.0) for term in terms if latent in term.leaves)
     if domain == "real":
         return _normal(rest, mine, latent)
-    if domain == "bint":
-        assert size is not None
+    if latent.is_integer and latent.low is not None and latent.high is not None:
+        size = int(latent.high - latent.low) + 1
         found = summed(mine, latent, size)
         evidence = total(found.batch, found.law.log_normaliser)
         return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
@@ -161,15 +160,28 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     if names is not None:  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
+    require_inside(slope.place, square.weight, latent)
     these = tests(slope.place, at)
     weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), these))
     push = total(square.over, times(square.weight, slope.coefficient, square.offset, these))
-    mean = divide(push, weight)
-    if not exceeds_zero(weight):  # a group may be empty
-        mean = where(less(ZERO, weight), mean, ZERO)
+    mean = divide(push, _never_zero(weight))  # a group may be empty
     residual = minus(square.offset, times(slope.coefficient, mean))
     scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
     return Bump(weight, mean), scale(-0.5, scatter)
+
+
+def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
+    """Where an entry beyond the ends is read, the weight is 0: a square that misses all entries would be lost."""
+    if not all(is_inside(part, size, weight) for part, size in zip(place, latent.shape, strict=True)):
+        raise Blocked(latent, weight, "entries within its shape")
+
+
+def _never_zero(weight: Node) -> Node:
+    """A weight, 1 where it is 0; what is positive anyway stays as it is, for other latents to be seen in it."""
+    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+    sure = [(base, exponent) for base, exponent in factors if exceeds_zero(base)]
+    rest = multiply(factor for factor in factors if factor not in sure)
+    return multiply((*sure, (rest if exceeds_zero(rest) else call("nonzero", rest), 1.0)))
 
 
 def _solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:

@@ -17,6 +17,7 @@ from fubini.index.build import (
     index,
     minus,
     opened,
+    plus,
     power,
     replaced,
     scale,
@@ -58,9 +59,11 @@ def summed(mine: Node, latent: Leaf, size: int) -> Summed:
         raise Blocked(latent, mine, "a chain along one of its axes")
     at = tuple(Index(extent, "i") for extent in latent.shape)
     k, following = Index(size, "k"), Index(size, "k")
+    low = const(latent.low or 0.0)
     logits, links = [], []
     for over, body, places in found:
-        names = {get(latent, *place): index(value) for place, value in zip(places, (k, following), strict=False)}
+        pairs = zip(places, (k, following), strict=False)
+        names = {get(latent, *place): plus(index(value), low) for place, value in pairs}
         part = total(over, times(tests(places[0], at), replaced(body, names)))
         (logits if len(places) == 1 else links).append(part)
     logit = add((part, 1.0) for part in logits)

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, const, equal, index, less, minus, plus, replaced, scale, times
+from fubini.index.build import ONE, ZERO, bounds, const, equal, index, less, minus, plus, replaced, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Leaf, Node
 from fubini.symbolic.collect import Place, Slope
+
+FEW = 1_000  # places beyond the ends that are looked at one by one
 
 
 class Joint(NamedTuple):
@@ -144,9 +146,26 @@ def _shares(found: Sequence[Joint], axes: tuple[int, ...]) -> bool:
     return False
 
 
+def is_inside(place: Node, size: int, weight: Node) -> bool:
+    """An index is between 0 and size − 1, or the weight is 0 where it is not."""
+    low, high = bounds(place)
+    if low >= 0 and high <= size - 1:
+        return True
+    step = _step(place, tuple(place.free))
+    i, shift = step or (None, 0)
+    if i is None:
+        return False
+    outside = [value for value in (*range(min(-shift, i.size)), *range(max(size - shift, 0), i.size))]
+    if len(outside) > FEW:
+        return False
+    return all(replaced(weight, {index(i): const(float(value))}) is ZERO for value in outside)
+
+
 def _steps(square: Joint, axis: int) -> Steps | None:
     places = [_step(slope.place[axis], square.over) for _, slope in square.slopes]
     if any(place is None for place in places):
+        return None
+    if not all(is_inside(slope.place[axis], leaf.shape[axis], square.weight) for leaf, slope in square.slopes):
         return None
     known = [place for place in places if place is not None]
     if len({of for of, _ in known}) != 1:

@@ -75,6 +75,18 @@ class Search:
         assert self.found is not None
         return self.found
 
+    def together(self, terms: tuple[Node, ...], name: str) -> Step | None:
+        """The real latents that share terms with this one, directly or through others, in one block."""
+        if self.latents[name].domain.kind != "real":
+            return None
+        *_, names = (
+            group for place, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False)
+        )
+        try:
+            return Step(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
+        except Blocked:
+            return None
+
     def _order(self, names: Mapping[str, Latent]) -> list[str]:
         return sorted(reversed(list(names)), key=lambda name: ORDER.get(self.latents[name].domain.kind, 3))
 
@@ -111,7 +123,7 @@ class Search:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
         try:
-            yield Step((name,), eliminated(terms, leaf, domain.kind, domain.size))
+            yield Step((name,), eliminated(terms, leaf, domain.kind))
             return
         except Blocked as error:
             if domain.kind != "real":

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from fubini.index.build import ONE, ZERO, add, call, minus, multiply, plus, scale, times
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
-from fubini.symbolic.block import row
+from fubini.symbolic.block import Block, row
 from fubini.symbolic.collect import Blocked, Square, squares
+from fubini.symbolic.families import Recognised
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 
@@ -52,6 +53,16 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     )
     left = (*rest, *([outside] if outside is not ZERO else []), value)
     return Student(left, (latent,), layout, rows, scale(2.0, lower), spread)
+
+
+def scale_law(block: Block, latent: Leaf, law: Recognised) -> tuple[Node, Node] | None:
+    """Shape and rate of the precision that multiplies a block, where it is a Gamma: x, or 1/x, of another latent."""
+    given = law.parameters
+    expected = {"Gamma": 1.0, "InverseGamma": -1.0}.get(law.family)
+    factors = dict(block.scale.args) if block.scale.kind == "mul" else {block.scale: 1.0}
+    if expected is None or latent.shape or list(factors.items()) != [(node("get", latent), expected)]:
+        return None
+    return given["concentration"], given["rate"]
 
 
 def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:
