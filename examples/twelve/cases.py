@@ -34,8 +34,8 @@ def column(folder: Path, file: str, name: str, kind: type = float) -> np.ndarray
 
 
 def plain(*names: str) -> Callable[[Draws], dict[str, np.ndarray]]:
-    """Sites as they are."""
-    return lambda draws: {name: draws[name] for name in names}
+    """Sites as they are; NumPyro does not draw those that it enumerates."""
+    return lambda draws: {name: draws[name] for name in names if name in draws}
 
 
 def by_mean(*names: str) -> Callable[[Draws], dict[str, np.ndarray]]:

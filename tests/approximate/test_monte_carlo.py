@@ -105,6 +105,7 @@ def nested_exactly(s: float, t: float) -> float:
     return over_reals(lambda v: stats.norm(s, 1).pdf(v) * np.sin(v) * (1 + 2 * sigmoid(t * v)))
 
 
+# A covering design: labels of tables and of densities, counts, reals, drawn alone, together, nested, or summed.
 CASES: dict[str, Case] = {
     "table": Case(
         lambda s, t: fb.expectation(fb.Table.from_log(s * jnp.arange(3.0), ("k",)), fb.ops.exp(t * k) + s * k, "k"),
@@ -112,18 +113,6 @@ CASES: dict[str, Case] = {
         ("k",),
     ),
     "table of two": Case(two_labels, two_labels_exactly, ("a", "b")),
-    "Bernoulli": Case(
-        lambda s, t: fb.expectation(dist.Bernoulli(logits=s)("b"), t * (b + 0.5) ** 2, "b"),
-        lambda s, t: float(t * ((1 - sigmoid(s)) * 0.25 + sigmoid(s) * 2.25)),
-        ("b",),
-    ),
-    "Categorical": Case(
-        lambda s, t: fb.expectation(
-            dist.Categorical(logits=s * jnp.array([0.0, 1.0, -1.0]))("k"), fb.ops.cos(t * k), "k"
-        ),
-        lambda s, t: float(softmax(s * np.array([0.0, 1.0, -1.0])) @ np.cos(t * np.arange(3))),
-        ("k",),
-    ),
     "Poisson": Case(
         lambda s, t: fb.expectation(dist.Poisson(jnp.exp(s))("c"), fb.ops.cos(0.5 * c) + t * c, "c"),
         lambda s, t: float(
@@ -137,10 +126,6 @@ CASES: dict[str, Case] = {
     "LogNormal": Case(
         lambda s, t: fb.expectation(dist.LogNormal(s, 0.5)("p"), fb.ops.sin(t * p), "p"),
         lambda s, t: over_positive(lambda v: stats.lognorm(0.5, scale=np.exp(s)).pdf(v) * np.sin(t * v)),
-    ),
-    "Exponential": Case(
-        lambda s, t: fb.expectation(dist.Exponential(jnp.exp(s))("p"), fb.ops.sin(t * p), "p"),
-        lambda s, t: over_positive(lambda v: stats.expon(scale=np.exp(-s)).pdf(v) * np.sin(t * v)),
     ),
     "Gamma": Case(
         lambda s, t: fb.expectation(dist.Gamma(jnp.exp(s), jnp.exp(t))("p"), fb.ops.sin(p), "p"),
@@ -158,7 +143,6 @@ CASES: dict[str, Case] = {
         lambda s, t: fb.expectation(labelled(s, t), fb.ops.sin(x) * (1.0 + k), "k", "x"), labelled_exactly
     ),
     "nested": Case(nested, nested_exactly, ("z", "b")),
-    "nested, label summed": Case(nested, nested_exactly),
     "integral": Case(
         lambda s, t: to_number((dist.Normal(s, 1.0)("z") * dist.Normal(fb.ops.exp(z), jnp.exp(t))(1.3)).sum("z")),
         lambda s, t: over_reals(lambda v: stats.norm(s, 1).pdf(v) * stats.norm(np.exp(v), np.exp(t)).pdf(1.3)),
@@ -192,12 +176,15 @@ def test_unbiased(name: str) -> None:
         with fb.monte_carlo(key, DRAWS, *case.names):
             return case.estimate(theta[0], theta[1]).data
 
+    def gradient(theta: Any, key: Any) -> Any:
+        value, slope = jax.value_and_grad(estimate)(theta, key)
+        return slope, (value, slope)
+
     @jax.jit
     @jax.vmap
     def everything(key: Any) -> Any:
-        theta = jnp.array(case.at)
-        value, gradient = jax.value_and_grad(estimate)(theta, key)
-        return value, gradient, jax.hessian(estimate)(theta, key)
+        hessian, (value, slope) = jax.jacfwd(gradient, has_aux=True)(jnp.array(case.at), key)
+        return value, slope, hessian
 
     found = everything(jax.random.split(jax.random.key(1), KEYS))
     want = differences(case.exact, np.array(case.at))

@@ -277,15 +277,16 @@ def expectation_oracle(t):
     return prior + likelihood + 0.5 * np.log(2 * np.pi * np.e * v)
 
 
-MATRICES = ("covariance_matrix", "precision_matrix")
 FIVE = [0.3, -0.2, 0.1, 1.2, 0.8]
+# Of the ways to give a matrix those that others do not go through: a scale is a covariance's root, a precision is asked
+# with its location, a covariance_matrix with the sensors below.
 QUESTIONS = {
     "a shared scale": Question(shared_scale, shared_scale_oracle, [0.2, -0.4, 0.6]),
     "information and precision": Question(gaussian, gaussian_oracle, FIVE),
     "a partial sum at a point": Question(partly, partly_oracle, FIVE),
-    **{kind: Question(by(kind), by_oracle(kind), FIVE) for kind in ("scale_tril", "covariance", "precision")},
+    "covariance": Question(by("covariance"), by_oracle("covariance"), FIVE),
     "precision_sqrt": Question(by("precision_sqrt", "info"), by_oracle("precision_sqrt", "info"), FIVE),
-    **{key: Question(multivariate(key), multivariate_oracle(key), FIVE) for key in MATRICES},
+    "a precision_matrix": Question(multivariate("precision_matrix"), multivariate_oracle("precision_matrix"), FIVE),
     "a multivariate scale_tril": Question(multivariate("scale_tril"), multivariate_oracle("scale_tril"), FIVE),
     "a lifted function": Question(lifted, lifted_oracle, [0.4, 0.7, -0.3]),
     "a lifted function that closes over": Question(closed_over, lifted_oracle, [0.4, 0.7, -0.3]),
@@ -306,7 +307,7 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes
 FAST = ("a shared scale", "information and precision", "a lifted function", "a quotient")
 
 
-def along(ask: Callable, direction: np.ndarray) -> Callable:
+def slope_first(ask: Callable, direction: np.ndarray) -> Callable:
     """The value, the gradient, and the gradient of the slope in one direction: the second derivative times it."""
 
     def slope(t):
@@ -315,7 +316,17 @@ def along(ask: Callable, direction: np.ndarray) -> Callable:
     return jax.jit(lambda t: (*jax.value_and_grad(ask)(t), jax.grad(slope)(t)), compiler_options=QUICK)
 
 
-def agrees(ask: Callable, oracle: Callable, at: Sequence[float]) -> None:
+def gradient_first(ask: Callable, direction: np.ndarray) -> Callable:
+    """The same, the second derivative as the slope of the gradient: a smaller program."""
+
+    def both(t):
+        (value, gradient), (_, curvature) = jax.jvp(jax.value_and_grad(ask), (t,), (jnp.asarray(direction, t.dtype),))
+        return value, gradient, curvature
+
+    return jax.jit(both, compiler_options=QUICK)
+
+
+def agrees(ask: Callable, oracle: Callable, at: Sequence[float], along: Callable = gradient_first) -> None:
     """Value, first and second derivatives in double precision."""
     at = np.array(at)
     direction = np.cos(np.arange(len(at)) + 1.0)
@@ -328,7 +339,7 @@ def agrees(ask: Callable, oracle: Callable, at: Sequence[float]) -> None:
 
 @pytest.mark.parametrize("name", FAST)
 def test_value_and_derivatives(name):
-    agrees(*QUESTIONS[name])
+    agrees(*QUESTIONS[name], along=slope_first)
 
 
 @pytest.mark.slow
@@ -356,11 +367,11 @@ def test_golden_derivative_in_a_shared_scale():
 
 
 def sensors(t, order: str):
-    """Six sensors of position alone, fused before the prior over position and velocity."""
+    """Three sensors of position alone, fused before the prior over position and velocity."""
     state = fb.Variable("s", fb.Reals[4])
     H = jnp.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
-    seen = jnp.asarray(np.random.default_rng(0).normal(size=(6, 2)))
-    likelihoods = [dist.MultivariateNormal(H @ state, jnp.exp(t[0]) * jnp.eye(2))(seen[k] + t[1]) for k in range(6)]
+    seen = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))
+    likelihoods = [dist.MultivariateNormal(H @ state, jnp.exp(t[0]) * jnp.eye(2))(seen[k] + t[1]) for k in range(3)]
     prior = dist.MultivariateNormal(jnp.ones(4) * t[2], jnp.exp(t[3]) * (jnp.eye(4) + 0.3))("s")
     if order == "plate":
         fused = dist.MultivariateNormal(H @ state, jnp.exp(t[0]) * jnp.eye(2))(fb.Array(seen + t[1], ("k",)))
@@ -374,10 +385,10 @@ def sensors(t, order: str):
 
 
 def sensors_oracle(t):
-    seen = np.random.default_rng(0).normal(size=(6, 2)) + t[1]
+    seen = np.random.default_rng(0).normal(size=(3, 2)) + t[1]
     P = np.exp(t[3]) * (np.eye(4) + 0.3)[:2, :2]
-    covariance = np.kron(np.ones((6, 6)), P) + np.exp(t[0]) * np.eye(12)
-    return stats.multivariate_normal(np.full(12, t[2]), covariance).logpdf(seen.ravel())
+    covariance = np.kron(np.ones((3, 3)), P) + np.exp(t[0]) * np.eye(6)
+    return stats.multivariate_normal(np.full(6, t[2]), covariance).logpdf(seen.ravel())
 
 
 LISTED = ("listed", "joined first")

@@ -75,8 +75,9 @@ def test_marginals(data: Path, name: str) -> None:
 @pytest.mark.slow
 def test_linkage_12(data: Path) -> None:
     """Tables above 2²⁵ entries, and still within the default limits."""
-    net = read(data, "linkage_12")
-    agree_on_marginals(net, net.marginals(), parse_uai_marginals(reference(data, "linkage_12", "MAR")))
+    agree_on_partition(
+        read(data, "linkage_12").log_evidence(), parse_uai_partition(reference(data, "linkage_12", "PR"))
+    )
 
 
 @pytest.mark.slow

@@ -74,10 +74,10 @@ def test_density(name):
 @pytest.mark.parametrize(
     ("name", "site", "form"),
     [
-        ("regression", "w", "-0.5 * v^-1 * sum(b10 < 3: w[b10]^2)"),
-        ("mixture", "y", "sum(b10 < 30: log(theta[y[b10]]))"),
-        ("topics", "w", "sum(b10 < 40: log(phi[z[b10], data"),
-        ("schools", "theta", "theta[b10]"),
+        ("regression", "w", "½ (Σ_j w[j]²)/v"),
+        ("mixture", "y", "Σ_j log(theta[y[j]])"),
+        ("topics", "w", "Σ_j log(phi[z[j], w[j]])"),
+        ("schools", "theta", ")²)/tau²"),
     ],
 )
 def test_form(name, site, form):

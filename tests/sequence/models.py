@@ -12,17 +12,28 @@ import pytest
 
 import fubini as fb
 
-METHODS = ("sequential", "parallel", "chunks")
-IN_ORDER_OR_PAIRS = METHODS[:2]
+IN_ORDER_OR_PAIRS = ("sequential", "parallel")
 
 
-def grid(models: Iterable[str], methods: Sequence[str], fast: Mapping[str, str]) -> list:
-    """Every model by every method; those listed are fast."""
+def in_turn(models: Iterable[str], first: str, *fast: str) -> list:
+    """Every model once, in order and in pairs by turns; those listed are fast.
+
+    A covering design: two questions that begin with different methods ask each model by both of them.
+    """
+    turn = IN_ORDER_OR_PAIRS.index(first)
     return [
-        pytest.param(name, method, marks=() if fast.get(name) == method else pytest.mark.slow)
-        for name in models
-        for method in methods
+        pytest.param(name, IN_ORDER_OR_PAIRS[(place + turn) % 2], marks=() if name in fast else pytest.mark.slow)
+        for place, name in enumerate(models)
     ]
+
+
+def in_chunks(models: Iterable[str], fast: Mapping[str, str]) -> list:
+    """Every model by chunks, and those listed, which are fast, by the method beside them.
+
+    Of a covering design the rest: filter and smoother have every model in order and in pairs, see in_turn.
+    """
+    cases = [(name, "chunks") for name in models]
+    return [*fast.items(), *(pytest.param(*case, marks=pytest.mark.slow) for case in cases if case not in fast.items())]
 
 
 def every(models: Iterable[str], *fast: str) -> list:

@@ -63,12 +63,10 @@ FAST = [
 
 
 OTHERS = [(name, ("parallel", "sequential")[place % 2]) for place, name in enumerate(PRODUCTS)]
+OTHERS = [case for case in OTHERS if case[0] not in dict(FAST)]  # a covering design: each product by one method
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [*FAST, *(pytest.param(*case, marks=slow) for case in OTHERS if case not in FAST)],
-)
+@pytest.mark.parametrize(("name", "method"), [*FAST, *(pytest.param(*case, marks=slow) for case in OTHERS)])
 def test_the_product_is_the_explicit_contraction(name: str, method: str) -> None:
     """Over the first and last states, the batch and the global variables; the states between are gone."""
     model = PRODUCTS[name]()
@@ -77,19 +75,19 @@ def test_the_product_is_the_explicit_contraction(name: str, method: str) -> None
 
 
 BATCHES = [{}, {"i": 5}, {"i": 2, "j": 4}]
-LENGTHS = [1, 2, *(pytest.param(n, marks=slow) for n in range(3, 13))]
+LENGTHS = [1, 2, *(pytest.param(n, marks=slow) for n in (3, 7, 8, 12))]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_any_length(length: int) -> None:
-    """In order and in pairs; over the lengths from 1 to 12 each kind of state meets each batch."""
+    """In order and in pairs; over the lengths there is each kind of state, and each batch, and odd steps left over."""
     domain, batch = (TWO, THREE, REAL, PAIR)[length % 4], BATCHES[length % 3]
     model = random_model({"x": domain}, length, plates=batch, seed=length)
     for method in ("sequential", "parallel"):
         assert_same(fb.eliminate([product_of(model, method) * 1.0], ()), explicit(model))
 
 
-@pytest.mark.parametrize("length", [1, *(pytest.param(n, marks=slow) for n in range(2, 6))])
+@pytest.mark.parametrize("length", [1, *(pytest.param(n, marks=slow) for n in (2, 5))])
 @pytest.mark.parametrize("domains", [{"x": TWO, "y": THREE}, {"x": REAL, "y": SQUARE}], ids=["tables", "Gaussians"])
 def test_two_chains_of_any_length(domains: dict[str, fb.Domain], length: int) -> None:
     """They advance together."""

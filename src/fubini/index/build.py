@@ -84,6 +84,9 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
     """Π base^exponent, like bases together, numbers in front."""
     coefficient, found = 1.0, dict[Node, float]()
     for base, power in factors:
+        if power != 1 and base.kind == "where" and not is_test(base):  # 1 / where(c, a, b)
+            test, first, second = base.args
+            base, power = where(test, multiply([(first, power)]), multiply([(second, power)])), 1.0
         more, parts = _as_product(base)
         if power != 1 and base.kind == "add":  # (a v + b v)^p = v^p (a + b)^p
             common, rest = content(base)
@@ -125,7 +128,7 @@ def content(of: Node) -> tuple[dict[Node, float], Node]:
     if of.kind != "add" or len(of.args) < 2:
         return {}, of
     products = [_as_product(part)[1] for part, _ in of.args]
-    shared = {base: power for base, power in products[0].items() if is_positive(base) and not is_test(base)}
+    shared = {base: power for base, power in products[0].items() if exceeds_zero(base)}
     for product in products[1:]:
         shared = {base: power for base, power in shared.items() if product.get(base) == power}
     if not shared:
@@ -211,10 +214,14 @@ def _log(arg: Node) -> Node:
         return add((*((call("log", base), power) for base, power in common.items()), (call("log", rest), 1.0)))
     coefficient, parts = _as_product(arg)
     plain = coefficient == 1 and list(parts.values()) == [1.0]
-    if coefficient > 0 and not plain and (len(parts) <= 1 or all(map(is_positive, parts))):
-        logs = ((_log(part), power) for part, power in parts.items())
-        return add(((const(math.log(coefficient)), 1.0), *logs))
-    return node("call", "log", arg)
+    if coefficient <= 0 or plain:
+        return node("call", "log", arg)
+    sure = {part: power for part, power in parts.items() if is_positive(part) or len(parts) == 1}
+    rest = multiply((part, power) for part, power in parts.items() if part not in sure)
+    logs = [(_log(part), power) for part, power in sure.items()]
+    if rest is not ONE:
+        logs.append((node("call", "log", rest), 1.0))
+    return add(((const(math.log(coefficient)), 1.0), *logs))
 
 
 def equal(a: Node, b: Node) -> Node:

@@ -1,7 +1,7 @@
 """min |A x − b|² and |AᵀA| by orthogonal steps, with the structure of the unknowns used.
 
-Unknowns are a frame of axes that are apart (no row touches two places of it), a chain (rows touch neighbours), and a
-cell of unknowns that meet. The normal equations are never formed: they square the condition number.
+Unknowns are a cell of those that meet, or a chain of cells, whose rows touch neighbours. The normal equations are never
+formed: they square the condition number.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from fubini.factors.small_matrices import orthogonal_triangular
 
 
 class Frame(NamedTuple):
-    """How unknowns lie: sizes of the axes that are apart, length of the chain (None: no chain), unknowns of a cell."""
+    """How unknowns lie: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
 
-    apart: tuple[int, ...]
     length: int | None
     cell: int
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes that each row has a place on."""
-        return self.apart if self.length is None else (*self.apart, self.length)
+        return () if self.length is None else (self.length,)
 
     @property
     def width(self) -> int:
@@ -37,14 +36,11 @@ class Frame(NamedTuple):
     @property
     def size(self) -> int:
         """How many unknowns there are."""
-        found = self.cell
-        for size in self.axes:
-            found *= size
-        return found
+        return self.cell * (self.length or 1)
 
 
 class Solution(NamedTuple):
-    """log |AᵀA| and min |A x − b|², and the triangles from which solutions come."""
+    """log |AᵀA| and min |A x − b|² of each of many problems, and the triangles from which solutions come."""
 
     logdet: Data
     rss: Data
@@ -54,7 +50,7 @@ class Solution(NamedTuple):
     def at(self, noise: Data) -> Data:
         """x with U (x − x̂) = noise, in the order of the frame: a draw, if the noise is standard normal."""
         mapped = _solved_chain if self.frame.length is not None else _solved_cell
-        for _ in self.frame.apart:
+        for _ in self.logdet.shape:
             mapped = jax.vmap(mapped)
         return mapped(self.triangles, noise)
 
@@ -62,39 +58,35 @@ class Solution(NamedTuple):
 def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...] = ()) -> Solution:
     """The solution of blocks of rows, each a matrix [outer, frame, row, column] and a right side [outer, frame, row].
 
-    There is one problem for each place of the outer axes. Where the matrix is the same along the whole frame, it is
-    taken apart once.
+    There is one problem for each place of the outer axes. Where they all have the same matrix, it is taken apart once.
     """
     lead = (*outer, *frame.axes)
-    alike = all(matrix.shape[: len(lead)] == (1,) * len(lead) for matrix, _ in parts)
-    if frame.length is None and lead and not outer and alike:
-        return _shared(parts, frame)
+    if frame.length is None and outer and all(m.shape[: len(lead)] == (1,) * len(lead) for m, _ in parts):
+        return _shared(parts, frame, outer)
     rows = []
     for matrix, right in parts:
         count = matrix.shape[-2]
         whole = jnp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
         rows.append(jnp.concatenate([whole, jnp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
     one = _chain if frame.length is not None else _cell
-    for _ in (*outer, *frame.apart):
+    for _ in outer:
         one = jax.vmap(one)
     logdet, rss, triangles = one(jnp.concatenate(rows, axis=-2))
-    apart = tuple(range(len(outer), logdet.ndim))
-    return Solution(jnp.sum(logdet, axis=apart), jnp.sum(rss, axis=apart), triangles, frame)
+    return Solution(logdet, rss, triangles, frame)
 
 
-def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame) -> Solution:
+def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...]) -> Solution:
     """One matrix, many right sides"""
-    lead, count = frame.axes, math.prod(frame.axes)
+    count, size = math.prod(outer), frame.cell
     matrix = jnp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
-    rights = [jnp.broadcast_to(right, (*lead, m.shape[-2])).reshape(count, -1) for m, right in parts]
+    rights = [jnp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
     U, turned, left = _reduced(matrix, jnp.concatenate(rights, axis=1).T)
-    size = frame.cell
     every = Triangle(
-        jnp.broadcast_to(U, (*lead, size, size)),
-        jnp.zeros((*lead, size, 0), U.dtype),
-        turned.T.reshape(*lead, size),
+        jnp.broadcast_to(U, (*outer, size, size)),
+        jnp.zeros((*outer, size, 0), U.dtype),
+        turned.T.reshape(*outer, size),
     )
-    return Solution(count * _logdet(U), jnp.sum(left**2), every, frame)
+    return Solution(jnp.broadcast_to(_logdet(U), outer), jnp.sum(left**2, axis=0).reshape(outer), every, frame)
 
 
 class Triangle(NamedTuple):
@@ -108,8 +100,9 @@ class Triangle(NamedTuple):
 def _reduced(A: Data, rest: Data) -> tuple[Data, Data, Data]:
     """U, Qᵀ rest and what is left of the rest, for A = Q U"""
     if A.shape[-1] == 1:  # one unknown: its column has a length
-        U = jnp.sqrt(jnp.sum(A**2))[None, None]
-        Q = A / U
+        square = jnp.sum(A**2)
+        U = jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))[None, None]
+        Q = A / jnp.where(U == 0, 1.0, U)
     else:
         Q, U = orthogonal_triangular(_tall(A))
         Q = Q[: len(A)]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
-from fubini.index.build import opened
+from fubini.index.build import is_test, opened
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import BINDERS, Index, Leaf, Node, children
@@ -104,7 +104,7 @@ class Evaluation:
 
     def product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
-        tests = [factor for factor in factors if factor[0].kind in ("eq", "lt")]
+        tests = [factor for factor in factors if is_test(factor[0])]
         rest = [factor for factor in factors if factor not in tests]
         found = self._without_tests(rest)
         if not tests:
@@ -163,11 +163,11 @@ class Evaluation:
     def _rss(self, this: Node) -> Axes:
         return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
 
-    def solution(self, frame: Frame, rows: tuple[Node, ...]) -> Solution:
-        """Of a least-squares problem, found once."""
-        key = (frame, *rows)
+    def solution(self, frame: Frame, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None) -> Solution:
+        """Of a least-squares problem, found once; of many, one for each place of the indices `at`."""
+        outer = _outer(rows) if at is None else at
+        key = (frame, outer, *rows)
         if key not in self.solutions:
-            outer = _outer(rows)
             numbers = [Rows(self, part, frame, outer).numbers() for part in rows]
             self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
         return self.solutions[key]

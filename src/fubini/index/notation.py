@@ -54,7 +54,13 @@ class _Writer:
         for part, coefficient in sorted(this.args, key=lambda item: item[0].kind == "const"):
             sign = "−" if coefficient < 0 else "+"
             size = abs(coefficient)
-            text = f"{size:g}" if part.kind == "const" else self.inside(part) if part.kind == "add" else self.of(part)
+            text = (
+                f"{size:g}"
+                if part.kind == "const"
+                else self.inside(part)
+                if part.kind in ("add", "where")
+                else self.of(part)
+            )
             if size != 1 and part.kind != "const":
                 text = f"{'½' if size == 0.5 else f'{size:g}'} {self.inside(part)}"
             found += f" {sign} {text}" if found else (f"−{text}" if sign == "−" else text)

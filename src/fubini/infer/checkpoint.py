@@ -49,11 +49,11 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(arrays.pop(HEADER).tobytes().decode())
             whole = header["digest"] == _digest(arrays)
-        except (BadZipFile, ValueError, KeyError, OSError, EOFError) as error:
+        except (BadZipFile, ValueError, KeyError, OSError, EOFError, TypeError, AttributeError) as error:
             raise self._corrupt(path) from error
         if not whole:
             raise self._corrupt(path)
@@ -91,5 +91,15 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    changed = [key for key in ours if theirs.get(key) != ours[key]]
-    return ", ".join(f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in changed)
+    found = []
+    for key, value in ours.items():
+        other = theirs.get(key)
+        if other == value:
+            continue
+        if isinstance(value, dict) and isinstance(other, dict):
+            found.append(
+                _difference({f"{key}.{k}": v for k, v in other.items()}, {f"{key}.{k}": v for k, v in value.items()})
+            )
+        else:
+            found.append("the data differ" if key == "numbers" else f"{key} was {other!r}, is {value!r}")
+    return ", ".join(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -42,7 +43,8 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     """Draws of a target."""
     total = settings.warmup + settings.draws
     stretch = -(-total // STRETCHES)
-    begin, advance = _kernel(target, settings, stretch)
+    dense = target.size <= DENSE if settings.dense_mass is None else settings.dense_mass
+    begin, advance = _kernel(target.log_density, settings._replace(dense_mass=dense, progress=True), stretch)
     first, second = jax.random.split(key)
     state = begin(target.start(first, settings.chains), jax.random.split(second, settings.chains), target.numbers)
     found: list[dict[str, np.ndarray]] = []
@@ -66,22 +68,26 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     )
 
 
-def _kernel(target: Target, settings: Settings, stretch: int) -> tuple[Callable, Callable]:
+@lru_cache(maxsize=64)
+def _kernel(
+    log_density: Callable[[Free, Any], Data], settings: Settings, stretch: int
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The start and a stretch of all chains, compiled once for each density and way to sample."""
+
     def potential(numbers: Any) -> Callable[[Free], Data]:
         def of(free: Free) -> Data:
-            value = -target.log_density(free, numbers)
+            value = -log_density(free, numbers)
             return jnp.where(jnp.isnan(value), jnp.inf, value)
 
         return of
 
     start, step = hmc(potential_fn_gen=potential, algo="NUTS")
-    dense = target.size <= DENSE if settings.dense_mass is None else settings.dense_mass
 
     def begin_one(free: Free, key: Data, numbers: Any) -> Any:
         return start(
             free,
             settings.warmup,
-            dense_mass=dense,
+            dense_mass=bool(settings.dense_mass),
             target_accept_prob=settings.target_accept,
             max_tree_depth=settings.max_tree_depth,
             model_args=(numbers,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -32,25 +33,39 @@ class Target:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def start(self, key: Data, chains: int) -> Free:
-        """A starting point for each chain: the first of random ones at which density and derivatives are finite."""
-
-        def one(key: Data) -> tuple[Free, Data]:
-            points = {
-                name: jax.random.uniform(jax.random.fold_in(key, place), (TRIES, *shape), minval=-RADIUS, maxval=RADIUS)
-                for place, (name, shape) in enumerate(self.shapes.items())
-            }
-            value, slopes = jax.lax.map(lambda at: jax.value_and_grad(self.log_density)(at, self.numbers), points)
-            flat = jax.tree_util.tree_leaves(jax.tree_util.tree_map(lambda x: x.reshape(TRIES, -1), slopes))
-            fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(jnp.concatenate(flat, axis=1)), axis=1)
-            place = jnp.argmax(fine)
-            return {name: point[place] for name, point in points.items()}, fine[place]
-
-        found, fine = jax.jit(jax.vmap(one))(jax.random.split(key, chains))
+        """A starting point for each chain: the first of random ones at which the density is positive."""
+        starter = _starter(self.log_density, tuple(self.shapes.items()))
+        found, fine = starter(jax.random.split(key, chains), self.numbers)
         if not bool(jnp.all(fine)):
             raise DataError(
                 f"{TRIES} starting points between {-RADIUS:g} and {RADIUS:g}",
-                expected="one at which the density is positive and has finite derivatives",
+                expected="one at which the density is positive",
                 nearest="at all of them the density is 0, infinite or not a number",
                 advice="check that the observations are possible under the model, and the scale of the data",
             )
         return found
+
+
+@lru_cache(maxsize=64)
+def _starter(log_density: Callable[[Free, Any], Data], shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Callable:
+    """Compiled once for each density."""
+
+    def one(key: Data, numbers: Any) -> tuple[Free, Data]:
+        def point(number: Data) -> Free:
+            keys = jax.random.split(jax.random.fold_in(key, number), len(shapes))
+            return {
+                name: jax.random.uniform(mine, shape, minval=-RADIUS, maxval=RADIUS)
+                for mine, (name, shape) in zip(keys, shapes, strict=True)
+            }
+
+        def is_bad(number: Data) -> Data:
+            return ~jnp.isfinite(log_density(point(number), numbers))
+
+        number, bad = jax.lax.while_loop(
+            lambda state: state[1] & (state[0] < TRIES - 1),
+            lambda state: (state[0] + 1, is_bad(state[0] + 1)),
+            (jnp.asarray(-1), jnp.asarray(True)),
+        )
+        return point(number), ~bad
+
+    return jax.jit(jax.vmap(one, in_axes=(0, None)))

@@ -107,15 +107,15 @@ class Bijector:
     def shape(self) -> Any:
         """The shapes of the unconstrained numbers, in the structure of a sample."""
         form = Form(self.joint)
-        return form.unflatten(jax.tree_util.tree_map(lambda leaf: leaf.shape, _shapes(form)[1]))
+        return form.unflatten(jax.tree_util.tree_map(lambda leaf: leaf.shape, unconstrained_shapes(form)[1]))
 
     def _free_form(self) -> Form:
         """The joint as a function of unconstrained numbers."""
         form = Form(self.joint)
-        return form.seen_as(_freed(form.outline, _shapes(form)[0]))
+        return form.seen_as(_freed(form.outline, unconstrained_shapes(form)[0]))
 
 
-def _shapes(form: Form) -> tuple[dict, dict]:
+def unconstrained_shapes(form: Form) -> tuple[dict, dict]:
     """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
     with jax.enable_x64(form.is_wide):
         return _shapes_of(form.tree, tuple(map(signature, form.leaves)), form.is_wide)

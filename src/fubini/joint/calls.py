@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import eval_context
 
 from fubini.arrays import Data, is_jax, is_traced
+from fubini.domains import Domain
 from fubini.errors import DataError, DomainError
 from fubini.joint.form import Form
 from fubini.joint.outline import Outline, SiteOutline
@@ -150,15 +151,14 @@ def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, 
         site: Any = form.outline
         for name in path[:-1]:
             site = site[name].inner
-        require_in_domain(site[path[-1]], np.asarray(value), ".".join(path))
+        require_in_domain(site[path[-1]].domain, np.asarray(value), ".".join(path))
     one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
     if set(form.outline.free) <= set(one):
         form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
 
 
-def require_in_domain(site: SiteOutline, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
+def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
     """Values that the domain of a site has; a support that depends on parameters is the density's business."""
-    domain = site.domain
     assert domain is not None
     inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
     if domain.kind == "positive":

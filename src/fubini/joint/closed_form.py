@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import jax
+import numpy as np
+
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
@@ -21,17 +24,20 @@ def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
     """A free site."""
     free = tuple(joint.outline.free) if among is None else tuple(among)
     if name not in free:
-        seen = name in getattr(joint, "observed", {})
+        seen, gone = name in getattr(joint, "observed", {}), name in joint.outline.free
+        why = ", which is observed" if seen else ", which is eliminated already" if gone else ""
         raise UnknownName(
-            f"the site {name!r}{', which is observed' if seen else ''}",
-            expected=f"a site that is not observed: {listed(free)}",
-            nearest="" if seen else closest(name, free),
+            f"the site {name!r}{why}",
+            expected=f"a site that is left: {listed(free)}" if free else "none, as no site is left",
+            nearest="" if why else closest(name, free),
         )
     return name
 
 
 def require_evidence(value: float, joint: Any) -> None:
     """A finite evidence."""
+    if math.isnan(value):
+        require_numbers(joint)
     if value == -math.inf:
         raise DataError(
             f"the evidence of {joint!r}",
@@ -45,6 +51,33 @@ def require_evidence(value: float, joint: Any) -> None:
             nearest=f"log p(observed) is {value}: the posterior is improper, or its numbers overflow",
             advice="give proper priors, and check the scale of the data",
         )
+
+
+def require_numbers(joint: Any) -> None:
+    """Where an answer is not a number, say so if what the model reads is not either."""
+    for leaf in jax.tree_util.tree_leaves(joint):
+        array = np.asarray(leaf)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            place = tuple(int(axis[0]) for axis in np.nonzero(np.isnan(array)))
+            raise DataError(
+                f"an answer of {joint!r}",
+                expected="numbers in the data and arguments of the model",
+                nearest=f"an array of shape {array.shape} has NaN at {place}",
+                advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
+            )
+
+
+def require_proper(plan: Collapse, names: Iterable[str]) -> None:
+    """Every one of these sites has some density."""
+    for name in names:
+        leaf = plan.reading.sites[name]
+        if not any(leaf in term.leaves for term in plan.reduced.terms):
+            raise DataError(
+                f"the posterior of {name!r}",
+                expected="a posterior that integrates to one",
+                nearest=f"no term of the density depends on {name!r}: it is improper",
+                advice="give it a proper prior, or observations that depend on it",
+            )
 
 
 def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:

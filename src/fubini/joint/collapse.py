@@ -178,6 +178,9 @@ class Collapse:
         if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
             of = partial(getattr(self, question), numbers=self.numbers, **static)
             return (jax.vmap(of) if many else of)(*args)
+        if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
+            found = self.asked(question, *args, wide=True, many=many, **static)
+            return jax.tree_util.tree_map(jnp.asarray, found)
         with jax.enable_x64(True) if wide else nullcontext(), eval_context():
             found = self._jitted(question, many, *static.items())(*args, self._numbers(wide))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found

@@ -107,12 +107,13 @@ def _line(step: Step, plan: Collapse) -> Line:
     for size in sizes[0]:
         count *= size
     given = tuple((name, _short(written(node))) for name, node in result.law.parameters.items() if name != "axis")
-    return Line(step.names, result.law.family, FORMULAS[result.law.family], given, f"{count:,} entries")
+    cost = "1 entry" if count == 1 else f"{count:,} entries"
+    return Line(step.names, result.law.family, FORMULAS[result.law.family], given, cost)
 
 
 def _joint_line(step: Step, result: Block | Student) -> Line:
     frame = result.layout.frame
-    shape = [f"{size:,} apart" for size in frame.apart]
+    shape = [f"{i.size:,} apart" for i in result.layout.apart]
     if frame.length is not None:
         shape.append(f"a chain of {frame.length:,}")
     shape.append(f"{frame.cell:,} that meet")

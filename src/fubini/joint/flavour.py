@@ -25,6 +25,7 @@ UNKNOWN_WHEN_TRACED = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.TracerBoolConversionError,
+    jax.errors.NonConcreteBooleanIndexError,  # x[x > 0]
 )
 
 Sites = Generator[tuple[str, Any], Any, None]
@@ -67,7 +68,7 @@ class Flavour(ABC):
                 site, sent = visited(place, name, component, choice)
             except StopIteration:
                 break
-            except TypeError as error:
+            except (TypeError, IndexError) as error:
                 if not is_unknown_when_traced(error):
                     raise
                 raise decided_by_value(type(self).__name__, found, error) from error
@@ -122,7 +123,7 @@ def not_a_component(name: str, component: Any) -> DomainError:
     )
 
 
-def is_unknown_when_traced(error: TypeError) -> bool:
+def is_unknown_when_traced(error: Exception) -> bool:
     """The error is JAX's, of a number that is needed while a model is traced; as a shape it has no class of its own."""
     return isinstance(error, UNKNOWN_WHEN_TRACED) or "concrete values of integer type" in str(error)
 

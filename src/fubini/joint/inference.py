@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -17,12 +17,13 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
-from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.normal import laplace, svi
-from fubini.infer.nuts import Sampled, Settings, nuts
-from fubini.joint.closed_form import no_closed_form
+from fubini.infer.nuts import Settings, nuts
+from fubini.infer.target import Target
+from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.gibbs import discrete_gibbs
@@ -73,7 +74,7 @@ def infer(
             settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)
             values, stats, how = discrete_gibbs(first, joint, settings)
         else:
-            _require_proper(plan)
+            require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
             file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
             kept, stats, how = _drawn(first, joint, plan, method, settings, file)
@@ -84,6 +85,10 @@ def infer(
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
     """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
+    if isinstance(names, str):
+        names = [names]
+    for name in names or ():
+        required(name, joint, collapse(joint, ()).reading.sites)
     plan = collapse(joint, names)
     if names is not None and plan.blocked:
         raise no_closed_form(f"infer(eliminate={list(names)!r})", plan)
@@ -134,7 +139,7 @@ def _width(form: Form) -> AbstractContextManager:
 
 def _require_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise DomainError(f"{name}={size!r}", expected="a positive whole number")
 
 
@@ -143,25 +148,16 @@ def _settings(draws: int, chains: int, warmup: int | None, progress: bool, optio
     for name in options:
         if name not in known:
             raise DomainError(f"infer(…, {name}=…)", expected=f"an option of the sampler: {listed(known)}")
-    return Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
+    found = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
+    _require_sizes(warmup=found.warmup, max_tree_depth=found.max_tree_depth)
+    if not 0 < found.target_accept < 1:
+        raise DomainError(f"target_accept={found.target_accept!r}", expected="a probability between 0 and 1")
+    return found
 
 
 def _no_checkpoint(path: Any, what: str) -> None:
     if path is not None:
         raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
-
-
-def _require_proper(plan: Collapse) -> None:
-    """Every site that is left has some density."""
-    for name in plan.kept:
-        leaf = plan.reading.sites[name]
-        if not any(leaf in term.leaves for term in plan.reduced.terms):
-            raise DataError(
-                f"draws of {name!r}",
-                expected="a posterior that integrates to one",
-                nearest=f"no term of the density depends on {name!r}: it is improper",
-                advice="give it a proper prior, or observations that depend on it",
-            )
 
 
 def _run(form: Form, plan: Collapse, key: Data, method: str, settings: Settings) -> dict[str, Any]:
@@ -189,30 +185,39 @@ def _drawn(
 ) -> tuple[dict[str, Data], dict[str, Data], str]:
     """Draws [chain, draw, …] of the sites that are left."""
     if not plan.kept:
+        require_evidence(float(plan.asked("log_density", {}, wide=Form(joint).is_wide)), joint)
         return {}, {}, "exact"
     target, support = target_of(joint, plan)
     stats: dict[str, Data] = {}
+    try:
+        free, stats = _free_draws(key, target, method, settings, file)
+    except DataError:
+        require_numbers(joint)  # what is wrong may be said better
+        raise
+    return support.of_draws(free, target.numbers[0]), stats, method
+
+
+def _free_draws(
+    key: Data, target: Target, method: str, settings: Settings, file: Checkpoint | None
+) -> tuple[dict[str, Data], dict[str, Data]]:
+    """Draws [chain, draw, …] of unconstrained numbers."""
     if method == "nuts":
-        found: Sampled = nuts(key, target, settings, file)
-        free, stats = found.free, found.stats
+        found = nuts(key, target, settings, file)
+        return found.free, found.stats
+    _no_checkpoint(file, f"method={method!r}")
+    count = settings.chains * settings.draws
+    if method == "laplace":
+        drawn = laplace(key, target, count)
     else:
-        _no_checkpoint(file, f"method={method!r}")
-        count = settings.chains * settings.draws
-        if method == "laplace":
-            drawn = laplace(key, target, count)
-        else:
-            drawn, _ = svi(key, target, count, progress=settings.progress)
-        free = {n: value.reshape(settings.chains, settings.draws, *value.shape[1:]) for n, value in drawn.items()}
-    constrain = jax.jit(jax.vmap(jax.vmap(lambda free, leaves: support.values(free, leaves)[0], (0, None)), (0, None)))
-    return constrain(free, target.numbers[0]), stats, method
+        drawn, _ = svi(key, target, count, progress=settings.progress)
+    return {n: value.reshape(settings.chains, settings.draws, *value.shape[1:]) for n, value in drawn.items()}, {}
 
 
 def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int, draws: int) -> dict[str, np.ndarray]:
-    keys = jax.random.split(key, (chains, draws))
-    numbers = jax.tree_util.tree_map(jax.numpy.asarray, plan.numbers)
-    of = jax.vmap(jax.vmap(plan.recovered, in_axes=(0, 0, None)), in_axes=(0, 0, None))
-    found = jax.jit(of)(keys, dict(kept), numbers)
-    return {name: np.asarray(value) for name, value in found.items()}
+    keys = jax.random.split(key, chains * draws)
+    flat_kept = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
+    found = plan.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
+    return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}
 
 
 # -- groups beside the posterior ------------------------------------------------------------------------------------
@@ -234,24 +239,30 @@ def _groups(
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    found["deterministic"] = _over_draws(_computed, form, key, values, lead)
+    found["deterministic"] = _over_draws(_computed, (), form, key, values, lead)
     for group, (asked, question) in questions.items():
         if sites and (asked or (asked is None and size <= LARGE)):
-            found[group] = _over_draws(partial(question, names=tuple(sites)), form, key, values, lead)
+            found[group] = _over_draws(question, tuple(sites), form, key, values, lead)
     if sites:
         found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return found
 
 
-def _over_draws(question: Callable, form: Form, key: Data, values: Mapping[str, Data], lead: tuple) -> dict:
-    flat_values = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
-
+@lru_cache(maxsize=64)
+def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable:
     def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
-        return question(form.rebuilt(leaves), key, nested(values))
+        return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)
 
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+
+
+def _over_draws(
+    question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
+) -> dict:
+    flat_values = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
-    found = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))(keys, flat_values, leaves)
+    found = _compiled(question, names, form.tree)(keys, flat_values, leaves)
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
 
 
@@ -259,7 +270,7 @@ def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
     lead = (1, 1)
-    found = _over_draws(_observed_values, form, jax.random.key(0), one, lead)
+    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, lead)
     shown = {name: value[0, 0] for name, value in found.items()}
     for name, value in flat(getattr(joint, "observed", {})).items():
         if isinstance(value, Partly):
@@ -267,7 +278,7 @@ def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[
     return shown
 
 
-def _observed_values(joint: Any, key: Data, values: Mapping[str, Any]) -> dict[str, Data]:
+def _observed_values(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {
         name: jax.numpy.asarray(site.value)
@@ -295,7 +306,7 @@ def _predictive(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[s
     return {n: made(sites[n].source).sample(jax.random.fold_in(key, place)) for place, n in enumerate(names)}
 
 
-def _computed(joint: Any, key: Data, values: Mapping[str, Any]) -> dict[str, Data]:
+def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
 
@@ -317,8 +328,30 @@ def _data(
     if stats:
         given["sample_stats"] = dict(stats)
     named = {name: list(axes) for name, axes in (dims or {}).items()}
+    _require_axes(
+        named, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
+    )
     found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
     found.posterior.attrs.update(  # type: ignore[attr-defined]
         inference_library="fubini", method=how, eliminated=list(plan.eliminated) if how != "gibbs" else []
     )
     return found
+
+
+def _require_axes(
+    dims: Mapping[str, list[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
+) -> None:
+    """Names for the axes of sites that there are, and as many labels as an axis has places."""
+    for name, axes in dims.items():
+        if name not in values:
+            raise UnknownName(f"dims of {name!r}", expected=f"a site: {listed(values)}", nearest=closest(name, values))
+        shape = np.shape(values[name])
+        if len(axes) != len(shape):
+            raise DomainError(
+                f"dims={axes!r} for the site {name!r}", expected=f"{len(shape)} names: its shape is {shape}"
+            )
+        for axis, size in zip(axes, shape, strict=True):
+            if axis in coords and len(coords[axis]) != size:
+                raise DomainError(
+                    f"{len(coords[axis])} coords along {axis!r} of the site {name!r}", expected=f"{size} labels"
+                )

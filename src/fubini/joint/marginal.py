@@ -31,15 +31,22 @@ def marginal(joint: Any, name: str) -> Factor:
             pass  # written in plain JAX
     plan = collapse(joint, None, name)
     if plan.blocked:
-        together = collapse_together(joint, name)  # normal sites that meet, as one
-        if together is None:
-            raise no_closed_form(f"marginal({name!r})", plan, "infer(key) gives draws of it")
-        plan = together
+        plan = _otherwise(joint, name, plan)
     wide = Form(joint).is_wide
     evidence = plan.asked("log_density", {}, wide=wide)
     if not is_traced(evidence):
         require_evidence(float(evidence), joint)
     return _factor(name, plan, plan.asked("parameters_of", {}, wide=wide, about=name))
+
+
+def _otherwise(joint: Any, name: str, blocked: Collapse) -> Collapse:
+    """Where the others cannot go one by one: normal sites that meet as one, or another order of all."""
+    found = collapse_together(joint, name)
+    if found is None:
+        found = collapse(joint)
+        if found.blocked or found.reduced.steps[-1].names != (name,):
+            raise no_closed_form(f"marginal({name!r})", blocked, "infer(key) gives draws of it")
+    return found
 
 
 def _of_network(joint: Any, name: str) -> Factor:
@@ -53,12 +60,20 @@ def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:
     leaf = plan.reading.sites[name]
     if kind in ("Chain", "Categorical"):
         places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
-        return Table(given["probs"], (*places, name))
+        return Table(_from_zero(name, given["probs"], int(leaf.low or 0)), (*places, name))
     if kind == "MultivariateNormal":
         return _normal(name, leaf.shape, given["loc"], given["covariance"])
     if kind == "MultivariateStudentT":
         return _student(name, leaf.shape, given)
     return getattr(dist, kind)(**given)(name)
+
+
+def _from_zero(name: str, probs: Data, low: int) -> Data:
+    """Values of a table count from 0: those before the first have no weight."""
+    if low < 0:
+        raise NoRule(f"the marginal of {name!r} as a table", expected="values from 0 on", nearest=f"it begins at {low}")
+    xp = jnp if is_jax(probs) else np
+    return xp.pad(probs, [(0, 0)] * (probs.ndim - 1) + [(low, 0)])
 
 
 def _normal(name: str, shape: tuple[int, ...], loc: Data, covariance: Data) -> Factor:

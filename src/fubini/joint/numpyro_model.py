@@ -101,7 +101,7 @@ class NumPyroModel(Joint):
         try:
             with visitor:
                 self.closure.function()
-        except TypeError as error:
+        except (TypeError, IndexError) as error:
             if not is_unknown_when_traced(error):
                 raise
             raise decided_by_value("a NumPyro model", visitor.found, error) from error

@@ -100,10 +100,10 @@ def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool)
             )
         present = ~np.ma.getmaskarray(value)
         filled = np.where(present, array, 0)
-        require_in_domain(site, filled, path, present)
+        require_in_domain(site.domain, filled, path, present)
         return Partly(filled, present)
     if not is_traced(array):
-        require_in_domain(site, np.asarray(array), path)
+        require_in_domain(site.domain, np.asarray(array), path)
     return array if is_jax(array) else np.array(array)
 
 

@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, is_traced
+from fubini.domains import Domain
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors.randomness import require_key
-from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, required
+from fubini.joint.calls import require_in_domain
+from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
@@ -177,14 +179,16 @@ class Collapsed:
 
     def _given(self, values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Data], tuple[int, ...]]:
         """Values of these sites, one leading axis for all batches."""
+        if not isinstance(values, Mapping):
+            raise DomainError(f"values {values!r}", expected=f"a dict with {listed(names)}")
         lacking = [name for name in names if name not in values]
         if lacking:
             raise DataError(f"no value for the site {lacking[0]!r}", expected=f"values for {listed(names)}")
-        domains = self.collapse.reading.domains
-        arrays = {name: values[name] if is_traced(values[name]) else np.asarray(values[name]) for name in names}
         for name in values:
-            required(name, self.joint, domains)
-        batches = []
+            required(name, self.joint, names)
+        domains = self.collapse.reading.domains
+        arrays = {name: _numbers(name, values[name], domains[name]) for name in names}
+        batches: list[tuple[int, ...]] = []
         for name, array in arrays.items():
             shape = domains[name].shape
             if array.shape[array.ndim - len(shape) :] != shape:
@@ -193,7 +197,11 @@ class Collapsed:
                     expected=f"the shape {shape}, with axes of a batch before it",
                 )
             batches.append(array.shape[: array.ndim - len(shape)])
-        batch = np.broadcast_shapes(*batches) if batches else ()
+        try:
+            batch = np.broadcast_shapes(*batches)
+        except ValueError:
+            each = ", ".join(f"{name}: {shape}" for name, shape in zip(arrays, batches, strict=True))
+            raise DomainError(f"values in batches of the shapes {each}", expected="shapes that broadcast") from None
         if batch:
             arrays = {
                 name: (jnp if is_traced(array) else np)
@@ -219,6 +227,7 @@ class Collapsed:
         """log p(observed), all sites integrated out exactly."""
         whole = collapse(self.joint)
         if whole.blocked:
+            require_proper(whole, whole.blocked)
             raise no_closed_form("log_evidence()", whole)
         found = whole.asked("log_density", {}, wide=self.wide)
         if not is_traced(found):
@@ -231,10 +240,27 @@ class Collapsed:
         whole = collapse(self.joint)
         if whole.blocked:
             raise no_closed_form("predict(…)", whole, "infer(key) draws the latents, and has predictive draws too")
+        if not isinstance(draws, int) or isinstance(draws, bool) or draws < 1:
+            raise DomainError(f"draws={draws!r}", expected="a positive whole number")
+        self.log_evidence()
         first, second = jax.random.split(key)
         keys = jax.random.split(first, draws)
         latents = whole.asked("recovered", keys, {}, wide=self.wide, many=True)
         return predicted(second, self.joint if model is None else model, latents, names)
+
+
+def _numbers(name: str, value: Any, domain: Domain) -> Data:
+    """An array of the domain of a site."""
+    if is_traced(value):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise DomainError(f"the value {value!r} for the site {name!r}", expected="numbers")
+    require_in_domain(domain, array, name)
+    return array
 
 
 def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:

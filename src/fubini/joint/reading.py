@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import constraints
 
 from fubini.arrays import Data, is_traced, trusting
 from fubini.dist.blueprint import LogProbability
@@ -292,6 +293,16 @@ def _bounded(
         domains[name] = Unit.with_shape(leaf.shape)
 
 
+def _is_whole(source: Distribution) -> bool:
+    """An improper density on a support that its domain says in full: an interval has bounds that it does not say."""
+    base: Any = source
+    while base.family in ("ExpandedDistribution", "Independent"):
+        base = base.args[0]
+    support = dict(base.statics).get("support")
+    whole = (constraints.real, constraints.positive, constraints.unit_interval, constraints.simplex)
+    return base.family == "ImproperUniform" and any(support is one for one in whole)
+
+
 def _term(
     name: str,
     site: Site,
@@ -315,7 +326,7 @@ def _term(
     leaves = [next(outputs) for _ in source.leaf_values]
     _bounded(name, source, leaves, sites, domains)
     batch = len(source.signature.shape) - source.signature.event_rank
-    found = log_density(source.blueprint, leaves, value, batch, present, reader)
+    found = log_density(source.blueprint, leaves, value, batch, present, reader, _is_whole(source))
     if found is not None:
         return found
     operands = (value, *([] if present is None else [present]), *leaves)

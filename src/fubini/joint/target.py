@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import blank
 from fubini.infer.target import Target
-from fubini.joint.bijector import Constrain, _shapes
+from fubini.joint.bijector import Constrain, unconstrained_shapes
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form
 from fubini.joint.run import Chosen
@@ -37,25 +37,37 @@ class Kept(Constrain):
 class Support:
     """From unconstrained numbers, by path, to values of the sites that are left."""
 
-    def __init__(self, form: Form, kept: tuple[str, ...]) -> None:
-        self.form, self.kept = form, kept
+    def __init__(self, tree: Any, kept: tuple[str, ...]) -> None:
+        self.tree, self.kept = tree, kept
 
     def values(self, free: Mapping[str, Data], leaves: list[Data]) -> tuple[dict[str, Data], Data]:
         """Values by path, and log |∂ values / ∂ unconstrained|."""
         choice = Kept(nested(free))
-        run = self.form.rebuilt(leaves).run(choice)
+        run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
         found = flat(run.flat)
         return {name: found[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self, form: Form) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""
-        found = flat(_shapes(self.form)[0])
+        found = flat(unconstrained_shapes(form)[0])
         return {name: tuple(found[name].shape) for name in self.kept}
+
+    @cached_property
+    def of_draws(self) -> Callable[[Mapping[str, Data], list[Data]], dict[str, Data]]:
+        """Values of draws [chain, draw, …], compiled."""
+        one = jax.vmap(lambda free, leaves: self.values(free, leaves)[0], in_axes=(0, None))
+        return jax.jit(jax.vmap(one, in_axes=(0, None)))
+
+
+@lru_cache(maxsize=64)
+def _support(plan: Collapse, tree: Any) -> Support:
+    return Support(tree, plan.kept)
 
 
 @lru_cache(maxsize=64)
 def _density(plan: Collapse, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+    """The same function for the same plan, so that what is compiled for it is found again."""
+
     def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
         leaves, mine = numbers
         values, log_det = support.values(free, leaves)
@@ -67,9 +79,9 @@ def _density(plan: Collapse, support: Support) -> Callable[[Mapping[str, Data], 
 def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
     """The target of what is left, and the way back to values."""
     form = Form(joint)
-    support = Support(form, plan.kept)
+    support = _support(plan, form.tree)
     numbers = jax.tree_util.tree_map(jnp.asarray, (form.leaves, plan.numbers))
-    return Target(support.shapes, _density(plan, support), numbers), support
+    return Target(support.shapes(form), _density(plan, support), numbers), support
 
 
 def nested(paths: Mapping[str, Any]) -> dict[str, Any]:

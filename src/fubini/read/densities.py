@@ -162,7 +162,18 @@ def log_bernoulli(x: Node, at: Mapping[str, Node]) -> Node:
     """x log p + (1 − x) log(1 − p)"""
     if "logits" in at:
         return minus(times(x, at["logits"]), log_one_plus_exp(at["logits"]))
-    return plus(times(x, log(at["probs"])), times(one_minus(x), log(one_minus(at["probs"]))))
+    p = at["probs"]
+    if may_be_certain(p):
+        return where(equal(x, ONE), log(p), log(one_minus(p)))  # never −∞ − (−∞)
+    return plus(times(x, log(p)), times(one_minus(x), log(one_minus(p))))
+
+
+def may_be_certain(p: Node) -> bool:
+    """A probability that can be 0 or 1: one that finite latents decide, or a number."""
+    if any(leaf.is_integer and leaf.role == "site" for leaf in p.leaves):
+        return True
+    low, high = bounds(p)
+    return not any(leaf.role in ("site", "opaque") for leaf in p.leaves) and (low <= 0 or high >= 1)
 
 
 @scalar("Binomial", "BinomialProbs", "BinomialLogits")

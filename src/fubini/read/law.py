@@ -34,7 +34,7 @@ from fubini.index.node import Index, Node, node
 from fubini.index.sums import total
 from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
 from fubini.read.reader import Reader
-from fubini.read.symbolic_array import SymbolicArray
+from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 Batch = tuple[Node, ...]
 
@@ -46,6 +46,7 @@ def log_density(
     batch: int,
     present: SymbolicArray | None = None,
     reader: Reader | None = None,
+    is_whole: bool = False,
 ) -> Node | None:
     """Σ over the batch of log p(value); None where the family is not known. `batch` counts axes that are no event.
 
@@ -53,7 +54,7 @@ def log_density(
     """
     sizes = [Index(size) for size in value.shape[:batch]]
     at = tuple(map(index, sizes))
-    entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader)
+    entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader, is_whole)
     found = _entry(blueprint, iter(leaves), at, entries)
     return None if found is None else total(sizes, found)
 
@@ -65,6 +66,7 @@ class Entries(NamedTuple):
     event: tuple[int, ...]
     present: SymbolicArray | None
     reader: Reader | None
+    is_whole: bool = False  # the domain says all of where the values lie
 
 
 def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
@@ -137,7 +139,7 @@ def is_elementwise(blueprint: Blueprint, leaves: int) -> bool:
         found = signature_of(blueprint, (Real,) * leaves)
     except DomainError:
         return False
-    return not found.shape
+    return not found.shape and not any(getattr(c, "event_dim", 0) for c in found.constraints.values())
 
 
 def _at(array: SymbolicArray, at: Batch, *event: Node) -> Node:
@@ -168,6 +170,8 @@ def _plain(
         return _log_multinomial(given["probs"], count, at, value.of, value.event[0])
     if family == "MultivariateNormal" and value.reader is not None:
         return _log_multivariate_normal(given, at, value)
+    if family == "ImproperUniform" and value.is_whole:
+        return const(0.0)
     if family == "GaussianRandomWalk":
         return _log_random_walk(given["scale"], at, value)
     return None
@@ -201,7 +205,7 @@ def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, valu
     form = next(key for key in WHITENING if key in given)
     assert value.reader is not None
     front, plain = _without_scale(given[form], value.reader)
-    root = value.reader.made_of("whitening", plain.shape, WHITENING[form], plain)
+    root = _whitened(plain, WHITENING[form], value.reader)
     exponent = 0.5 if form == "precision_matrix" else -1.0 if form == "scale_tril" else -0.5
     if front is not ONE:
         known = root
@@ -214,11 +218,28 @@ def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, valu
     return add(((square, -0.5), (logs, 1.0), (ONE, -0.5 * d * LOG_2PI)))
 
 
+def _whitened(matrix: SymbolicArray, whitening: Any, reader: Reader) -> SymbolicArray:
+    """Of matrices that are chosen from several, all are whitened, and then chosen from."""
+    fresh = [Index(size) for size in matrix.shape]
+    entry: Any = matrix.at(*map(index, fresh))
+    chosen = entry.kind == "get" and entry.args[-2:] == tuple(map(index, fresh[-2:])) and len(entry.args) > 3
+    if not chosen or matrix.constant is not None:
+        return reader.made_of("whitening", matrix.shape, whitening, matrix)
+    leaf = entry.args[0]
+    known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
+    every = reader.made_of("whitening", leaf.shape, whitening, known)
+
+    def at(*where_: Node) -> Node:
+        return every.at(*matrix.at(*where_).args[1:-2], *where_[-2:])
+
+    return SymbolicArray(matrix.shape, at)
+
+
 def _without_scale(matrix: SymbolicArray, reader: Reader) -> tuple[Node, SymbolicArray]:
     """A matrix as a positive number times another one, which is known: v K, with an unknown variance."""
     fresh = [Index(size) for size in matrix.shape]
     entry = matrix.at(*map(index, fresh))
-    factors = entry.args if entry.kind == "mul" else entry.args[0][0].args if _is_scaled(entry) else ()
+    factors: tuple = entry.args if entry.kind == "mul" else entry.args[0][0].args if _is_scaled(entry) else ()
     outside = [
         (base, e) for base, e in factors if not base.free and is_positive(base) and base.leaves - set(reader.known)
     ]

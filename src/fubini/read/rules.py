@@ -412,11 +412,10 @@ def read_scatter(
 ) -> SymbolicArray | None:
     """Entries, or slices, replaced or added to: where(i = place, new, a)"""
     numbers = equation.params["dimension_numbers"]
-    adds = equation.primitive.name == "scatter-add"
+    if equation.primitive.name == "scatter-add":
+        return _added(numbers, a, starts, new)
     if starts.constant is not None and starts.rank == 2:
-        return _scattered(reader, numbers, a, starts.constant, new, adds)
-    if adds:
-        return None
+        return _scattered(reader, numbers, a, starts.constant, new)
     point = starts.rank == 1 and not numbers.operand_batching_dims
     if not point or tuple(sorted(numbers.inserted_window_dims)) != tuple(sorted(numbers.scatter_dims_to_operand_dims)):
         return None
@@ -437,7 +436,7 @@ def read_scatter(
 
 
 def _scattered(
-    reader: Reader, numbers: Any, a: SymbolicArray, starts: np.ndarray, new: SymbolicArray, adds: bool
+    reader: Reader, numbers: Any, a: SymbolicArray, starts: np.ndarray, new: SymbolicArray
 ) -> SymbolicArray | None:
     """At known places along one axis, each once"""
     axes = tuple(numbers.scatter_dims_to_operand_dims)
@@ -454,10 +453,44 @@ def _scattered(
 
     def at(*where_: Node) -> Node:
         rest = (*where_[:axis], *where_[axis + 1 :])
-        old, fresh = a.at(*where_), new.at(source.at(where_[axis]), *rest)
-        return where(touched.at(where_[axis]), plus(old, fresh) if adds else fresh, old)
+        fresh = new.at(source.at(where_[axis]), *rest)
+        return where(touched.at(where_[axis]), fresh, a.at(*where_))
 
     return SymbolicArray(a.shape, at)
+
+
+def _added(numbers: Any, a: SymbolicArray, starts: SymbolicArray, new: SymbolicArray) -> SymbolicArray | None:
+    """a[i] + Σ_j [place[j] = i] new[j], along one axis"""
+    axes = tuple(numbers.scatter_dims_to_operand_dims)
+    plain = len(axes) == 1 and tuple(numbers.inserted_window_dims) == axes and not numbers.operand_batching_dims
+    if not plain or starts.rank != 2 or tuple(numbers.update_window_dims) != tuple(range(1, new.rank)):
+        return None
+    axis = axes[0]
+
+    def at(*where_: Node) -> Node:
+        j = Index(starts.shape[0])
+        rest = (*where_[:axis], *where_[axis + 1 :])
+        here = equal(starts.at(index(j), ZERO), where_[axis])
+        return plus(a.at(*where_), total([j], times(here, new.at(index(j), *rest))))
+
+    return SymbolicArray(a.shape, at)
+
+
+@rule("pad")
+def read_pad(reader: Reader, equation: Any, a: SymbolicArray, value: SymbolicArray) -> SymbolicArray | None:
+    """The value outside, a[i − low] inside"""
+    spans = equation.params["padding_config"]
+    if any(inner != 0 or low < 0 or high < 0 for low, high, inner in spans):
+        return None
+
+    def at(*where_: Node) -> Node:
+        moved = [minus(part, const(float(low))) for part, (low, _, _) in zip(where_, spans, strict=True)]
+        inside = ONE
+        for part, size in zip(moved, a.shape, strict=True):
+            inside = times(inside, negate(less(part, ZERO)), less(part, const(float(size))))
+        return where(inside, a.at(*moved), value.at())
+
+    return SymbolicArray(equation.outvars[0].aval.shape, at)
 
 
 # -- sums -----------------------------------------------------------------------------------------------------------

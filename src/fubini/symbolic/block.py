@@ -33,9 +33,9 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     layout = layout_of(found, tuple(latents))
     common = _common([square.weight for square in found])
     rows = tuple(row(square, common, layout) for square in found)
-    front, size = multiply(common.items()), layout.frame.size
-    logdet = plus(scale(float(size), call("log", front)), node("logdet", layout.frame, *rows))
-    rss = times(front, node("rss", layout.frame, *rows))
+    front, size = multiply(common.items()), float(layout.size)
+    logdet = plus(scale(size, call("log", front)), total(layout.apart, node("logdet", layout.frame, *rows)))
+    rss = times(front, total(layout.apart, node("rss", layout.frame, *rows)))
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
     return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
 

@@ -28,7 +28,7 @@ def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation)
     """One draw of the latents of a step."""
     result = step.result
     if isinstance(result, Block):
-        noise = jax.random.normal(key, (*result.layout.frame.axes, result.layout.frame.cell))
+        noise = jax.random.normal(key, result.layout.shape)
         return placed(result.layout, block_at(result, evaluation, noise), result.latents)
     if isinstance(result, Student):
         return placed(result.layout, _student(result, key, evaluation), result.latents)
@@ -37,28 +37,27 @@ def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation)
 
 
 def block_at(result: Block, evaluation: Evaluation, noise: Data) -> Data:
-    """The unknowns of a block, [… frame, cell]: mean + root of the covariance · noise."""
-    solution = evaluation.solution(result.layout.frame, result.rows)
+    """The unknowns of a block, in the shape of its layout: mean + root of the covariance · noise."""
+    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.apart)
     return solution.at(noise / jnp.sqrt(evaluation.of(result.scale).data))
 
 
 def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
-    frame = result.layout.frame
     first, second = jax.random.split(key)
     df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
     mixed = jax.random.gamma(first, 0.5 * df) / (0.5 * df)
-    noise = jax.random.normal(second, (*frame.axes, frame.cell)) * jnp.sqrt(spread / df / mixed)
-    return evaluation.solution(frame, result.rows).at(noise)
+    noise = jax.random.normal(second, result.layout.shape) * jnp.sqrt(spread / df / mixed)
+    return evaluation.solution(result.layout.frame, result.rows, result.layout.apart).at(noise)
 
 
 def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
-    """Unknowns [… frame, cell] as the arrays of the latents."""
+    """Unknowns in the shape of a layout as the arrays of the latents."""
     if layout.flipped:
-        unknowns = jnp.flip(unknowns, axis=len(layout.frame.apart))
+        unknowns = jnp.flip(unknowns, axis=len(layout.apart))
     found = {}
     for latent in latents:
         others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
-        shape = (*layout.frame.axes, *(latent.shape[axis] for axis in others))
+        shape = (*layout.shape[:-1], *(latent.shape[axis] for axis in others))
         count = 1
         for axis in others:
             count *= latent.shape[axis]

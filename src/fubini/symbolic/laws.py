@@ -30,7 +30,8 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     if result.law.family == "Chain":
         logits, links = potentials(result, evaluation)
         of_each = jax.grad(lambda logits: jnp.sum(chain_evidence(logits, links)))  # dZ/d logit is the probability
-        return {"probs": of_each(logits)}
+        found, axis = of_each(logits), int(result.law.parameters["axis"].args[0])
+        return {"probs": jnp.moveaxis(found, -2, axis)}
     if result.law.family == "Categorical":
         return {"probs": jax.nn.softmax(over(evaluation, result.law.parameters["logits"], result.at))}
     at = result.at if result.law.family == "Dirichlet" else result.at[: len(leaf.shape)]
@@ -40,17 +41,16 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
     """Location [… apart, entry] and covariance [… apart, entry, entry] of the entries of a latent that meet."""
     layout, frame = result.layout, result.layout.frame
-    solution = evaluation.solution(frame, result.rows)
-    count = frame.cell * (frame.length or 1)
-    inner = (frame.length, frame.cell) if frame.length is not None else (frame.cell,)
-    origin = jnp.zeros((*frame.axes, frame.cell))
+    solution = evaluation.solution(frame, result.rows, layout.apart)
+    count, inner = frame.size, (*frame.axes, frame.cell)
+    origin = jnp.zeros(layout.shape)
     centre = solution.at(origin)
 
     def along(place: Data) -> Data:
         noise = jnp.zeros(count).at[place].set(1.0).reshape(inner)
         return solution.at(origin + noise) - centre
 
-    apart = layout.axes[: len(frame.apart)]
+    apart = layout.axes[: len(layout.apart)]
 
     def entries(unknowns: Data) -> Data:
         found = jnp.moveaxis(placed(layout, unknowns, result.latents)[leaf], apart, range(len(apart)))

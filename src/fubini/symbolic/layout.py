@@ -50,20 +50,31 @@ class Placed(NamedTuple):
 class Layout(NamedTuple):
     """The frame, which axes of the latents make it, and where each latent begins in a cell."""
 
+    apart: tuple[Index, ...]  # one problem for each of their places
     frame: Frame
     axes: tuple[int, ...]  # those apart, then that of the chain
     first: Mapping[Leaf, int]
     flipped: bool  # the chain begins at its end
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes apart, that of the chain, and the unknowns of a cell."""
+        return (*(i.size for i in self.apart), *self.frame.axes, self.frame.cell)
+
+    @property
+    def size(self) -> int:
+        """How many unknowns there are."""
+        return math.prod(self.shape)
 
     def placed(self, square: Joint) -> Placed:
         """With the indices of the frame in place of those that it is summed over."""
         names: dict[Node, Node] = {}
         tests, lags = ONE, (0,) * len(square.slopes)
         frame = tuple(Index(size, "t") for size in self.frame.axes)
-        for place, (axis, t) in enumerate(zip(self.axes, frame, strict=True)):
+        for axis, t in zip(self.axes, (*self.apart, *frame), strict=True):
             steps = _steps(square, axis)
             assert steps is not None
-            in_chain = self.frame.length is not None and place == len(self.axes) - 1
+            in_chain = t in frame
             here = index(t)
             low = steps.low
             if in_chain:
@@ -114,7 +125,7 @@ def layout_of(found: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
         spread = max(step.spread for step in known)
         if spread == 0:
             apart.append(axis)
-        elif spread == 1 and chain is None:
+        elif spread == 1 and chain is None and _links_all(found, known, latents[0].shape[axis]):
             chain = _chain(known, axis, latents[0].shape[axis])
     axes = (*apart, *([] if chain is None else [chain[0]]))
     if chain is not None and _shares(found, axes):
@@ -124,8 +135,20 @@ def layout_of(found: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
         first[latent] = cell
         cell += math.prod(size for axis, size in enumerate(latent.shape) if axis not in axes)
     length = None if chain is None else latents[0].shape[chain[0]]
-    frame = Frame(tuple(latents[0].shape[axis] for axis in apart), length, cell)
-    return Layout(frame, axes, first, chain is not None and chain[1])
+    each = tuple(Index(latents[0].shape[axis], "n") for axis in apart)
+    return Layout(each, Frame(length, cell), axes, first, chain is not None and chain[1])
+
+
+def _links_all(found: Sequence[Joint], steps: Sequence[Steps], length: int) -> bool:
+    """Some square joins every unknown of a chain to the next: what is known of one says something of the other."""
+    for square, step in zip(found, steps, strict=True):
+        i = step.of
+        if step.spread != 1 or i is None or step.low > 0 or step.low + i.size < length - 1:
+            continue
+        looked = {0, (length - 2) // 2, length - 2}
+        if all(replaced(square.weight, {index(i): const(float(t - step.low))}) is not ZERO for t in looked):
+            return True
+    return False
 
 
 def _chain(steps: Iterable[Steps], axis: int, size: int) -> tuple[int, bool] | None:

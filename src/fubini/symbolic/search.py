@@ -51,8 +51,8 @@ def work(step: Step) -> float:
     """Operations that a step costs each time its density is asked for, as far as its unknowns tell."""
     if isinstance(step.result, Eliminated):
         return 0.0
-    frame = step.result.layout.frame
-    return float(frame.size) * frame.cell**2
+    layout = step.result.layout
+    return float(layout.size) * layout.frame.cell**2
 
 
 def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.index.build import ONE, ZERO, add, call, minus, multiply, plus, scale, times
+from fubini.index.least_squares import Frame
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.block import Block, row
@@ -36,10 +37,10 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     exponent, form, outside = _power_of(mine, latent)
     found, constant = _quadratic(form, latent)
     layout = layout_of(found, (latent,))
-    if layout.frame.apart:  # one power for all entries: they share it, though no row touches two
-        layout = Layout(layout.frame._replace(apart=(), length=None, cell=layout.frame.size), (), {latent: 0}, False)
+    if layout.apart:  # one power for all entries: they share it, though no row touches two
+        layout = Layout((), Frame(None, layout.size), (), {latent: 0}, False)
     rows = tuple(row(square, {}, layout) for square in found)
-    d = layout.frame.size
+    d = layout.size
     spread = plus(constant, node("rss", layout.frame, *rows))
     lower = minus(exponent, scale(0.5 * d, ONE))
     value = add(
