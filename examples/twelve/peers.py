@@ -7,7 +7,10 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.contrib.control_flow import scan
 
-ENUMERATE = {"enumerate": "parallel"}
+
+def summed():
+    """Of a discrete site: NumPyro sums it; it writes into this dict, so that each site needs its own."""
+    return {"enumerate": "parallel"}
 
 
 def eight_schools(spread, y):
@@ -64,7 +67,7 @@ def mixture(x, k):
     mean = numpyro.sample("mean", dist.Normal(3.5, 2.0).expand([k]).to_event(1))
     spread = numpyro.sample("spread", dist.HalfNormal(1.0).expand([k]).to_event(1))
     with numpyro.plate("item", len(x)):
-        label = numpyro.sample("label", dist.Categorical(weight), infer=ENUMERATE)
+        label = numpyro.sample("label", dist.Categorical(weight), infer=summed())
         numpyro.sample("x", dist.Normal(mean[label], spread[label]), obs=x)
 
 
@@ -77,7 +80,7 @@ def hidden_markov(y, k):
     def step(carried, seen):
         state, t = carried
         row = jnp.where(t == 0, jnp.ones(k) / k, move[state])
-        new = numpyro.sample("state", dist.Categorical(row), infer=ENUMERATE)
+        new = numpyro.sample("state", dist.Categorical(row), infer=summed())
         numpyro.sample("y", dist.Normal(mean[new], sigma), obs=seen)
         return (new, t + 1), None
 
@@ -100,11 +103,11 @@ def local_level(y):
 
 def change_point(y):
     """The change enumerated."""
-    change = numpyro.sample("change", dist.Categorical(jnp.ones(len(y)) / len(y)), infer=ENUMERATE)
+    change = numpyro.sample("change", dist.Categorical(jnp.ones(len(y)) / len(y)), infer=summed())
     early = numpyro.sample("early", dist.Gamma(2.0, 1.0))
     late = numpyro.sample("late", dist.Gamma(2.0, 1.0))
     with numpyro.plate("year", len(y)):
-        before = jnp.arange(len(y)) < jnp.asarray(change)[..., None]
+        before = jnp.arange(len(y)) < change
         numpyro.sample("y", dist.Poisson(jnp.where(before, early, late)), obs=y)
 
 
@@ -122,7 +125,7 @@ def zero_inflated(y):
     present = numpyro.sample("present", dist.Beta(1.0, 1.0))
     rate = numpyro.sample("rate", dist.Gamma(2.0, 0.5))
     with numpyro.plate("count", len(y)):
-        z = numpyro.sample("z", dist.Bernoulli(present), infer=ENUMERATE)
+        z = numpyro.sample("z", dist.Bernoulli(present), infer=summed())
         numpyro.sample("y", dist.Poisson(jnp.where(z == 1, rate, 1e-30)), obs=y)
 
 

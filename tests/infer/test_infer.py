@@ -99,7 +99,7 @@ def test_log_likelihoods_sum_to_the_density_of_the_observed_site(found) -> None:
     terms = np.asarray(found.log_likelihood["y"])
     assert np.array_equal(np.isnan(terms), np.broadcast_to(~SEEN, terms.shape))
     parts = POST.log_prob_parts(s=np.asarray(found.posterior["s"]), w=np.asarray(found.posterior["w"]))
-    np.testing.assert_allclose(np.nansum(terms, axis=-1), np.asarray(parts["y"]), rtol=1e-9)
+    np.testing.assert_allclose(np.nansum(terms, axis=-1), np.asarray(parts.observed.y), rtol=1e-9)
 
 
 def test_missing_entries_are_nan_in_the_observed_data(found) -> None:
@@ -251,12 +251,9 @@ def test_a_model_of_numpyro() -> None:
 
 @pytest.mark.parametrize("kind", ["named", "sequential"])
 def test_other_flavours(kind: str) -> None:
-    likelihood = lambda m: dist.Normal(m, 1.0).expand([4])  # noqa: E731
-    if kind == "named":
-        joint = fb.JointNamed(dict(m=dist.Normal(0.0, 2.0), y=likelihood))
-    else:
-        joint = fb.JointSequential([dist.Normal(0.0, 2.0).named("m"), lambda m: likelihood(m).named("y")])
-    found = joint.condition(y=FOUR).infer(KEY, draws=500, **QUIET).posterior
+    prior, likelihood = dist.Normal(0.0, 2.0), lambda m: dist.Normal(m, 1.0).expand([4])
+    joint = fb.JointNamed(dict(m=prior, x=likelihood)) if kind == "named" else fb.JointSequential([prior, likelihood])
+    found = joint.condition(x=FOUR).infer(KEY, draws=500, **QUIET).posterior
     assert_moments(found["m"], MEAN, SD)
 
 

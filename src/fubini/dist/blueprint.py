@@ -24,6 +24,9 @@ from fubini.terms.value import Array, Value
 FOREIGN = "Foreign"  # a numpyro distribution that is none of its families, by its pytree
 
 
+CENSORED = frozenset(("LeftCensoredDistribution", "RightCensoredDistribution", "IntervalCensoredDistribution"))
+
+
 class Constant:
     """An argument that cannot be hashed, a transform say: it is equal to itself alone."""
 
@@ -58,7 +61,10 @@ class Blueprint(NamedTuple):
             given["mask"] = given["mask"] == 1
         if "batch_shape" in given and self.family == "ExpandedDistribution":
             return given["base_dist"].expand(given["batch_shape"])
-        return with_random_count(maker(**given))
+        found = maker(**given)
+        if self.family in CENSORED and isinstance(found.base_dist, numpyro_families.ExpandedDistribution):
+            found.base_dist.cdf = found.base_dist.base_dist.cdf  # numpyro's expansions have none
+        return with_random_count(found)
 
 
 def _closed(given: Mapping[str, Any]) -> dict[str, Any]:

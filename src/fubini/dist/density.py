@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
@@ -26,6 +27,7 @@ from fubini.dist.blueprint import (
 from fubini.dist.named import Named
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
+from fubini.ops import lift
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
 from fubini.terms.notation import Call, Notation, Symbol
@@ -297,7 +299,9 @@ class Density(Factor):
 
     def _covariance(self, name: Name) -> Value:
         if self.inputs[name].shape:
-            raise self._unknown("covariance", name)
+            if self.distribution.family != "MultivariateStudentT" or name != self.own:
+                raise self._unknown("covariance", name)
+            return apply(_COVARIANCE_OF_STUDENT, *self.distribution.leaf_values)
         return self._statistic("variance", name)
 
     def _entropy(self) -> Value:
@@ -318,6 +322,16 @@ class Density(Factor):
             expected=f"a family whose {what} is known, of its own variable",
             nearest=f"{self.distribution.family} has none that numpyro knows",
         )
+
+
+def _covariance_of_student(df: Any, loc: Any, scale_tril: Any) -> Any:
+    """L Lᵀ · ν / (ν − 2); infinite up to two degrees of freedom"""
+    root = jnp.asarray(scale_tril)
+    spread = jnp.where(df > 2, df / (df - 2), jnp.inf)
+    return spread * root @ jnp.swapaxes(root, -1, -2)
+
+
+_COVARIANCE_OF_STUDENT = lift(_covariance_of_student)
 
 
 def density(distribution: Distribution, value: Any) -> Density:

@@ -55,6 +55,22 @@ def _reduced(reading: Reading, names: Sequence[str], last: str | None) -> Reduce
     return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
 
 
+def collapse_real_first(joint: Any, last: str) -> Collapse | None:
+    """All latents eliminated, the real ones in one block, and this one after all others; None where they cannot."""
+    reading = read(joint)
+    latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites}
+    real = [n for n, latent in latents.items() if latent.domain.kind == "real" and n != last]
+    step = Search(latents).together(tuple(reading.terms.values()), real[0]) if real else None
+    if step is None or last in step.names:
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in step.names and n != last}
+    rest = Search(others).best(step.result.terms)
+    final = Search({last: latents[last]}).best(rest.terms)
+    if rest.blocked or final.blocked:
+        return None
+    return Collapse(reading, Reduced(final.terms, (step, *rest.steps, *final.steps), {}))
+
+
 def collapse_together(joint: Any, name: str) -> Collapse | None:
     """All latents eliminated, the normal ones that meet with this one first and as one block; None where they cannot.
 

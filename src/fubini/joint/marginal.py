@@ -15,7 +15,7 @@ from fubini.errors import DomainError, NoRule
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
-from fubini.joint.collapse import Collapse, collapse, collapse_together
+from fubini.joint.collapse import Collapse, collapse, collapse_real_first, collapse_together
 from fubini.joint.form import Form
 from fubini.joint.posterior import factors_of
 from fubini.symbolic.laws import family
@@ -43,7 +43,7 @@ def _otherwise(joint: Any, name: str, blocked: Collapse) -> Collapse:
     """Where the others cannot go one by one: normal sites that meet as one, or another order of all."""
     found = collapse_together(joint, name)
     if found is None:
-        found = collapse(joint)
+        found = collapse_real_first(joint, name) or collapse(joint)
         if found.blocked or found.reduced.steps[-1].names != (name,):
             raise no_closed_form(f"marginal({name!r})", blocked, "infer(key) gives draws of it")
     return found

@@ -89,7 +89,10 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
             return None if found is None else where(test, found, const(0.0))
     if value.present is not None and value.event:
-        return None
+        if blueprint.family != "MultivariateNormal" or any(blueprint.inner) or value.reader is None:
+            return None
+        given = dict(zip(blueprint.keys, (next(leaves) for _ in blueprint.keys), strict=True))
+        return _log_partly_normal(given, at, value)
     found = _known(blueprint, leaves, at, value)
     if found is None or value.present is None:
         return found
@@ -163,6 +166,9 @@ def _plain(
         return _log_softmax(given["logits"], at, value.of())
     if family == "CategoricalLogits":
         return _log_softmax(given["logits"], at, value.of())
+    if family == "OrderedLogistic" and value.reader is not None:
+        chances = _ordinal(given["predictor"], given["cutpoints"], value.reader)
+        return log(_at(chances, at, value.of()))
     if family == "Dirichlet":
         return _log_dirichlet(given["concentration"], at, value.of, value.event[0])
     if family in ("Multinomial", "MultinomialProbs") and "probs" in given:
@@ -182,6 +188,19 @@ def _log_softmax(logits: SymbolicArray, at: Batch, place: Node) -> Node:
     c = Index(logits.shape[-1])
     whole = log(total([c], call("exp", _at(logits, at, index(c)))))
     return minus(_at(logits, at, place), whole)
+
+
+def _ordinal(predictor: SymbolicArray, cutpoints: SymbolicArray, reader: Reader) -> SymbolicArray:
+    """The probability of each label: σ(c_k − η) − σ(c_(k−1) − η)"""
+
+    def chances(predictor: Any, cutpoints: Any) -> Any:
+        below = jax.nn.sigmoid(cutpoints - predictor[..., None])
+        ends = (*below.shape[:-1], 1)
+        return jnp.diff(below, prepend=jnp.zeros(ends), append=jnp.ones(ends))
+
+    lead = np.broadcast_shapes(predictor.shape, cutpoints.shape[:-1])
+    shape = (*lead, cutpoints.shape[-1] + 1)
+    return reader.made_of("chances", shape, chances, predictor, cutpoints)
 
 
 def _log_dirichlet(alpha: SymbolicArray, at: Batch, value: Any, size: int) -> Node:
@@ -216,6 +235,33 @@ def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, valu
     square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
     logs = total([i], log(_at(root, at, index(i), index(i))))
     return add(((square, -0.5), (logs, 1.0), (ONE, -0.5 * d * LOG_2PI)))
+
+
+def _log_partly_normal(given: Mapping[str, SymbolicArray], at: Batch, value: Entries) -> Node:
+    """The density of the entries that are there: the others stand apart, with variance 1 and at their mean"""
+    form = next(key for key in WHITENING if key in given)
+    present = value.present
+    assert value.reader is not None and present is not None
+
+    def whitening(matrix: Any, there: Any) -> Any:
+        covariance = matrix
+        if form == "scale_tril":
+            covariance = matrix @ jnp.swapaxes(matrix, -1, -2)
+        elif form == "precision_matrix":
+            covariance = jnp.linalg.inv(matrix)
+        both = (there[..., :, None] != 0) & (there[..., None, :] != 0)
+        return _whitening_of_covariance(jnp.where(both, covariance, jnp.eye(there.shape[-1])))
+
+    d = value.event[0]
+    shape = (*np.broadcast_shapes(given[form].shape[:-2], present.shape[:-1]), d, d)
+    root = value.reader.made_of("whitening", shape, whitening, given[form], present)
+    i, j = Index(d), Index(d)
+    loc = _at(given["loc"], at, index(j)) if "loc" in given else const(0.0)
+    residual = where(_at(present, at, index(j)), minus(value.of(index(j)), loc), const(0.0))
+    square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
+    logs = total([i], log(_at(root, at, index(i), index(i))))
+    count = total([i], where(_at(present, at, index(i)), ONE, const(0.0)))
+    return add(((square, -0.5), (logs, 1.0), (count, -0.5 * LOG_2PI)))
 
 
 def _whitened(matrix: SymbolicArray, whitening: Any, reader: Reader) -> SymbolicArray:

@@ -103,6 +103,10 @@ class Reader:
 
     def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
+        known = [self.numbers(part) for part in operands]
+        if all(numbers is not None for numbers in known):
+            cast = [np.asarray(n, var.aval.dtype) for n, var in zip(known, equation.invars, strict=True)]
+            return [self.constant(one) for one in folded(equation, cast)]
         bind, params = equation.primitive.bind, equation.params
         several = equation.primitive.multiple_results
         kinds = [var.aval.dtype for var in equation.invars]

@@ -168,7 +168,16 @@ def read_select(reader: Reader, equation: Any, test: SymbolicArray, *cases: Symb
     if len(cases) != 2:
         return None
     second, first = cases
+    if test.constant is not None and test.constant.shape == first.shape:
+        first, second = _only(reader, first, test.constant), _only(reader, second, ~test.constant)
     return SymbolicArray(first.shape, lambda *at: where(_same_shape(test, at), first.at(*at), second.at(*at)))
+
+
+def _only(reader: Reader, case: SymbolicArray, where_: np.ndarray) -> SymbolicArray:
+    """Known numbers where they are chosen; elsewhere one of those, so that their bounds are what is chosen."""
+    if case.constant is None or not where_.any():
+        return case
+    return reader.constant(np.where(where_, case.constant, case.constant[where_].flat[0]))
 
 
 @rule("clamp")
@@ -351,6 +360,21 @@ def read_split(reader: Reader, equation: Any, a: SymbolicArray) -> list[Symbolic
         return SymbolicArray(shape, lambda *at: a.at(*at[:axis], plus(at[axis], start), *at[axis + 1 :]))
 
     return [part(place) for place in range(len(sizes))]
+
+
+@rule("tile")
+def read_tile(reader: Reader, equation: Any, a: SymbolicArray) -> SymbolicArray:
+    """a[i mod n]"""
+    reps = equation.params["reps"]
+
+    def at(*where_: Node) -> Node:
+        places = []
+        for part, size, count in zip(where_, a.shape, reps, strict=True):
+            turns = scale(float(size), call("floor", scale(1.0 / size, part)))
+            places.append(part if count == 1 else minus(part, turns))
+        return a.at(*places)
+
+    return SymbolicArray(equation.outvars[0].aval.shape, at)
 
 
 @rule("iota")
