@@ -19,7 +19,10 @@ def written(of, names: Mapping | None = None) -> str:
     >>> written(total([i], power(get(Leaf("x", (3,)), index(i)), 2.0)))
     'Σ_j x[j]²'
     """
-    return _Writer(dict(names or {})).of(of)
+    writer = _Writer(dict(names or {}))
+    for i in sorted(of.free, key=lambda i: i.serial):
+        writer.letter(i)  # before those of sums, which end with them
+    return writer.of(of)
 
 
 class _Writer:
@@ -38,7 +41,10 @@ class _Writer:
         return f"{this.args[0]:g}".replace("-", "−").replace("inf", "∞")
 
     def _index(self, this) -> str:
-        key = this.args[0] if len(this.args) == 1 else this.args[:2]
+        return self.letter(this.args[0] if len(this.args) == 1 else this.args[:2])
+
+    def letter(self, key) -> str:
+        """The letter of an index."""
         if key not in self.names:
             used = set(self.names.values())
             self.names[key] = next((c for c in LETTERS if c not in used), f"i{len(used)}")
@@ -51,7 +57,8 @@ class _Writer:
 
     def _add(self, this) -> str:
         found = ""
-        for part, coefficient in sorted(this.args, key=lambda item: item[0].kind == "const"):
+        order = sorted(this.args, key=lambda item: (item[0].kind == "const", item[1] < 0, self.of(item[0])))
+        for part, coefficient in order:
             sign = "−" if coefficient < 0 else "+"
             size = abs(coefficient)
             text = (
@@ -67,8 +74,8 @@ class _Writer:
         return found
 
     def _mul(self, this) -> str:
-        above = [self._raised(base, power) for base, power in this.args if power > 0]
-        below = [self._raised(base, -power) for base, power in this.args if power < 0]
+        above = sorted((self._raised(base, power) for base, power in this.args if power > 0), key=_plain_first)
+        below = sorted((self._raised(base, -power) for base, power in this.args if power < 0), key=_plain_first)
         top = " ".join(above) or "1"
         if not below:
             return top
@@ -87,7 +94,7 @@ class _Writer:
         return f"{this.args[0]}({', '.join(self.of(part) for part in this.args[1:])})"
 
     def _eq(self, this) -> str:
-        return f"[{self.of(this.args[0])} = {self.of(this.args[1])}]"
+        return f"[{' = '.join(sorted(map(self.of, this.args)))}]"
 
     def _lt(self, this) -> str:
         return f"[{self.of(this.args[0])} < {self.of(this.args[1])}]"
@@ -101,10 +108,8 @@ class _Writer:
         before = dict(self.names)
         letters = []
         for place in range(len(sizes)):
-            used = set(self.names.values())
-            letter = next((c for c in LETTERS if c not in used), f"i{len(used)}")
-            self.names[(this.height, place)] = letter
-            letters.append(letter)
+            self.names.pop((this.height, place), None)
+            letters.append(self.letter((this.height, place)))
         exp = " exp" if this.kind in ("lse", "chain") else ""
         text = f"{SUMS[this.kind]}_{','.join(letters)}{exp} {self.inside(body)}"
         self.names = before
@@ -117,3 +122,8 @@ class _Writer:
 
     def _rss(self, this) -> str:
         return f"min|A x − b|² of {this.args[0].size} unknowns"
+
+
+def _plain_first(text: str) -> tuple[bool, str]:
+    """Names before brackets, so that what is written does not depend on what was made first."""
+    return text[0] in "([", text
