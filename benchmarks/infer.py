@@ -31,6 +31,10 @@ from examples.twelve.cases import Case, cases
 from fubini.joint.collapse import collapse
 
 OURS, NUMPYRO = "ours", "NumPyro"
+COMPILED: list[float] = []  # seconds of each compilation in this process
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: COMPILED.append(seconds) if "backend_compile" in event else None
+)
 CHAINS = 4
 ROUNDS = 2  # after the first, which compiles
 ENUMERATED = ("Gaussian mixture", "hidden Markov model", "zero-inflated counts", "change point")
@@ -106,11 +110,11 @@ def theirs(case: Case, draws: int, warmup: int) -> Callable[[int], dict[str, np.
     return run
 
 
-def timed(run: Callable[[int], dict[str, np.ndarray]], seed: int) -> tuple[float, dict[str, np.ndarray]]:
-    """Seconds, and the draws."""
-    start = time.perf_counter()
+def timed(run: Callable[[int], dict[str, np.ndarray]], seed: int) -> tuple[float, float, dict[str, np.ndarray]]:
+    """Seconds, those of them in which XLA compiled, and the draws."""
+    start, before = time.perf_counter(), len(COMPILED)
     found = run(seed)
-    return time.perf_counter() - start, found
+    return time.perf_counter() - start, sum(COMPILED[before:]), found
 
 
 def contest(case: Case, contestants: Mapping[str, Callable[[int], dict[str, np.ndarray]]]) -> dict[str, Run]:
@@ -119,10 +123,10 @@ def contest(case: Case, contestants: Mapping[str, Callable[[int], dict[str, np.n
     sizes: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
     for seed in range(1 + ROUNDS):
         for name, run in contestants.items():
-            took, draws = timed(run, seed)
-            seconds[name].append(took)
+            took, compiling, draws = timed(run, seed)
+            seconds[name].append(took - compiling if seed else took)  # NumPyro compiles its start in every run
             sizes[name].append(effective(case, draws))
-            print(f"  {case.name}: {name}, round {seed}, {duration(took)}", flush=True)
+            print(f"  {case.name}: {name}, round {seed}, {duration(took)}, compiling {duration(compiling)}", flush=True)
     common = set.intersection(*(set(found[0]) for found in sizes.values()))
     least = {n: statistics.median(min(size[q] for q in common) for size in found) for n, found in sizes.items()}
     return {name: Run(taken[0], min(taken[1:]), least[name]) for name, taken in seconds.items()}

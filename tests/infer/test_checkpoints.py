@@ -226,7 +226,7 @@ def test_both_corrupt(crashed, no_draws) -> None:
 
 OTHERS = {
     "key": dict(key=1),
-    "numbers": dict(post=spread().condition(y=Y + 1.0)),
+    "the data differ": dict(post=spread().condition(y=Y + 1.0)),
     "draws": dict(draws=60),
     "eliminated": dict(eliminate=[]),
     "target_accept": dict(target_accept=0.9),

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
+from fubini.index.build import plus
 from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
 
@@ -69,9 +70,9 @@ def require_numbers(joint: Any) -> None:
 
 def require_proper(plan: Collapse, names: Iterable[str]) -> None:
     """Every one of these sites has some density."""
+    whole = plus(*plan.reduced.terms)
     for name in names:
-        leaf = plan.reading.sites[name]
-        if not any(leaf in term.leaves for term in plan.reduced.terms):
+        if plan.reading.sites[name] not in whole.leaves:
             raise DataError(
                 f"the posterior of {name!r}",
                 expected="a posterior that integrates to one",

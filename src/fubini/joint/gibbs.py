@@ -69,7 +69,7 @@ def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str,
         num_warmup=settings.warmup,
         num_samples=settings.draws,
         num_chains=settings.chains,
-        chain_method=jax.vmap if settings.chains > 1 else "sequential",
+        chain_method=jax.vmap if settings.chains > 1 else "sequential",  # type: ignore[arg-type]
         progress_bar=settings.progress,
     )
     mcmc.run(key)

@@ -13,7 +13,7 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.arrays import Data, is_traced, trusting
-from fubini.dist.blueprint import LogProbability
+from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
 from fubini.dist.markov import MarkovChain, markov_chain
@@ -298,9 +298,10 @@ def _is_whole(source: Distribution) -> bool:
     base: Any = source
     while base.family in ("ExpandedDistribution", "Independent"):
         base = base.args[0]
-    support = dict(base.statics).get("support")
+    held = dict(base.statics).get("support")
+    support = held.value if isinstance(held, Constant) else held
     whole = (constraints.real, constraints.positive, constraints.unit_interval, constraints.simplex)
-    return base.family == "ImproperUniform" and any(support is one for one in whole)
+    return base.family == "ImproperUniform" and any(support == one for one in whole)
 
 
 def _term(

@@ -30,6 +30,9 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     """log ∫ exp(Σ terms) over all entries of these latents."""
     rest = [term for term in terms if not term.leaves & set(latents)]
     found, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
+    for latent in latents:
+        if not any(latent is one for square in found for one, _ in square.slopes):
+            raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
     layout = layout_of(found, tuple(latents))
     common = _common([square.weight for square in found])
     rows = tuple(row(square, common, layout) for square in found)

@@ -44,7 +44,7 @@ class Reduced(NamedTuple):
 ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
 TRIES = 60  # steps attempted beyond the first order
 DENSE = 2_000  # more unknowns than this are not solved for together
-SLOW = 3e6  # operations of one elimination, for a density that is asked thousands of times
+SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
 
 
 def work(step: Step) -> float:
