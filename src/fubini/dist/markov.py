@@ -16,6 +16,7 @@ from fubini.closure import Closure
 from fubini.dist.convert import foreign
 from fubini.dist.density import Distribution
 from fubini.dist.law import draw, log_density, support
+from fubini.dist.supports import is_everywhere
 from fubini.errors import DomainError
 
 
@@ -101,6 +102,24 @@ def _require_alike(chain: MarkovChain) -> None:
     if not isinstance(found[0], Distribution) or found[0].domain != domain:
         what = found[0].domain if isinstance(found[0], Distribution) else found[0]
         raise DomainError(f"a step of dist.Markov to {what!r}", expected=f"a distribution on {domain!r}, as the first")
+    first, later = chain.init, found[0]
+    if domain.kind == "real" and not (_is_everywhere(first) and _is_everywhere(later)):
+        raise DomainError(
+            f"dist.Markov from {first.family} to {later.family}",
+            expected="values on all real numbers, or on a domain of their own (positive, unit, simplex, finite)",
+            advice="write the chain of an unbounded value, and map it where it is used",
+        )
+
+
+def _is_everywhere(of: Distribution) -> bool:
+    found: list[bool] = []
+
+    def look(leaves: list[Data]) -> list[Data]:
+        found.append(is_everywhere(of.blueprint.build(iter(leaves)).support))
+        return leaves
+
+    jax.eval_shape(look, [jax.ShapeDtypeStruct(value.output.shape, jnp.result_type(float)) for value in of.leaf_values])
+    return found[0]
 
 
 def markov_chain(distribution: Any) -> MarkovChain | None:

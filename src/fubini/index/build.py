@@ -95,12 +95,13 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
                 parts = {**parts, **{part: inner + parts.get(part, 0.0) for part, inner in common.items()}}
         if more == 0 and power > 0:
             return ZERO
+        if power != int(power):
+            more, parts = _sure(base, more, parts)
         if more != 1:
-            if more < 0 and power != int(power):
-                parts, more = {base: 1.0}, 1.0
             coefficient *= more**power
         for part, inner in parts.items():
             found[part] = found.get(part, 0.0) + inner * power
+    found = _flat(found)
     kept = {part: 1.0 if is_test(part) and power > 0 else power for part, power in found.items() if power != 0}
     if _excludes(kept):
         return ZERO
@@ -109,6 +110,28 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
         return const(coefficient)
     plain = len(items) == 1 and items[0][1] == 1
     return scale(coefficient, items[0][0] if plain else node("mul", *items))
+
+
+def _flat(found: dict[Node, float]) -> dict[Node, float]:
+    """A product to a whole power, which a root had kept together, taken apart."""
+    flat: dict[Node, float] = {}
+    for part, power in found.items():
+        inner = part.args if part.kind == "mul" and power == int(power) else ((part, 1.0),)
+        for base, exponent in inner:
+            flat[base] = flat.get(base, 0.0) + exponent * power
+    return flat
+
+
+def _sure(base: Node, coefficient: float, parts: dict[Node, float]) -> tuple[float, dict[Node, float]]:
+    """What may be taken out of a root: positive parts. √(x²) is no x."""
+    if coefficient < 0:
+        return 1.0, {base: 1.0}
+    sure = {part: power for part, power in parts.items() if is_positive(part)}
+    rest = [(part, power) for part, power in parts.items() if part not in sure]
+    if not rest:
+        return coefficient, parts
+    whole = rest[0][0] if len(rest) == 1 and rest[0][1] == 1 else node("mul", *rest)
+    return coefficient, {**sure, whole: 1.0}
 
 
 def _as_product(base: Node) -> tuple[float, dict[Node, float]]:
@@ -157,8 +180,6 @@ def power(base: Node, exponent: float) -> Node:
     """base^exponent"""
     if base.kind == "const" and (base.args[0] > 0 or exponent == int(exponent)) and not (base is ZERO and exponent < 0):
         return const(base.args[0] ** exponent)
-    if exponent != int(exponent) and base.kind == "mul" and not all(is_positive(part) for part, _ in base.args):
-        return node("mul", (base, exponent))
     return multiply(((base, exponent),))
 
 
@@ -173,6 +194,8 @@ def divide(a: Node, b: Node) -> Node:
 def call(name: str, *args: Node) -> Node:
     """A function of numbers."""
     (arg,) = args if len(args) == 1 else (None,)
+    if name == "quotient":
+        return _quotient(*args)
     if arg is not None and arg.kind == "const" and name in CALLS:
         try:
             return const(CALLS[name](arg.args[0]))
@@ -186,6 +209,17 @@ def call(name: str, *args: Node) -> Node:
         test, first, second = case
         return where(test, call(name, first), call(name, second))
     return node("call", name, *args)
+
+
+def _quotient(a: Node, b: Node) -> Node:
+    """a // b of whole numbers that are not negative"""
+    if b is ONE:
+        return a
+    if b.kind == "const" and b.args[0] > bounds(a)[1]:
+        return ZERO
+    if a.kind == b.kind == "const":
+        return const(a.args[0] // b.args[0])
+    return node("call", "quotient", a, b)
 
 
 def _case(arg: Node) -> tuple[Node, Node, Node] | None:
@@ -216,7 +250,8 @@ def _log(arg: Node) -> Node:
     plain = coefficient == 1 and list(parts.values()) == [1.0]
     if coefficient <= 0 or plain:
         return node("call", "log", arg)
-    sure = {part: power for part, power in parts.items() if is_positive(part) or len(parts) == 1}
+    alone = len(parts) == 1 and all(power % 2 != 0 for power in parts.values())  # log x² is no 2 log x
+    sure = {part: power for part, power in parts.items() if is_positive(part) or alone}
     rest = multiply((part, power) for part, power in parts.items() if part not in sure)
     logs = [(_log(part), power) for part, power in sure.items()]
     if rest is not ONE:
@@ -359,6 +394,9 @@ def _call_bounds(name: str, given: list[Bounds]) -> Bounds:
         return max(low, given[1][0]), max(high, given[1][1])
     if name == "min":
         return min(low, given[1][0]), min(high, given[1][1])
+    if name == "quotient":
+        divisor = max(given[1][0], 1.0)
+        return 0.0, (high // divisor if math.isfinite(high) else high)
     if name in ("floor", "int"):
         return (math.floor(low) if math.isfinite(low) else low), (math.floor(high) if math.isfinite(high) else high)
     return -math.inf, math.inf
@@ -411,7 +449,7 @@ def is_whole(of: Node) -> bool:
         case "where":
             return all(map(is_whole, of.args[1:]))
         case "call":
-            return of.args[0] in ("floor", "int")
+            return of.args[0] in ("floor", "int", "quotient")
     return False
 
 

@@ -37,6 +37,8 @@ FUNCTIONS: dict[str, Callable[..., Data]] = {
     "max": jnp.maximum,
     "min": jnp.minimum,
     "pow": jnp.power,
+    "quotient": lambda a, b: (a.astype(int) // b.astype(int)).astype(float),
+    "lgamma_if_positive": lambda a: jnp.where(a > 0, jax.scipy.special.gammaln(jnp.where(a > 0, a, 1.0)), jnp.inf),
     "nonzero": lambda weight: jnp.where(weight == 0, 1.0, weight),
 }
 
@@ -109,10 +111,7 @@ class Evaluation:
         found = self._without_tests(rest)
         if not tests:
             return found
-        test = _product([(self.of(base), 1.0) for base, _ in tests])
-        axes = _union([found, test])
-        data = jnp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
-        return Axes(jnp.broadcast_to(data, tuple(i.size for i in axes)), axes)
+        return _where(_product([(self.of(base), 1.0) for base, _ in tests]), found)
 
     def _without_tests(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
@@ -215,9 +214,11 @@ class Evaluation:
                 if one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free:
                     i, at = one.args[0], self.of(entry)
                     rest = [factor for other, factor in enumerate(factors) if other != place]
-                    parts = [(_taken(self.of(part), i, at), exponent) for part, exponent in rest]
-                    inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float) / i.size, at.of)
-                    return _product([*parts, (inside, 1.0)])  # over the sum of i, which no part has any more
+                    parts = [(_taken(self.of(part), i, at), e) for part, e in rest if not is_test(part)]
+                    tests = [(_taken(self.of(part), i, at), 1.0) for part, _ in rest if is_test(part)]
+                    inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
+                    value = _product([*parts, (Axes(jnp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
+                    return _where(_product([*tests, (inside, 1.0)]), value)
         return self.product_of(factors)
 
     def _segments(
@@ -288,6 +289,13 @@ def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[
 def _is_piece(this: Node) -> bool:
     """Part of a least-squares problem or a chain, no number of its own."""
     return this.kind in ("rows", "slopes") or (this.kind == "call" and this.args[0] in ("row", "slope", "potentials"))
+
+
+def _where(test: Axes, found: Axes) -> Axes:
+    """What is found where a test holds, 0 elsewhere, be it infinite there."""
+    axes = _union([found, test])
+    data = jnp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
+    return Axes(jnp.broadcast_to(data, tuple(i.size for i in axes)), axes)
 
 
 def _may_be_infinite(of: Node) -> bool:

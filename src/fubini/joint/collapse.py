@@ -198,16 +198,17 @@ class Collapse:
             found = self.asked(question, *args, wide=True, many=many, **static)
             return jax.tree_util.tree_map(jnp.asarray, found)
         with jax.enable_x64(True) if wide else nullcontext(), eval_context():
-            found = self._jitted(question, many, *static.items())(*args, self._numbers(wide))
+            doubles = wide or bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+            found = self._jitted(question, many, *static.items())(*args, self._numbers(doubles))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
 
-    @lru_cache(maxsize=16)  # noqa: B019
+    @lru_cache(maxsize=512)  # noqa: B019
     def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
         of = partial(getattr(self, question), **dict(static))
         axes = (0, 0, None) if question == "recovered" else (0, None)
         return jax.jit(jax.vmap(of, in_axes=axes) if many else of)
 
-    @lru_cache(maxsize=2)  # noqa: B019
+    @lru_cache(maxsize=64)  # noqa: B019
     def _numbers(self, wide: bool) -> Any:
         """Data on the device, in one width or the other."""
         return jax.tree_util.tree_map(jnp.asarray, self.numbers)

@@ -71,6 +71,12 @@ def infer(
     with _width(form):
         if any(plan.reading.domains[name].is_discrete for name in plan.kept):
             _no_checkpoint(checkpoint, "a discrete remainder")
+            if method != "nuts" or options:
+                raise Intractable(
+                    f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
+                    expected="a model whose discrete sites can be summed out",
+                    nearest=f"{listed(n for n in plan.kept if plan.reading.domains[n].is_discrete)} cannot be",
+                )
             settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)
             values, stats, how = discrete_gibbs(first, joint, settings)
         else:
@@ -92,8 +98,9 @@ def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
     plan = collapse(joint, names)
     if names is not None and plan.blocked:
         raise no_closed_form(f"infer(eliminate={list(names)!r})", plan)
-    held = _read_by_supports(joint, plan)
-    return collapse(joint, [name for name in plan.eliminated if name not in held]) if held else plan
+    while held := _read_by_supports(joint, plan):
+        plan = collapse(joint, [name for name in plan.eliminated if name not in held])
+    return plan
 
 
 def _read_by_supports(joint: Any, plan: Collapse) -> set[str]:
@@ -103,7 +110,8 @@ def _read_by_supports(joint: Any, plan: Collapse) -> set[str]:
     for name in plan.kept:
         top = name.split(".")[0]
         if plan.reading.domains[name].kind == "real" and _is_bounded(joint, name):
-            found.update(other for other in outline.reached.get(top, ()) if other in plan.eliminated)
+            read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
+            found.update(other for other in plan.eliminated if other.split(".")[0] in read)
     return found
 
 
@@ -163,12 +171,14 @@ def _no_checkpoint(path: Any, what: str) -> None:
 def _run(form: Form, plan: Collapse, key: Data, method: str, settings: Settings) -> dict[str, Any]:
     """What a checkpoint is of."""
     content = hashlib.blake2b(digest_size=16)
-    for leaf in form.leaves:
+    for leaf in (*form.leaves, *plan.reading.reader.known.values()):
         array = np.asarray(leaf)
         content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return {
         "sites": {name: repr(domain) for name, domain in plan.reading.domains.items()},
         "eliminated": list(plan.eliminated),
+        "model": hashlib.blake2b(plan.reading.text.encode(), digest_size=16).hexdigest(),
+        "width": 64 if form.is_wide else 32,
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,

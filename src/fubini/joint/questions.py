@@ -13,8 +13,9 @@ import numpy as np
 
 from fubini.arrays import Data, is_traced
 from fubini.domains import Domain
-from fubini.errors import DataError, DomainError, listed
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
+from fubini.index.node import Leaf
 from fubini.joint.calls import require_in_domain
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
@@ -25,6 +26,7 @@ from fubini.joint.inference import infer
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.posterior import factor_evidence, factors_of, posterior
+from fubini.joint.target import nested
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -187,7 +189,8 @@ class Collapsed:
         for name in values:
             required(name, self.joint, names)
         domains = self.collapse.reading.domains
-        arrays = {name: _numbers(name, values[name], domains[name]) for name in names}
+        sites = self.collapse.reading.sites
+        arrays = {name: _numbers(name, values[name], domains[name], sites[name]) for name in names}
         batches: list[tuple[int, ...]] = []
         for name, array in arrays.items():
             shape = domains[name].shape
@@ -249,7 +252,7 @@ class Collapsed:
         return predicted(second, self.joint if model is None else model, latents, names)
 
 
-def _numbers(name: str, value: Any, domain: Domain) -> Data:
+def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:
     """An array of the domain of a site."""
     if is_traced(value):
         return value
@@ -260,6 +263,9 @@ def _numbers(name: str, value: Any, domain: Domain) -> Data:
     if array.dtype.kind not in "biuf":
         raise DomainError(f"the value {value!r} for the site {name!r}", expected="numbers")
     require_in_domain(domain, array, name)
+    low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
+    if domain.is_discrete and not np.all((array >= low) & (array <= high)):
+        raise DataError(f"the value {value!r} of the site {name!r}", expected=f"values from {low:g} to {high:g}")
     return array
 
 
@@ -270,7 +276,14 @@ def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[s
     asked = names or tuple(name for name in order if name not in latents)
     for name in asked:
         required(name, plain, order)
-    given = {name: value for name, value in latents.items() if name in order}
+    given = nested(latents)
+    unknown = [name for name in given if name not in order]
+    if unknown:
+        raise UnknownName(
+            f"predictions by a model without the site {unknown[0]!r}",
+            expected=f"the latents {listed(given)}, by these names",
+            nearest=closest(unknown[0], order),
+        )
     found = plain.sample(key, (), given)
     values = found if isinstance(found, Mapping) else plain.flatten(found, order)
     chosen = {name: values[name] for name in asked}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,7 +18,7 @@ from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
 from fubini.dist.markov import MarkovChain, markov_chain
-from fubini.domains import Domain, Unit
+from fubini.domains import Domain, Positive, Unit
 from fubini.index.build import ONE, ZERO, index, plus
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
@@ -44,6 +45,7 @@ class Reading:
     sites: Mapping[str, Leaf]
     domains: Mapping[str, Domain]
     reader: Reader
+    text: str  # the program that was read, to know it again
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
@@ -129,7 +131,9 @@ def _read(form: Form) -> Reading:
             for name, site in met
             if site.log_density is not None
         }
-    return Reading(terms, sites, domains, reader)
+    laws = "\n".join(f"{name} {site.source.blueprint}" for name, site in met if isinstance(site.source, Distribution))
+    text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{laws}")
+    return Reading(terms, sites, domains, reader, text)
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------
@@ -288,9 +292,32 @@ def _bounded(
     if low is None or high is None:
         return
     leaf = sites[name]
-    leaf.low, leaf.high = float(np.min(low)), float(np.max(high))
-    if base.family == "Uniform" and np.all(low == 0) and np.all(high == 1):
+    if base.family == "DiscreteUniform":
+        leaf.low, leaf.high = float(np.min(low)), float(np.max(high))
+    elif np.all(low == 0) and np.all(high == 1):
+        leaf.low, leaf.high = 0.0, 1.0
         domains[name] = Unit.with_shape(leaf.shape)
+    elif np.all(low >= 0):  # the bound above stays a test in its density
+        leaf.low = 0.0
+        domains[name] = Positive.with_shape(leaf.shape)
+
+
+def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
+    """0, or not a number where data that were not known when they were given are outside of their domain."""
+    fresh = [index(Index(size)) for size in value.shape]
+    traced = [leaf for leaf in value.at(*fresh).leaves if is_traced(reader.known.get(leaf))]
+    if not traced or domain.kind == "real":
+        return ZERO
+
+    def mark(data: Data) -> Data:
+        inside = data >= 0
+        if domain.kind in ("unit", "simplex"):
+            inside &= data <= 1
+        elif domain.size is not None:
+            inside &= data < domain.size
+        return jnp.where(jnp.all(inside), 0.0, jnp.nan)
+
+    return ZERO if domain.kind == "integer" else reader.opaque_array("domain", (), mark, (value,)).at()
 
 
 def _is_whole(source: Distribution) -> bool:
@@ -329,7 +356,7 @@ def _term(
     batch = len(source.signature.shape) - source.signature.event_rank
     found = log_density(source.blueprint, leaves, value, batch, present, reader, _is_whole(source))
     if found is not None:
-        return found
+        return plus(found, _mark(source.domain, value, reader)) if site.observed and present is None else found
     operands = (value, *([] if present is None else [present]), *leaves)
     return reader.opaque_array(f"log p({site.name})", (), _whole_density(source, partly), operands).at()
 

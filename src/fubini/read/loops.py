@@ -110,11 +110,19 @@ def _kind(result: SymbolicArray, hole: Leaf, unknown: set[Leaf]) -> tuple[str, N
     return ("unknown" if _leaves(result) & unknown else "before"), None
 
 
+def _is_dropped(var: Any) -> bool:
+    return type(var).__name__ == "DropVar"
+
+
 @rule("scan")
 def read_scan(reader: Reader, equation: Any, *operands: SymbolicArray) -> list[SymbolicArray] | None:
     """ys[t] is the body at t; the state at the end is that after the last step"""
     loop = Loop(reader, equation, operands)
     if not loop.length or not loop.resolve():
+        return None
+    if any(
+        kind == "unknown" and not _is_dropped(var) for (kind, _), var in zip(loop.kinds, equation.outvars, strict=False)
+    ):
         return None
     carry = len(loop.first)
     found = []

@@ -52,7 +52,6 @@ for _name, _of in {
     "add_any": plus,
     "sub": minus,
     "mul": times,
-    "div": divide,
     "neg": lambda a: scale(-1.0, a),
     "square": lambda a: power(a, 2.0),
     "sqrt": lambda a: power(a, 0.5),
@@ -78,9 +77,6 @@ for _name, _of in {
     "gt": lambda a, b: less(b, a),
     "le": lambda a, b: negate(less(b, a)),
     "ge": lambda a, b: negate(less(a, b)),
-    "and": times,
-    "or": lambda a, b: where(a, ONE, b),
-    "not": negate,
     "stop_gradient": lambda a: a,
     "copy": lambda a: a,
     "copy_p": lambda a: a,
@@ -91,7 +87,7 @@ for _name, _of in {
 
 OTHERS = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "cosh"),
-    *("erf_inv", "erfc", "exp2", "igamma", "igammac", "is_finite", "polygamma", "rem", "round", "sinh", "tan", "zeta"),
+    *("erf_inv", "erfc", "exp2", "igamma", "igammac", "is_finite", "polygamma", "round", "sinh", "tan", "zeta"),
 )
 
 
@@ -121,6 +117,37 @@ def read_function(reader: Reader, equation: Any, *operands: SymbolicArray) -> Sy
     function = Primitive(equation)
     shape = equation.outvars[0].aval.shape
     return SymbolicArray(shape, lambda *at: node("call", function, *(_same_shape(part, at) for part in operands)))
+
+
+@rule("div", "rem")
+def read_division(reader: Reader, equation: Any, a: SymbolicArray, b: SymbolicArray) -> SymbolicArray | None:
+    """a / b; of whole numbers the quotient, or what it leaves, where neither is negative"""
+    shape, name = equation.outvars[0].aval.shape, equation.primitive.name
+    if np.issubdtype(equation.outvars[0].aval.dtype, np.floating):
+        if name == "rem":
+            function = Primitive(equation)
+            return SymbolicArray(shape, lambda *at: node("call", function, *(_same_shape(x, at) for x in (a, b))))
+        return SymbolicArray(shape, lambda *at: divide(_same_shape(a, at), _same_shape(b, at)))
+    fresh = [index(Index(size)) for size in shape]
+    if bounds(_same_shape(a, tuple(fresh)))[0] < 0 or bounds(_same_shape(b, tuple(fresh)))[0] < 1:
+        return None
+
+    def at(*where_: Node) -> Node:
+        over, under = _same_shape(a, where_), _same_shape(b, where_)
+        quotient = call("quotient", over, under)
+        return quotient if name == "div" else minus(over, times(under, quotient))
+
+    return SymbolicArray(shape, at)
+
+
+@rule("and", "or", "not")
+def read_logic(reader: Reader, equation: Any, *operands: SymbolicArray) -> SymbolicArray | None:
+    """Of truth values; the bits of whole numbers are none"""
+    if equation.outvars[0].aval.dtype != np.bool_:
+        return None
+    of = {"and": times, "or": lambda a, b: where(a, ONE, b), "not": negate}[equation.primitive.name]
+    shape = equation.outvars[0].aval.shape
+    return SymbolicArray(shape, lambda *at: of(*(_same_shape(part, at) for part in operands)))
 
 
 def _greater(a: Node, b: Node) -> Node:
@@ -159,6 +186,8 @@ def read_convert(reader: Reader, equation: Any, a: SymbolicArray) -> SymbolicArr
     new, old = equation.params["new_dtype"], equation.invars[0].aval.dtype
     if np.issubdtype(old, np.floating) and not np.issubdtype(new, np.floating):
         return None
+    if new == np.bool_ and old != np.bool_:
+        return SymbolicArray(a.shape, lambda *at: _not_equal(a.at(*at), ZERO))
     return SymbolicArray(a.shape, a.at)
 
 
@@ -266,7 +295,7 @@ def _split(place: Node, sizes: list[int]) -> list[Node]:
         return [place if axis in wide else ZERO for axis in range(len(sizes))]
     found: list[Node] = []
     for size in reversed(sizes):
-        quotient = call("floor", scale(1.0 / size, place))
+        quotient = call("quotient", place, const(float(size)))
         found.append(minus(place, scale(float(size), quotient)))
         place = quotient
     return found[::-1]
@@ -370,7 +399,7 @@ def read_tile(reader: Reader, equation: Any, a: SymbolicArray) -> SymbolicArray:
     def at(*where_: Node) -> Node:
         places = []
         for part, size, count in zip(where_, a.shape, reps, strict=True):
-            turns = scale(float(size), call("floor", scale(1.0 / size, part)))
+            turns = scale(float(size), call("quotient", part, const(float(size))))
             places.append(part if count == 1 else minus(part, turns))
         return a.at(*places)
 
@@ -436,6 +465,8 @@ def read_scatter(
 ) -> SymbolicArray | None:
     """Entries, or slices, replaced or added to: where(i = place, new, a)"""
     numbers = equation.params["dimension_numbers"]
+    if "CLIP" in str(equation.params["mode"]):
+        return None
     if equation.primitive.name == "scatter-add":
         return _added(numbers, a, starts, new)
     if starts.constant is not None and starts.rank == 2:

@@ -49,9 +49,14 @@ def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArra
     leaf = leaf_of(array)
 
     def at(*where: Node) -> Node:
-        if all(part.kind == "const" for part in where):
-            return const(float(array[tuple(int(part.args[0]) for part in where)]))
-        fixed = tuple(int(part.args[0]) if part.kind == "const" else slice(None) for part in where)
+        # a place beyond the ends is asked for under a test that it is not taken
+        places = [
+            min(max(int(part.args[0]), 0), size - 1) if part.kind == "const" else None
+            for part, size in zip(where, array.shape, strict=True)
+        ]
+        if None not in places:
+            return const(float(array[tuple(places)]))  # type: ignore[arg-type]
+        fixed = tuple(slice(None) if place is None else place for place in places)
         kept = [part for part, size in zip(where, array.shape, strict=True) if size != 1]
         if any(part.kind == "const" for part in kept):  # of a part, more is known than of the whole
             part = of_numbers(array[fixed], leaf_of)

@@ -171,8 +171,8 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
         yield Square((), scale(-2.0, outside), slopes, scale(-1.0, offset))
         return
     for found in monomials(of, latent):
-        degree = sum(feature.power for feature in found.features)
-        if any(feature.kind != "power" for feature in found.features) or degree not in (0, 1):
+        features: list[Feature] = list(found.features)
+        if features and (len(features) > 1 or features[0].kind != "power" or features[0].power != 1):
             raise Blocked(latent, of, "a quadratic function of it")
         yield found
 

@@ -29,7 +29,7 @@ from fubini.index.build import (
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
-from fubini.symbolic.families import Key, Recognised, recognised
+from fubini.symbolic.families import Key, Recognised, log_gamma, recognised
 from fubini.symbolic.finite import summed, tests
 from fubini.symbolic.layout import is_inside
 
@@ -109,7 +109,7 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
-    normaliser = minus(total([c], call("lgamma", alpha)), call("lgamma", total([c], alpha)))
+    normaliser = minus(total([c], log_gamma(alpha)), call("lgamma", total([c], alpha)))
     law = Recognised("Dirichlet", {"concentration": alpha}, normaliser)
     return Eliminated((*rest, *_terms(outside), total(at, normaliser)), (*at, c), law)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, call, minus, plus, scale, times
+from fubini.index.build import ONE, add, bounds, call, minus, plus, scale, times
 from fubini.index.node import Node
 
 Key = tuple[str, float]  # kind and power of a feature
@@ -27,7 +27,12 @@ def _log(of: Node) -> Node:
 
 
 def _lgamma(of: Node) -> Node:
-    return call("lgamma", of)
+    return log_gamma(of)
+
+
+def log_gamma(of: Node) -> Node:
+    """log Γ of a shape: where it is not positive the integral diverges."""
+    return call("lgamma" if bounds(of)[0] > 0 else "lgamma_if_positive", of)
 
 
 def gamma(found: Mapping[Key, Node]) -> Recognised:

@@ -164,6 +164,8 @@ def _places(of: Node, latent: Leaf) -> set[Place]:
         seen.add(this)
         if this.kind == "get":
             if this.args[0] is latent:
+                if any(latent in part.leaves for part in this.args[1:]):
+                    raise Blocked(latent, this, "its entries at places that do not depend on it")
                 if any(map(_is_bound, this.args[1:])):
                     raise Blocked(latent, of, "its entries in a term of their own, not in a sum inside a function")
                 found.add(this.args[1:])

@@ -15,7 +15,7 @@ from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.block import Block, row
 from fubini.symbolic.collect import Blocked, Square, squares
-from fubini.symbolic.families import Recognised
+from fubini.symbolic.families import Recognised, log_gamma
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 
@@ -46,7 +46,7 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     value = add(
         (
             (ONE, 0.5 * d * math.log(math.pi)),
-            (call("lgamma", lower), 1.0),
+            (log_gamma(lower), 1.0),
             (call("lgamma", exponent), -1.0),
             (node("logdet", layout.frame, *rows), -0.5),
             (times(lower, call("log", spread)), -1.0),
