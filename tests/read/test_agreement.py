@@ -56,6 +56,7 @@ REAL = {
     "a remainder of reals": lambda x: jnp.remainder(x, 0.7),
 }
 LABELS = {
+    "a quotient by nothing": lambda z: jnp.exp(-1.0 / jnp.where(z == 1, 2.0, 0.0)),
     "bits in common": lambda z: (z & 1) * 1.0,
     "bits of either": lambda z: (z | 1) * 1.0,
     "bits turned": lambda z: (~z) * 1.0,
@@ -202,3 +203,37 @@ def test_nested_latents_are_predicted_from():
 def test_a_chain_keeps_one_support():
     with pytest.raises(DomainError, match="from Uniform to Normal"):
         dist.Markov(dist.Uniform(-1.0, 1.0), lambda x: dist.Normal(x, 1.0), 3)
+
+
+def test_bounds_that_a_nested_site_decides_keep_it():
+    """Its support is computed from the site, which therefore stays."""
+
+    @fb.model
+    def inner():
+        z = yield dist.Bernoulli(0.5)
+
+    @fb.model
+    def outer():
+        i = yield inner()
+        b = yield dist.Uniform(0.0, 1.0 + 4.0 * i.z)
+        y = yield dist.Normal(b, 1.0)
+
+    post = outer().condition(y=4.0)
+    found = post.infer(jax.random.key(0), draws=200, warmup=200, chains=1, progress=False)
+    assert found.posterior.attrs["method"] == "gibbs"
+    assert float(found.posterior.b.max()) > 1.5
+
+
+def test_a_prior_of_another_scale_is_another_model():
+    """A checkpoint is known by it."""
+
+    def texts(scale):
+        @fb.model
+        def model():
+            m = yield dist.StudentT(3.0, 0.0, scale)
+            y = yield dist.StudentT(4.0, m, 1.0)
+
+        return read(model().condition(y=3.0)).text
+
+    assert texts(1.0) == texts(1.0)
+    assert texts(1.0) != texts(100.0)

@@ -106,7 +106,7 @@ class Evaluation:
 
     def product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
-        tests = [factor for factor in factors if is_test(factor[0])]
+        tests = [factor for factor in factors if _is_guard(*factor)]
         rest = [factor for factor in factors if factor not in tests]
         found = self._without_tests(rest)
         if not tests:
@@ -214,8 +214,8 @@ class Evaluation:
                 if one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free:
                     i, at = one.args[0], self.of(entry)
                     rest = [factor for other, factor in enumerate(factors) if other != place]
-                    parts = [(_taken(self.of(part), i, at), e) for part, e in rest if not is_test(part)]
-                    tests = [(_taken(self.of(part), i, at), 1.0) for part, _ in rest if is_test(part)]
+                    parts = [(_taken(self.of(part), i, at), e) for part, e in rest if not _is_guard(part, e)]
+                    tests = [(_taken(self.of(part), i, at), 1.0) for part, e in rest if _is_guard(part, e)]
                     inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
                     value = _product([*parts, (Axes(jnp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
                     return _where(_product([*tests, (inside, 1.0)]), value)
@@ -289,6 +289,11 @@ def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[
 def _is_piece(this: Node) -> bool:
     """Part of a least-squares problem or a chain, no number of its own."""
     return this.kind in ("rows", "slopes") or (this.kind == "call" and this.args[0] in ("row", "slope", "potentials"))
+
+
+def _is_guard(base: Node, exponent: float) -> bool:
+    """A test among factors; what is divided by it is none."""
+    return exponent > 0 and is_test(base)
 
 
 def _where(test: Axes, found: Axes) -> Axes:

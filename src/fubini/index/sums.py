@@ -13,11 +13,9 @@ from fubini.index.build import (
     ONE,
     ZERO,
     add,
-    bounds,
     closed,
     const,
     index,
-    is_whole,
     less,
     minus,
     multiply,
@@ -27,6 +25,7 @@ from fubini.index.build import (
     times,
 )
 from fubini.index.node import Index, Node
+from fubini.index.ranges import bounds, is_whole
 
 Factors = list[tuple[Node, float]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -105,6 +105,8 @@ class Collapse:
 
     def __init__(self, reading: Reading, reduced: Reduced) -> None:
         self.reading, self.reduced = reading, reduced
+        self._functions: dict[tuple, Callable[..., Any]] = {}
+        self._on_device: dict[bool, Any] = {}
 
     @property
     def eliminated(self) -> tuple[str, ...]:
@@ -202,16 +204,20 @@ class Collapse:
             found = self._jitted(question, many, *static.items())(*args, self._numbers(doubles))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
 
-    @lru_cache(maxsize=512)  # noqa: B019
     def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
-        of = partial(getattr(self, question), **dict(static))
-        axes = (0, 0, None) if question == "recovered" else (0, None)
-        return jax.jit(jax.vmap(of, in_axes=axes) if many else of)
+        """Compiled once for each question."""
+        key = (question, many, *static)
+        if key not in self._functions:
+            of = partial(getattr(self, question), **dict(static))
+            axes = (0, 0, None) if question == "recovered" else (0, None)
+            self._functions[key] = jax.jit(jax.vmap(of, in_axes=axes) if many else of)
+        return self._functions[key]
 
-    @lru_cache(maxsize=64)  # noqa: B019
     def _numbers(self, wide: bool) -> Any:
         """Data on the device, in one width or the other."""
-        return jax.tree_util.tree_map(jnp.asarray, self.numbers)
+        if wide not in self._on_device:
+            self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
+        return self._on_device[wide]
 
     def step_of(self, name: str) -> Step:
         """How a latent was eliminated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import Any
 
@@ -28,6 +29,10 @@ class Form:
     def is_wide(self) -> bool:
         """Its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or jax.config.jax_enable_x64  # type: ignore[attr-defined]
+
+    def width(self) -> AbstractContextManager:
+        """The precision that its answers are computed in."""
+        return jax.enable_x64(True) if self.is_wide else nullcontext()
 
     def rebuilt(self, leaves: list[Data]) -> Any:
         """The joint over other leaves."""

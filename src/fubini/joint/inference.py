@@ -6,7 +6,6 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -28,8 +27,9 @@ from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.gibbs import discrete_gibbs
 from fubini.joint.observed import Partly
+from fubini.joint.paths import flat, flat_sites, nested
 from fubini.joint.run import Blank, Given
-from fubini.joint.target import flat, nested, target_of
+from fubini.joint.target import target_of
 
 
 def arviz() -> Any:
@@ -47,6 +47,7 @@ LARGE = 20_000_000  # numbers of a group that is left out unless asked for
 def infer(
     joint: Any,
     key: Data,
+    *,
     draws: int,
     chains: int,
     warmup: int | None,
@@ -68,7 +69,7 @@ def infer(
     form = Form(joint)
     plan = _plan(joint, eliminate)
     first, second, third = jax.random.split(key, 3)
-    with _width(form):
+    with form.width():
         if any(plan.reading.domains[name].is_discrete for name in plan.kept):
             _no_checkpoint(checkpoint, "a discrete remainder")
             if method != "nuts" or options:
@@ -77,8 +78,7 @@ def infer(
                     expected="a model whose discrete sites can be summed out",
                     nearest=f"{listed(n for n in plan.kept if plan.reading.domains[n].is_discrete)} cannot be",
                 )
-            settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)
-            values, stats, how = discrete_gibbs(first, joint, settings)
+            values, stats, how = discrete_gibbs(first, joint, _settings(draws, chains, warmup, progress, {}))
         else:
             require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
@@ -86,7 +86,7 @@ def infer(
             kept, stats, how = _drawn(first, joint, plan, method, settings, file)
             values = _recovered(second, plan, kept, chains, draws)
         groups = _groups(third, joint, values, log_likelihood, predictive, (chains, draws))
-    return _data(joint, plan, values, stats, groups, how, dims, coords)
+    return _data(plan, values, stats, groups, how, dims, coords)
 
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
@@ -128,21 +128,6 @@ def _is_bounded(joint: Any, name: str) -> bool:
     form = Form(joint)
     jax.eval_shape(look, form.leaves)
     return found[0]
-
-
-def flat_sites(run: Any, path: str = "") -> dict[str, Any]:
-    """The sites of a run by path."""
-    found = {}
-    for site in run.sites:
-        if site.inner is not None:
-            found.update(flat_sites(site.inner, f"{path}{site.name}."))
-        else:
-            found[f"{path}{site.name}"] = site
-    return found
-
-
-def _width(form: Form) -> AbstractContextManager:
-    return jax.enable_x64(True) if form.is_wide else nullcontext()
 
 
 def _require_sizes(**sizes: int) -> None:
@@ -198,7 +183,6 @@ def _drawn(
         require_evidence(float(plan.asked("log_density", {}, wide=Form(joint).is_wide)), joint)
         return {}, {}, "exact"
     target, support = target_of(joint, plan)
-    stats: dict[str, Data] = {}
     try:
         free, stats = _free_draws(key, target, method, settings, file)
     except DataError:
@@ -279,8 +263,7 @@ def _over_draws(
 def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    lead = (1, 1)
-    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, lead)
+    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
     shown = {name: value[0, 0] for name, value in found.items()}
     for name, value in flat(getattr(joint, "observed", {})).items():
         if isinstance(value, Partly):
@@ -322,7 +305,6 @@ def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str
 
 
 def _data(
-    joint: Any,
     plan: Collapse,
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
@@ -331,9 +313,7 @@ def _data(
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Sequence[Any]] | None,
 ) -> Any:
-    computed = groups.pop("deterministic", {})
-    order = [name for name in values]
-    posterior = {**{name: values[name] for name in order}, **computed}
+    posterior = {**values, **groups.pop("deterministic")}
     given: dict[str, Any] = {"posterior": posterior, **groups}
     if stats:
         given["sample_stats"] = dict(stats)

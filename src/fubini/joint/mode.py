@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -12,14 +11,15 @@ import numpy as np
 
 from fubini.arrays import Data
 from fubini.eliminate.ask import argmax
-from fubini.errors import Intractable, listed
+from fubini.errors import DataError, Intractable, listed
 from fubini.infer.normal import highest
 from fubini.infer.target import Target
 from fubini.joint.closed_form import is_network
 from fubini.joint.collapse import collapse
 from fubini.joint.form import Form
+from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_of
-from fubini.joint.target import nested, target_of
+from fubini.joint.target import target_of
 
 STARTS = 4  # local searches, of which the best counts
 
@@ -40,7 +40,7 @@ def mode(joint: Any) -> Any:
             nearest=f"{listed(discrete)} are discrete beside real ones",
             advice="eliminate() them: the result has a density of real sites alone",
         )
-    with jax.enable_x64(True) if form.is_wide else nullcontext():
+    with form.width():
         values = highest_values(joint, plan)
     return form.unflatten(nested(values))
 
@@ -56,12 +56,13 @@ def highest_values(joint: Any, plan: Any) -> dict[str, np.ndarray]:
     plain = Target(target.shapes, density, target.numbers)
     starts = plain.start(jax.random.key(0), STARTS)
     zero = {name: jnp.zeros_like(value[0]) for name, value in starts.items()}
-    found, error = [], None
+    found: list[tuple[float, Any]] = []
+    error: DataError | None = None
     for place in range(STARTS + 1):
         start = zero if place == STARTS else {name: value[place] for name, value in starts.items()}
         try:
             free = highest(plain, start)
-        except Exception as problem:
+        except DataError as problem:
             error = problem
             continue
         found.append((float(density(free, target.numbers)), free))

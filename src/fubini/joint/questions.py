@@ -25,8 +25,8 @@ from fubini.joint.form import Form
 from fubini.joint.inference import infer
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
+from fubini.joint.paths import nested
 from fubini.joint.posterior import factor_evidence, factors_of, posterior
-from fubini.joint.target import nested
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -116,23 +116,24 @@ class Questions(Flavour):
         What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
         `method` ("nuts", "svi" or "laplace"), and what was integrated out is drawn back. With `checkpoint`, a path, a
         killed run goes on where it was. The groups of log-likelihoods and predictive draws are there unless they would
-        be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass.
+        be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass. Where a discrete site cannot
+        be summed out, NumPyro's Gibbs steps sample all sites of the model, `eliminate` or not.
         """
         return infer(
             self,
             key,
-            draws,
-            chains,
-            warmup,
-            method,
-            eliminate,
-            checkpoint,
-            dims,
-            coords,
-            progress,
-            log_likelihood,
-            predictive,
-            options,
+            draws=draws,
+            chains=chains,
+            warmup=warmup,
+            method=method,
+            eliminate=eliminate,
+            checkpoint=checkpoint,
+            dims=dims,
+            coords=coords,
+            progress=progress,
+            log_likelihood=log_likelihood,
+            predictive=predictive,
+            options=options,
         )
 
 

@@ -26,8 +26,8 @@ from fubini.index.sums import total
 from fubini.joint.form import Form
 from fubini.joint.observed import Partly, log_density_of_present
 from fubini.joint.outline import Outline
-from fubini.joint.run import Apart, Run, Site
-from fubini.read import loops as loops
+from fubini.joint.paths import flat, flat_sites
+from fubini.joint.run import Apart, Site
 from fubini.read import rules as rules
 from fubini.read.law import log_density
 from fubini.read.reader import Reader
@@ -107,8 +107,8 @@ def _read(form: Form) -> Reading:
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
         joint = form.rebuilt(leaves)
-        met.extend(_flat(joint.run(Apart(values)), ""))
-        observed = _paths(getattr(joint, "observed", {}))
+        met.extend(flat_sites(joint.run(Apart(values))).items())
+        observed = flat(getattr(joint, "observed", {}))
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
     with jax.enable_x64(True), trusting():
@@ -119,11 +119,11 @@ def _read(form: Form) -> Reading:
         reader = Reader()
         sites = {name: _leaf(name, domain) for name, domain in domains.items()}
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
-        names = {id(value): name for name, value in _paths(getattr(form.joint, "observed", {})).items()}
+        observed = flat(getattr(form.joint, "observed", {}))
+        names = {id(value): name for name, value in observed.items()}
         inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in form.leaves]
         inputs.extend(of_leaf(sites[name]) for name in order)
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
-        observed = _paths(getattr(form.joint, "observed", {}))
         terms = {
             name: _term(
                 name, site, outputs, reader, isinstance(observed.get(name), Partly), chains.get(name), sites, domains
@@ -137,14 +137,6 @@ def _read(form: Form) -> Reading:
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------
-
-
-def _flat(run: Run, path: str) -> Iterator[tuple[str, Site]]:
-    for site in run.sites:
-        if site.inner is not None:
-            yield from _flat(site.inner, f"{path}{site.name}.")
-        else:
-            yield f"{path}{site.name}", site
 
 
 def _free(outline: Outline, path: str) -> Iterator[tuple[str, Domain]]:
@@ -173,17 +165,6 @@ def _nested(outline: Outline) -> dict[str, Any]:
 
 def _path(keys: Any) -> str:
     return ".".join(str(key.key) for key in keys)
-
-
-def _paths(observed: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Observations by path."""
-    found: dict[str, Any] = {}
-    for name, value in observed.items():
-        if isinstance(value, Mapping):
-            found.update(_paths(value, f"{path}{name}."))
-        else:
-            found[f"{path}{name}"] = value
-    return found
 
 
 def _wide(leaf: Data) -> np.dtype:
@@ -277,13 +258,16 @@ def _density_at(source: Distribution, leaves: list[SymbolicArray], value: Symbol
     return log_density(source.blueprint, leaves, value, batch, None, reader)
 
 
+def _base(source: Any) -> Any:
+    """Without its expansions."""
+    return _base(source.args[0]) if source.family in ("ExpandedDistribution", "Independent") else source
+
+
 def _bounded(
     name: str, source: Distribution, leaves: list[SymbolicArray], sites: dict[str, Leaf], domains: dict[str, Domain]
 ) -> None:
     """What known bounds say of a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
-    base: Any = source
-    while base.family in ("ExpandedDistribution", "Independent"):
-        base = base.args[0]
+    base = _base(source)
     if base.family not in ("Uniform", "DiscreteUniform") or name not in sites:
         return
     given = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
@@ -310,7 +294,7 @@ def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
         return ZERO
 
     def mark(data: Data) -> Data:
-        inside = data >= 0
+        inside = (data >= 0) & ((data == jnp.floor(data)) | (not domain.is_discrete))
         if domain.kind in ("unit", "simplex"):
             inside &= data <= 1
         elif domain.size is not None:
@@ -322,9 +306,7 @@ def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
 
 def _is_whole(source: Distribution) -> bool:
     """An improper density on a support that its domain says in full: an interval has bounds that it does not say."""
-    base: Any = source
-    while base.family in ("ExpandedDistribution", "Independent"):
-        base = base.args[0]
+    base = _base(source)
     held = dict(base.statics).get("support")
     support = held.value if isinstance(held, Constant) else held
     whole = (constraints.real, constraints.positive, constraints.unit_interval, constraints.simplex)

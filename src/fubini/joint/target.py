@@ -16,6 +16,7 @@ from fubini.infer.target import Target
 from fubini.joint.bijector import Constrain, unconstrained_shapes
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form
+from fubini.joint.paths import flat, nested
 from fubini.joint.run import Chosen
 
 
@@ -82,26 +83,3 @@ def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
     support = _support(plan, form.tree)
     numbers = jax.tree_util.tree_map(jnp.asarray, (form.leaves, plan.numbers))
     return Target(support.shapes(form), _density(plan, support), numbers), support
-
-
-def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """By path to a dict of dicts."""
-    found: dict[str, Any] = {}
-    for path, value in paths.items():
-        *outer, name = path.split(".")
-        place = found
-        for part in outer:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return found
-
-
-def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """A dict of dicts by path."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(flat(value, f"{path}{name}."))
-        else:
-            found[f"{path}{name}"] = value
-    return found

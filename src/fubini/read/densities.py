@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from fubini.index.build import (
     ONE,
     add,
-    bounds,
     call,
     const,
     divide,
@@ -27,6 +26,7 @@ from fubini.index.build import (
     where,
 )
 from fubini.index.node import Node
+from fubini.index.ranges import bounds
 
 LOG_2PI = math.log(2 * math.pi)
 MINUS_INFINITY = call("log", const(0.0))

@@ -14,23 +14,9 @@ from fubini.dist.blueprint import FOREIGN, Blueprint, signature_of
 from fubini.dist.supports import is_everywhere
 from fubini.domains import Real
 from fubini.errors import DomainError
-from fubini.index.build import (
-    ONE,
-    add,
-    call,
-    const,
-    divide,
-    index,
-    is_positive,
-    minus,
-    multiply,
-    plus,
-    power,
-    scale,
-    times,
-    where,
-)
+from fubini.index.build import ONE, add, call, const, divide, index, minus, multiply, plus, power, scale, times, where
 from fubini.index.node import Index, Node, node
+from fubini.index.ranges import is_positive
 from fubini.index.sums import total
 from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
 from fubini.read.reader import Reader

@@ -10,23 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import (
-    ONE,
-    ZERO,
-    add,
-    call,
-    divide,
-    exceeds_zero,
-    index,
-    minus,
-    multiply,
-    plus,
-    power,
-    replaced,
-    scale,
-    times,
-)
+from fubini.index.build import ONE, ZERO, add, call, divide, index, minus, multiply, plus, power, replaced, scale, times
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
 from fubini.symbolic.families import Key, Recognised, log_gamma, recognised

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, bounds, call, minus, plus, scale, times
+from fubini.index.build import ONE, add, call, minus, plus, scale, times
 from fubini.index.node import Node
+from fubini.index.ranges import bounds
 
 Key = tuple[str, float]  # kind and power of a feature
 

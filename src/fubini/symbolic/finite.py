@@ -9,7 +9,6 @@ from fubini.index.build import (
     ONE,
     ZERO,
     add,
-    bounds,
     closed,
     const,
     equal,
@@ -24,6 +23,7 @@ from fubini.index.build import (
     times,
 )
 from fubini.index.node import Index, Leaf, Node, children, node
+from fubini.index.ranges import bounds
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place
 from fubini.symbolic.families import Recognised

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, bounds, const, equal, index, less, minus, plus, replaced, scale, times
+from fubini.index.build import ONE, ZERO, const, equal, index, less, minus, plus, replaced, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.ranges import bounds
 from fubini.symbolic.collect import Place, Slope
 
 FEW = 1_000  # places beyond the ends that are looked at one by one

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.domains import Domain
+from fubini.index.build import ZERO
 from fubini.index.node import Leaf, Node
 from fubini.symbolic.block import Block, eliminated_together
 from fubini.symbolic.collect import Blocked
@@ -138,12 +139,15 @@ class Search:
                 first = error if len(names) == 1 else first
                 continue
             if result.layout.frame.cell > DENSE:
-                first = Blocked(leaf, result.scale, f"at most {DENSE} unknowns that meet")
+                first = _too_many(leaf)
                 continue
             tried = True
             yield Step(names, result)
         try:
-            yield Step((name,), eliminated_power(terms, leaf))
+            power = eliminated_power(terms, leaf)
+            if power.layout.frame.cell > DENSE:
+                raise _too_many(leaf)
+            yield Step((name,), power)
         except Blocked:
             if not tried:
                 raise first from None
@@ -168,3 +172,7 @@ class Search:
         real = [n for n in waiting if self.latents[n].domain.kind == "real"]
         more = [n for n in real if n not in names and any(self.latents[n].leaf in term.leaves for term in close)]
         return (*names, *more)
+
+
+def _too_many(leaf: Leaf) -> Blocked:
+    return Blocked(leaf, ZERO, f"at most {DENSE:,} unknowns that meet")
