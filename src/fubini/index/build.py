@@ -206,6 +206,8 @@ def call(name: str, *args: Node) -> Node:
             return node("call", name, arg)
     if name == "log" and arg is not None:
         return _log(arg)
+    if name == "abs" and arg is not None and bounds(arg)[0] >= 0:
+        return arg
     if name == "exp" and arg is not None and arg.kind == "call" and arg.args[0] == "log":
         return arg.args[1]
     if arg is not None and (case := _case(arg)) is not None:

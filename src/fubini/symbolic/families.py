@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, call, minus, plus, scale, times
+from fubini.index.build import ONE, add, call, minus, plus, power, scale, times
 from fubini.index.node import Node
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, exceeds_zero
 
 Key = tuple[str, float]  # kind and power of a feature
 
@@ -33,7 +33,15 @@ def _lgamma(of: Node) -> Node:
 
 def log_gamma(of: Node) -> Node:
     """log Γ of a shape: where it is not positive the integral diverges."""
-    return call("lgamma" if bounds(of)[0] > 0 else "lgamma_if_positive", of)
+    return call("lgamma" if bounds(of)[0] > 0 or exceeds_zero(of) else "lgamma_if_positive", of)
+
+
+def exponential(of: Node) -> Node:
+    """e^x, with what is a logarithm taken out: e^(a + 2 log b) = b² e^a"""
+    parts = of.args if of.kind == "add" else ((of, 1.0),)
+    logs = [(part, c) for part, c in parts if part.kind == "call" and part.args[0] == "log"]
+    rest = add(part for part in parts if part not in logs)
+    return times(*(power(part.args[1], c) for part, c in logs), call("exp", rest))
 
 
 def gamma(found: Mapping[Key, Node]) -> Recognised:

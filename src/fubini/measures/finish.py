@@ -1,0 +1,83 @@
+"""States as branches again: draws that are left, plain leaves, one weight; and branches that are alike added."""
+
+from __future__ import annotations
+
+import math
+
+from fubini.index.build import ZERO, add, call, const, get, plus
+from fubini.index.node import Leaf, Node
+from fubini.measures.change import flat_law
+from fubini.measures.language import leaf_of
+from fubini.measures.limits import numbers_around
+from fubini.measures.measure import branch_key
+from fubini.measures.program import Branch, Draw, fresh_like, renamed, transformed
+from fubini.measures.state import State
+from fubini.symbolic.families import exponential
+from fubini.symbolic.tidy import tidied
+
+ROUNDING = 1e-13  # of the logarithm of a weight that is a number
+
+
+def finished(state: State) -> Branch:
+    """A state as a branch: draws that are left as they were written, or flat ones under the weight."""
+    draws: list[Draw] = []
+    dropped: set[Leaf] = set()
+    terms = list(state.terms)
+    for draw in state.waiting:
+        prior = state.priors[draw.leaf]
+        if prior is ZERO or prior in terms:
+            draws.append(draw)
+            if prior in terms:
+                terms.remove(prior)
+            dropped.add(draw.leaf)
+        else:
+            draws.append(Draw(draw.leaf, draw.at, flat_law(numbers_around(draw.leaf))))
+    tests = [limit.test for limit in state.limits if limit.of not in dropped and not limit.holds]
+    weight = _rounded(tidied(add((term, 1.0) for term in terms)))
+    every = (*state.frozen, *draws, *reversed(state.found))
+    return _with_plain_leaves(Branch(every, (*tests, *state.tests), weight, state.value))
+
+
+def _with_plain_leaves(branch: Branch) -> Branch:
+    """Of what is drawn, no more is known than its law says."""
+    names: dict[Leaf, Leaf] = {}
+    for draw in branch.draws:
+        law = draw.law.mapped(lambda node: renamed(node, names))
+        one = draw.leaf if law.is_opaque else leaf_of(law, draw.leaf.name)
+        names[draw.leaf] = one if law.is_opaque else fresh_like(one, shape=draw.leaf.shape)
+    return branch.mapped(lambda node: renamed(node, names), names)
+
+
+def _rounded(weight: Node) -> Node:
+    """Without a number that is 0 but for rounding."""
+    parts = dict(weight.args) if weight.kind == "add" else {}
+    if weight.kind == "const" and abs(weight.args[0]) < ROUNDING:
+        return ZERO
+    one = const(1.0)
+    if abs(parts.get(one, 1.0)) < ROUNDING:
+        return add((part, c) for part, c in weight.args if part is not one)
+    return weight
+
+
+# -- branches that are alike ----------------------------------------------------------------------------------------
+
+
+def merged(branches: list[Branch]) -> tuple[Branch, ...]:
+    """Branches that differ in their weights only, added."""
+    found: dict[tuple, Branch] = {}
+    for branch in branches:
+        key = branch_key(branch._replace(weight=ZERO))
+        before = found.get(key)
+        found[key] = branch if before is None else before._replace(weight=_sum(before, branch))
+    return tuple(found.values())
+
+
+def _sum(a: Branch, b: Branch) -> Node:
+    """log(e^a + e^b), of weights over the names of the first"""
+    names = dict(zip(b.drawn, a.drawn, strict=True))
+    other = b.weight
+    for old, new in names.items():
+        other = transformed(other, old, lambda *at, new=new: get(new, *at))
+    if a.weight.kind == other.kind == "const":
+        return const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0])))
+    return _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))

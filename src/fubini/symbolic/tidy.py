@@ -1,0 +1,109 @@
+"""Nodes as a person would write them: sums of quotients over one denominator, ratios of Γ as products."""
+
+from __future__ import annotations
+
+from fubini.index.build import ONE, add, call, minus, multiply, plus, remade, times
+from fubini.index.node import Node
+from fubini.index.ranges import is_positive
+
+FAR = 4  # whole numbers that arguments of Γ may differ by
+
+Factors = dict[Node, float]
+
+
+def tidied(of: Node) -> Node:
+    """The same number, with fewer quotients inside of logarithms and powers."""
+    memo: dict[Node, Node] = {}
+
+    def visit(this: Node) -> Node:
+        found = memo.get(this)
+        if found is None:
+            found = memo[this] = _tidy(remade(this, visit))
+        return found
+
+    return visit(of)
+
+
+def _tidy(of: Node) -> Node:
+    if of.kind == "call" and of.args[0] == "log" and of.args[1].kind == "add":
+        above, below = together(of.args[1])
+        if below and all(map(is_positive, below)):
+            return add(((call("log", above), 1.0), *((call("log", base), -power) for base, power in below.items())))
+    if of.kind == "mul" and any(base.kind == "add" for base, _ in of.args):
+        return multiply(part for base, power in of.args for part in _split(base, power))
+    return _gamma_ratios_of(_logs_collected(of)) if of.kind == "add" else of
+
+
+def _logs_collected(of: Node) -> Node:
+    """a log x + b log x  =  (a + b) log x"""
+    coefficients: dict[Node, list[tuple[Node, float]]] = {}
+    rest: list[tuple[Node, float]] = []
+    for part, c in (item for term in of.args for item in _multiplied_out(*term)):
+        factors = dict(part.args) if part.kind == "mul" else {part: 1.0}
+        logs = [base for base, power in factors.items() if _is_log(base) and power == 1]
+        if len(logs) == 1:
+            others = multiply((base, power) for base, power in factors.items() if base is not logs[0])
+            coefficients.setdefault(logs[0], []).append((others, c))
+        else:
+            rest.append((part, c))
+    return add([*rest, *((times(add(parts), log), 1.0) for log, parts in coefficients.items())])
+
+
+def _multiplied_out(part: Node, coefficient: float) -> list[tuple[Node, float]]:
+    """(log a + b) c  =  c log a + b c"""
+    factors = part.args if part.kind == "mul" else ()
+    sums = [base for base, power in factors if power == 1 and base.kind == "add" and _has_log(base)]
+    if len(sums) != 1:
+        return [(part, coefficient)]
+    rest = [(base, power) for base, power in factors if base is not sums[0]]
+    return [(multiply([(term, 1.0), *rest]), coefficient * c) for term, c in sums[0].args]
+
+
+def _is_log(of: Node) -> bool:
+    return of.kind == "call" and of.args[0] == "log"
+
+
+def _has_log(of: Node) -> bool:
+    return any(_is_log(part) for part, _ in of.args)
+
+
+def _split(base: Node, power: float) -> list[tuple[Node, float]]:
+    """(a/b)^p as a^p b^(−p)"""
+    if base.kind != "add":
+        return [(base, power)]
+    above, below = together(base)
+    if not below or not all(map(is_positive, below)):
+        return [(base, power)]
+    return [(above, power), *((part, -exponent * power) for part, exponent in below.items())]
+
+
+def together(of: Node) -> tuple[Node, Factors]:
+    """A sum as one quotient: what is above, and the factors below."""
+    below: Factors = {}
+    for part, _ in of.args if of.kind == "add" else ():
+        for base, power in part.args if part.kind == "mul" else ():
+            if power < 0:
+                below[base] = max(below.get(base, 0.0), -power)
+    if not below:
+        return of, {}
+    return add((multiply([(part, 1.0), *below.items()]), c) for part, c in of.args), below
+
+
+def _gamma_ratios(of: Node) -> Node:
+    """log Γ(x + n) − log Γ(x)  =  log x + … + log(x + n − 1)"""
+    gammas = [(part, c) for part, c in of.args if part.kind == "call" and part.args[0] == "lgamma"]
+    for place, (part, c) in enumerate(gammas):
+        for other, d in gammas[place + 1 :]:
+            step = minus(part.args[1], other.args[1])
+            if c * d >= 0 or step.kind != "const" or step.args[0] != int(step.args[0]) or abs(step.args[0]) > FAR:
+                continue
+            upper, lower = (part, other) if step.args[0] > 0 else (other, part)
+            moved = min(abs(c), abs(d)) * (1.0 if dict(gammas)[upper] > 0 else -1.0)
+            count = int(abs(step.args[0]))
+            logs = [(call("log", plus(lower.args[1], *[ONE] * k)), moved) for k in range(count)]
+            return _gamma_ratios_of(add([*of.args, (upper, -moved), (lower, moved), *logs]))
+    return of
+
+
+def _gamma_ratios_of(of: Node) -> Node:
+    return _gamma_ratios(of) if of.kind == "add" else of
