@@ -8,7 +8,7 @@ import fubini.measures.language as language
 import fubini.measures.values as values
 from fubini.measures.measure import Measure
 from fubini.measures.simplify import simplify
-from tests.measures.oracle import alike, expectations
+from tests.measures.oracle import alike, densities, expectations
 
 WORDS = {**vars(language), **vars(values), "inf": np.inf}
 
@@ -24,7 +24,7 @@ class Case:
     tolerance: float = 1e-6
     opaque: dict = field(default_factory=dict)
     cuts: tuple = ()  # where densities jump
-    compares: bool = True  # integrals here; else a test of its own does
+    compares: str = "integrals"  # or the density of what is returned, or nothing: a test of its own does
 
 
 def leaf(symbol):
@@ -53,7 +53,10 @@ def check(case):
     assert again(found, numbers, case.opaque) == found, str(found)
     if case.expected is not None:
         assert alike(found, case.expected, numbers, None), f"{found}\n\nexpected\n\n{case.expected}"
-    if not case.compares:
+    if case.compares == "density":
+        before, after = (densities(one, numbers, case.count) for one in (case.written, found))
+        np.testing.assert_allclose(after, before, rtol=case.tolerance, err_msg=str(found))
+    if case.compares != "integrals":
         return found
     before = expectations(case.written, numbers, case.count, case.opaque, case.cuts)
     after = expectations(found, numbers, case.count, case.opaque, case.cuts)

@@ -7,7 +7,6 @@ import numpy as np
 from scipy import special, stats
 
 from fubini.index.build import opened
-from fubini.index.node import Index
 from fubini.measures.laws import Vector
 from fubini.measures.program import Items
 
@@ -26,7 +25,8 @@ def value_of(node, leaves, at=None):
         case "get":
             array = leaves[node.args[0]]
             places = [np.asarray(part(place)).astype(int) for place in node.args[1:]]
-            return array[(np.arange(len(array)), *places)]
+            inside = [np.clip(place, 0, size - 1) for place, size in zip(places, array.shape[1:], strict=True)]
+            return array[(np.arange(len(array)), *inside)]  # beyond the ends only under a test
         case "add":
             return sum(c * part(term) for term, c in node.args)
         case "mul":
@@ -146,6 +146,27 @@ class Cloud:
                 x = self.spread(x, weight)
                 self.leaves[draw.leaf][(slice(None), *place)] = x
 
+    def fix(self, draw, value):
+        """A draw at a value, with its density as a weight."""
+        self.leaves[draw.leaf] = np.broadcast_to(value, (len(self.weight), *draw.leaf.shape))
+        for at in _places(draw.at):
+            x = self.leaves[draw.leaf][(slice(None), *at.values())]
+            self.weight = self.weight * self.density(draw.law, at, x)
+
+    def density(self, law, at, x):
+        if law.family in ("Categorical", "Dirichlet"):
+            (part,) = law.parameters
+            columns = [self.column(part.entry, {**at, part.over: k})[:, 0] for k in range(part.over.size)]
+            if law.family == "Categorical":
+                return np.choose(x.astype(int), columns)
+            logs = sum((a - 1) * np.log(x[:, k]) - special.gammaln(a) for k, a in enumerate(columns))
+            return np.exp(logs + special.gammaln(sum(columns)))
+        given = [self.column(part, at)[:, 0] for part in law.parameters]
+        if law.family in ("Lebesgue", "Counting"):
+            return ((given[0] <= x) & (x <= given[1] - (law.family == "Counting"))).astype(float)
+        family = LAWS[law.family](*given)
+        return family.pmf(x) if law.family in DISCRETE else family.pdf(x)
+
     def stick(self, draw, at, place):
         """A Dirichlet by breaking a stick."""
         (alpha,) = draw.law.parameters
@@ -156,7 +177,8 @@ class Cloud:
         for c in range(over.size):
             if c + 1 < over.size:
                 u, w = tanh_sinh(self.count)
-                x = self.spread(stats.beta(self.column(alpha.entry, {**at, over: c}), left(c)).ppf(u), w[None])
+                x = stats.beta(self.column(alpha.entry, {**at, over: c}), left(c)).ppf(u)
+                x = self.spread(np.clip(x, 1e-300, 1 - 2**-53), w[None])
             else:
                 x = np.ones(len(self.weight))
             rest = self.leaves[("rest", draw.leaf)]
@@ -183,7 +205,8 @@ class Cloud:
             width = given[1] - given[0] if law.family == "Uniform" else 1.0
             return np.concatenate([x for x, _ in pieces], 1), np.concatenate([y for _, y in pieces], 1) / width
         family = opaque[law.label] if law.label else LAWS[law.family]
-        return family(*given).ppf(u[None]), w[None]
+        x = family(*given).ppf(u[None])
+        return (np.clip(x, 1e-300, 1 - 2**-53) if law.family == "Beta" else x), w[None]
 
 
 def _pieces(low, high, cuts):
@@ -204,11 +227,14 @@ def lebesgue(low, high, u, w):
     return np.sinh(z)[None], (w * np.cosh(z) / (u * (1 - u)))[None]
 
 
-def cloud(branch, parameters, count=31, opaque=None, cuts=()):
-    """A branch as points, its tests and weight at each."""
+def cloud(branch, parameters, count=31, opaque=None, cuts=(), fixed=None):
+    """A branch as points, its tests and weight at each; some draws are fixed."""
     found = Cloud(parameters, count, cuts)
     for draw in branch.draws:
-        found.draw(draw, opaque or {})
+        if fixed is not None and draw.leaf in fixed:
+            found.fix(draw, fixed[draw.leaf])
+        else:
+            found.draw(draw, opaque or {})
     for test in branch.tests:
         for at in _places(test.over):
             holds = np.broadcast_to(value_of(test.node, found.leaves, at) != 0, found.weight.shape)
@@ -226,6 +252,24 @@ def expectations(measure, parameters, count=31, opaque=None, cuts=()):
         first = math.prod(1 / (1 + 0.05 * (x - 0.3) ** 2) for x in numbers)
         second = np.exp(-0.1 * sum((j + 1) * (x - 0.1) ** 2 for j, x in enumerate(numbers)))
         total += [np.sum(weight), np.sum(weight * first), np.sum(weight * second)]
+    return total
+
+
+def returned_leaves(value):
+    """The draws that are returned, where nothing else is."""
+    if isinstance(value, tuple) and not isinstance(value, Items):
+        return [leaf for part in value for leaf in returned_leaves(part)]
+    return [(value.entry if isinstance(value, Items) else value).args[0]]
+
+
+def densities(measure, parameters, count=31, seed=3):
+    """The density of what is returned, at a point that only its shapes and the seed decide."""
+    total = 0.0
+    for branch in measure.branches:
+        rng = np.random.default_rng(seed)
+        fixed = {leaf: _some(leaf, rng) for leaf in returned_leaves(branch.value)}
+        _, weight = cloud(branch, parameters, count, fixed=fixed)
+        total += np.sum(weight)
     return total
 
 
@@ -281,6 +325,3 @@ def _some(leaf, rng):
         return rng.integers(int(low), int(high) + 1, leaf.shape).astype(float)
     low = -2.0 if leaf.low is None else leaf.low
     return rng.uniform(low, low + 1.0 if leaf.high is None else leaf.high, leaf.shape)
-
-
-__all__ = ["Index", "alike", "expectations", "value_of"]

@@ -225,7 +225,7 @@ def law_of(result: Eliminated) -> Law:
     if found.family == "Dirichlet":
         return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))
     if found.family == "Categorical":
-        probability = exponential(minus(found.parameters["logits"], found.log_normaliser))
+        probability = exponential(tidied(minus(found.parameters["logits"], found.log_normaliser)))
         return Law("Categorical", (Vector(result.at[-1], probability),))
     if found.family not in FAMILIES:
         raise AssertionError(found.family)

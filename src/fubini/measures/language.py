@@ -266,14 +266,14 @@ def factor(log_weight: Any) -> Measure:
 
 
 def weight(of: Any) -> Measure:
-    """Mass `of`, and nothing drawn; tests that are factors of it are conditions, a choice is made branch by branch."""
+    """Mass `of`, and nothing drawn; tests that are factors of it are conditions."""
     node = node_of(of)
     if node is ZERO:
         return Measure(())
-    if node.kind == "where":
+    if node.kind == "where" and ZERO in node.args[1:]:
         test, first, second = node.args
-        cases = ((test, first), (negate(test), second))
-        return superpose(*(bind_all(condition(Number(c)), weight(Number(part))) for c, part in cases))
+        test, rest = (test, first) if second is ZERO else (negate(test), second)
+        return bind_all(condition(Number(test)), weight(Number(rest)))
     factors = list(node.args) if node.kind == "mul" else [(node, 1.0)]
     tests = tuple(Test((), base) for base, _ in factors if base.kind in ("lt", "eq"))
     rest = node

@@ -10,7 +10,22 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, divide, minus, multiply, plus, power, replaced, scale, times
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    as_product,
+    call,
+    const,
+    divide,
+    minus,
+    multiply,
+    plus,
+    power,
+    replaced,
+    scale,
+    times,
+)
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
@@ -175,7 +190,8 @@ def _is_never_zero(of: Node) -> bool:
 
 def _never_zero(weight: Node) -> Node:
     """A weight, 1 where it is 0; what is positive anyway stays as it is, for other latents to be seen in it."""
-    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+    coefficient, parts = as_product(weight)
+    factors = [*parts.items(), (const(coefficient), 1.0)]
     sure = [(base, exponent) for base, exponent in factors if exceeds_zero(base)]
     rest = multiply(factor for factor in factors if factor not in sure)
     return multiply((*sure, (rest if exceeds_zero(rest) else call("nonzero", rest), 1.0)))

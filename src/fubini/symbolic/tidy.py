@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from fubini.index.build import ONE, add, call, minus, multiply, plus, remade, times
+from collections.abc import Callable
+
+from fubini.index.build import (
+    ONE,
+    add,
+    call,
+    closed,
+    const,
+    content,
+    is_test,
+    minus,
+    multiply,
+    opened,
+    plus,
+    power,
+    remade,
+    times,
+)
 from fubini.index.node import Node
-from fubini.index.ranges import is_positive
+from fubini.index.ranges import exceeds_zero, is_positive
+from fubini.index.sums import total
 
 FAR = 4  # whole numbers that arguments of Γ may differ by
 
@@ -18,13 +36,35 @@ def tidied(of: Node) -> Node:
     def visit(this: Node) -> Node:
         found = memo.get(this)
         if found is None:
-            found = memo[this] = _tidy(remade(this, visit))
+            remake = {"sum": _summed, "lse": _log_summed}.get(this.kind, remade)
+            found = memo[this] = _tidy(remake(this, visit))
         return found
 
     return visit(of)
 
 
+def _summed(of: Node, visit: Callable[[Node], Node]) -> Node:
+    """A sum made anew by the rules for sums, where its body changes."""
+    over, body = opened(of)
+    new = visit(body)
+    return of if new is body else total(over, new)
+
+
+def _log_summed(of: Node, visit: Callable[[Node], Node]) -> Node:
+    """log Σ_i e^(a + log b_i)  =  a + log Σ_i b_i"""
+    over, body = opened(of)
+    new = visit(body)
+    parts = new.args if new.kind == "add" else ((new, 1.0),)
+    inside = [(part, c) for part, c in parts if part.free & set(over)]
+    if inside and all(_is_log(part) for part, _ in inside):
+        outside = add(item for item in parts if item not in inside)
+        return plus(outside, call("log", total(over, times(*(power(part.args[1], c) for part, c in inside)))))
+    return of if new is body else closed("lse", over, new)
+
+
 def _tidy(of: Node) -> Node:
+    if of.kind == "call" and of.args[0] in ("log", "lgamma") and (found := _at_test(of)) is not None:
+        return found
     if of.kind == "call" and of.args[0] == "log" and of.args[1].kind == "add":
         above, below = together(of.args[1])
         if below and all(map(is_positive, below)):
@@ -32,6 +72,22 @@ def _tidy(of: Node) -> Node:
     if of.kind == "mul" and any(base.kind == "add" for base, _ in of.args):
         return multiply(part for base, power in of.args for part in _split(base, power))
     return _gamma_ratios_of(_logs_collected(of)) if of.kind == "add" else of
+
+
+def _at_test(of: Node) -> Node | None:
+    """f(a + c [t])  =  f(a) + [t] (f(a + c) − f(a)), which for log Γ and c = 1 is log Γ(a) + [t] log a"""
+    name, inside = of.args
+    tests = [(part, c) for part, c in inside.args if is_test(part) and part is not ONE] if inside.kind == "add" else []
+    if len(tests) != 1 or not is_positive(inside):
+        return None
+    ((test, c),) = tests
+    rest = add(item for item in inside.args if item[0] is not test)
+    if not exceeds_zero(rest) or not exceeds_zero(plus(rest, const(c))):
+        return None
+    step = (
+        call("log", rest) if name == "lgamma" and c == 1 else minus(call(name, plus(rest, const(c))), call(name, rest))
+    )
+    return plus(call(name, rest), times(test, step))
 
 
 def _logs_collected(of: Node) -> Node:
@@ -72,18 +128,20 @@ def _split(base: Node, power: float) -> list[tuple[Node, float]]:
     if base.kind != "add":
         return [(base, power)]
     above, below = together(base)
-    if not below or not all(map(is_positive, below)):
-        return [(base, power)]
-    return [(above, power), *((part, -exponent * power) for part, exponent in below.items())]
+    if not all(map(is_positive, below)):
+        above, below = base, {}
+    common, rest = content(above)
+    shared = [(part, exponent * power) for part, exponent in common.items()]
+    return [(rest, power), *shared, *((part, -exponent * power) for part, exponent in below.items())]
 
 
 def together(of: Node) -> tuple[Node, Factors]:
     """A sum as one quotient: what is above, and the factors below."""
     below: Factors = {}
     for part, _ in of.args if of.kind == "add" else ():
-        for base, power in part.args if part.kind == "mul" else ():
-            if power < 0:
-                below[base] = max(below.get(base, 0.0), -power)
+        for base, exponent in part.args if part.kind == "mul" else ():
+            if exponent < 0:
+                below[base] = max(below.get(base, 0.0), -exponent)
     if not below:
         return of, {}
     return add((multiply([(part, 1.0), *below.items()]), c) for part, c in of.args), below
