@@ -49,7 +49,8 @@ def solved_for(state: State, draw: Draw, solution: Solution) -> State:
             limits.append(after)
         elif not after.holds:
             limits.append(simplified(after)._replace(of=None))
-    return new._replace(terms=(*map(tidied, new.terms), *slope), limits=tuple(limits))
+    priors = {leaf: tidied(prior) for leaf, prior in new.priors.items()}
+    return new._replace(terms=(*map(tidied, new.terms), *slope), limits=tuple(limits), priors=priors)
 
 
 def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
@@ -65,7 +66,7 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
     rest = rest.mapped(lambda node: replaced(node, {get(t): get(new)}))
     return rest._replace(
         waiting=(*rest.waiting, draw),
-        priors={**rest.priors, new: ZERO},
+        priors={**{leaf: tidied(prior) for leaf, prior in rest.priors.items()}, new: ZERO},
         terms=tuple(map(tidied, rest.terms)),
         limits=(*rest.limits, *limits_of_support(draw, support)),
     )

@@ -24,14 +24,14 @@ from fubini.index.build import (
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, Law, Vector
-from fubini.measures.limits import Limit, ends_of
+from fubini.measures.limits import Ends, Limit, ends_of
 from fubini.measures.program import Draw, transformed
 from fubini.measures.state import State
 from fubini.read.densities import MINUS_INFINITY
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
 from fubini.symbolic.families import Recognised, exponential
-from fubini.symbolic.ratio import summed_by_ratio
+from fubini.symbolic.ratio import summed_by_ratio, zeros_of
 from fubini.symbolic.tails import eliminated_tail
 from fubini.symbolic.tidy import tidied
 
@@ -58,12 +58,22 @@ def cases(lows: Sequence[Node], highs: Sequence[Node], at: tuple[Index, ...], is
     """Every choice of a greatest low and a least high; where they are known, one."""
     for low in lows or (None,):
         for high in highs or (None,):
-            limits = [Limit(at, other, low, False) for other in lows if other is not low and low is not None]
-            limits += [Limit(at, high, other, False) for other in highs if other is not high and high is not None]
+            limits = [Limit(at, other, low, strict) for other, strict in _others(lows, low) if low is not None]
+            limits += [Limit(at, high, other, strict) for other, strict in _others(highs, high) if high is not None]
             if low is not None and high is not None:
                 limits.append(Limit(at, low, high, is_strict))
             if not any(limit.fails for limit in limits):
                 yield Case(low, high, tuple(limit for limit in limits if not limit.holds))
+
+
+def _others(ends: Sequence[Node], one: Node | None) -> Iterator[tuple[Node, bool]]:
+    """The other ends; where two are equal, the first of them is taken, and no other."""
+    before = True
+    for end in ends:
+        if end is one:
+            before = False
+        else:
+            yield end, before
 
 
 def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
@@ -74,6 +84,8 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
         return [_after(state, eliminated(state.terms, leaf, "simplex"), draw, None, keep)]
     at = tuple(Index(size) for size in leaf.shape)
     ends = ends_of(leaf, at, state.limits)
+    if leaf.is_integer:
+        ends = _unknown_ends(state, leaf, ends)
     found: list[State] = []
     rest = tuple(limit for limit in state.limits if leaf not in limit.leaves)
     for case in cases(ends.lows, ends.highs, at, not leaf.is_integer):
@@ -84,6 +96,19 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
             new = new._replace(terms=(*terms, total(at, standard.log_slope)))
         found.append(_after(new, _integral(new, standard), draw, (standard, case, at), keep))
     return [new for new in found if not new.is_impossible]
+
+
+def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
+    """Without those ends beyond which the density is zero anyway: 1/k! and 1/(n − k)! know theirs."""
+    try:
+        known = zeros_of(add((term, 1.0) for term in state.terms if leaf in term.leaves), leaf, ends.at)
+    except Blocked:
+        return ends
+    lows = [low for low in ends.lows if low not in known.lows]
+    highs = [high for high in ends.highs if high not in known.highs]
+    if lows or highs or ZERO not in known.lows:
+        return ends
+    return Ends(ends.at, (ZERO,), ())
 
 
 def _entry(standard: Standard, at: tuple[Index, ...]) -> Callable[..., Node]:
@@ -188,7 +213,8 @@ def _after(
 ) -> State:
     terms = tuple(term for term in map(tidied, result.terms) if term is not ZERO)
     tests = tuple(test for test in state.tests if draw.leaf not in test.node.leaves)
-    new = state.without(draw.leaf)._replace(terms=terms, tests=tests)
+    priors = {leaf: tidied(prior) for leaf, prior in state.priors.items()}
+    new = state.without(draw.leaf)._replace(terms=terms, tests=tests, priors=priors)
     if not keep:
         return new
     law = law_of(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from fubini.index.build import ZERO, add, call, const, get, plus
 from fubini.index.node import Leaf, Node
@@ -16,6 +17,7 @@ from fubini.symbolic.families import exponential
 from fubini.symbolic.tidy import tidied
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number
+LARGE = 50.0
 
 
 def finished(state: State) -> Branch:
@@ -49,14 +51,16 @@ def _with_plain_leaves(branch: Branch) -> Branch:
 
 
 def _rounded(weight: Node) -> Node:
-    """Without a number that is 0 but for rounding."""
+    """Without a number that is 0 but for rounding; and a fraction of small numbers where it is one but for rounding."""
     parts = dict(weight.args) if weight.kind == "add" else {}
-    if weight.kind == "const" and abs(weight.args[0]) < ROUNDING:
-        return ZERO
     one = const(1.0)
     if abs(parts.get(one, 1.0)) < ROUNDING:
         return add((part, c) for part, c in weight.args if part is not one)
-    return weight
+    if weight.kind != "const" or abs(weight.args[0]) > LARGE:
+        return weight
+    value = math.exp(weight.args[0])
+    near = Fraction(value).limit_denominator(1000)
+    return const(math.log(near)) if near and abs(near / Fraction(value) - 1) < ROUNDING / 10 else weight
 
 
 # -- branches that are alike ----------------------------------------------------------------------------------------
@@ -79,5 +83,5 @@ def _sum(a: Branch, b: Branch) -> Node:
     for old, new in names.items():
         other = transformed(other, old, lambda *at, new=new: get(new, *at))
     if a.weight.kind == other.kind == "const":
-        return const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0])))
+        return _rounded(const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0]))))
     return _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))

@@ -6,11 +6,25 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, multiply, plus, power, scale, times
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    as_product,
+    call,
+    const,
+    divide,
+    minus,
+    multiply,
+    plus,
+    power,
+    scale,
+    times,
+)
 from fubini.index.node import Leaf, Node
-from fubini.index.ranges import bounds, is_positive
+from fubini.index.ranges import is_positive
 from fubini.measures.limits import Limit
-from fubini.symbolic.collect import Blocked, linear
+from fubini.symbolic.collect import Blocked, Slope, linear
 
 
 class Solution(NamedTuple):
@@ -40,11 +54,18 @@ def _no_inverse(leaf: Leaf, expression: Node) -> Blocked:
     return Blocked(leaf, expression, "an expression with an inverse in one of its draws")
 
 
+def _linear(expression: Node, leaf: Leaf) -> tuple[tuple[Slope, ...], Node]:
+    try:
+        return linear(expression, leaf)
+    except Blocked:
+        raise _no_inverse(leaf, expression) from None
+
+
 def log_size(of: Node) -> Node:
-    """log |x|"""
-    if bounds(of)[0] < 0 and bounds(of)[1] <= 0:
-        of = scale(-1.0, of)
-    return call("log", of if is_positive(of) else call("abs", of))
+    """log |x|, with what is positive taken out"""
+    coefficient, parts = as_product(of)
+    logs = [(call("log", base if is_positive(base) else call("abs", base)), power) for base, power in parts.items()]
+    return add(((ONE, math.log(abs(coefficient))), *logs))
 
 
 def _then(expression: Node, entry: Node, target: Node, log_slope: Node, *limits: Limit) -> Iterator[Solution]:
@@ -61,7 +82,7 @@ def _of_sum(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator
         rest = add(item for item in expression.args if item not in inside)
         yield from _then(part, entry, scale(1 / c, minus(target, rest)), const(-math.log(abs(c))))
         return
-    slopes, rest = linear(expression, leaf)
+    slopes, rest = _linear(expression, leaf)
     if len(slopes) != 1 or slopes[0].over or slopes[0].place != entry.args[1:]:
         raise _no_inverse(leaf, expression)
     slope = slopes[0].coefficient
@@ -96,7 +117,7 @@ def _of_quotient(inside: list, entry: Node, leaf: Leaf, target: Node, before: No
     """(n₁ x + n₀)/(d₁ x + d₀) = t  ⇔  x = (t d₀ − n₀)/(n₁ − t d₁),  dx/dt = (n₁ d₀ − n₀ d₁)/(n₁ − t d₁)²"""
     above = multiply(factor for factor in inside if factor[1] > 0)
     below = multiply((base, -exponent) for base, exponent in inside if exponent < 0)
-    (top, n0), (bottom, d0) = linear(above, leaf), linear(below, leaf)
+    (top, n0), (bottom, d0) = _linear(above, leaf), _linear(below, leaf)
     if any(len(part) > 1 or any(s.over or s.place != entry.args[1:] for s in part) for part in (top, bottom)):
         raise _no_inverse(leaf, divide(above, below))
     n1, d1 = (part[0].coefficient if part else ZERO for part in (top, bottom))

@@ -10,6 +10,7 @@ from fubini.index.build import (
     ONE,
     ZERO,
     add,
+    call,
     const,
     content,
     divide,
@@ -69,6 +70,13 @@ class Limit(NamedTuple):
             return False
         high = bounds(minus(self.high, self.low))[1]
         return high < 0 or (high == 0 and self.is_strict)
+
+    def contradicts(self, other: Limit) -> bool:
+        """0 < gap and 0 < −gap − c"""
+        whole = add(((self.high, 1.0), (self.low, -1.0), (other.high, 1.0), (other.low, -1.0)))
+        if whole.kind != "const":
+            return False
+        return whole.args[0] < 0 or (whole.args[0] == 0 and (self.is_strict or other.is_strict))
 
 
 def limits_of(test: Test) -> list[Limit] | None:
@@ -169,7 +177,20 @@ def simpler_gap(gap: Node) -> Node:
     left = [(base, power) for base, power in parts if not (is_positive(base) or power % 2 == 0)]
     if len(left) == 1 and abs(left[0][1]) == 1:
         return left[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, left[0][0])
-    return _without_log(gap)
+    return _without_exp(_without_log(gap))
+
+
+def _without_exp(gap: Node) -> Node:
+    """a e^u + b > 0  ⇔  ± (u − log(−b/a)) > 0, where b/a is negative"""
+    terms = gap.args if gap.kind == "add" else ()
+    exps = [(part, c) for part, c in terms if part.kind == "call" and part.args[0] == "exp"]
+    if len(exps) != 1:
+        return gap
+    ((part, c),) = exps
+    end = add((other, -d / c) for other, d in terms if other is not part)
+    if not is_positive(end):
+        return gap
+    return scaled(math.copysign(1.0, c), minus(part.args[1], call("log", end)))
 
 
 def _without_log(gap: Node) -> Node:

@@ -16,6 +16,7 @@ from fubini.measures.eliminate import attempts
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.measure import Measure
+from fubini.measures.pieces import pieces
 from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of
 from fubini.symbolic.collect import Blocked
@@ -52,6 +53,12 @@ def simplify(measure: Measure) -> Measure:
 def _best(state: State) -> list[Branch]:
     """With each expression that is returned as a draw of its own, where that can be recognised."""
     for expression in _expressions(state.value):
+        split = [one for one, _ in pieces(state, expression)]
+        if len(split) > 1:
+            found = [branch for one in split for branch in _best(one)]
+            if all(_is_recognised(branch, state) for branch in found):
+                return found
+            continue
         for candidate in changed(state, expression):
             found = [branch for one in candidate for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):

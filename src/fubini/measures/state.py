@@ -50,7 +50,10 @@ class State(NamedTuple):
     @property
     def is_impossible(self) -> bool:
         """It is zero for certain."""
-        return any(limit.fails for limit in self.limits) or any(test.node is ZERO for test in self.tests)
+        if any(limit.fails for limit in self.limits) or any(test.node is ZERO for test in self.tests):
+            return True
+        plain = [limit for limit in self.limits if not limit.over]
+        return any(a.contradicts(b) for place, a in enumerate(plain) for b in plain[place + 1 :])
 
 
 def state_of(branch: Branch) -> State:

@@ -43,6 +43,20 @@ def summed_by_ratio(mine: Node, latent: Leaf, high: Node | None = None) -> Summe
     return Summed(at, law, outside)
 
 
+class Zeros(NamedTuple):
+    """Numbers below the first, and above the second, of which f is zero by itself."""
+
+    lows: tuple[Node, ...]
+    highs: tuple[Node, ...]
+
+
+def zeros_of(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> Zeros:
+    """1/Γ(k + o) is zero for k ≤ −o, and 1/Γ(o − k) for k ≥ o."""
+    ratio, _ = _ratio(mine, latent, at)
+    lows = tuple(minus(ONE, offset) for offset, power in ratio.rising.items() if power == -1)
+    return Zeros(lows, tuple(minus(offset, ONE) for offset, power in ratio.falling.items() if power == -1))
+
+
 def _ratio(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Ratio, tuple[Node, ...]]:
     slopes: list[Node] = []
     outside: list[Node] = []
