@@ -9,6 +9,7 @@ from scipy import special, stats
 from fubini.index.build import opened
 from fubini.measures.laws import Vector
 from fubini.measures.program import Items
+from fubini.measures.values import log_mass
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
 
@@ -46,12 +47,22 @@ def value_of(node, leaves, at=None):
     raise AssertionError(node.kind)
 
 
+def _log_mass(low, high):
+    """log(Φ(high) − Φ(low)), by SciPy"""
+    flip = low + high > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    return special.log_ndtr(b) + np.log1p(-np.exp(special.log_ndtr(a) - special.log_ndtr(b)))
+
+
 FUNCTIONS = {
+    log_mass: _log_mass,
     "exp": np.exp,
     "log": np.log,
     "lgamma": special.gammaln,
     "lgamma_if_positive": special.gammaln,
     "abs": np.abs,
+    "tanh": np.tanh,
+    "quotient": lambda a, b: a // b,
     "min": np.minimum,
     "max": np.maximum,
     "erf": special.erf,
@@ -94,6 +105,9 @@ LAWS = {
     "Exponential": lambda b: stats.expon(scale=1 / b),
     "ChiSquared": lambda df: stats.chi2(df),
     "HalfNormal": lambda s: stats.halfnorm(scale=s),
+    "LogNormal": lambda m, s: stats.lognorm(s, scale=np.exp(m)),
+    "GeneralizedGamma": lambda a, b, p: stats.gengamma(a, p, scale=b ** (-1 / p)),
+    "TruncatedNormal": lambda m, s, a, b: stats.truncnorm((a - m) / s, (b - m) / s, m, s),
     "BetaPrime": lambda a, b: stats.betaprime(a, b),
     "Beta": lambda a, b: stats.beta(a, b),
     "Uniform": lambda a, b: stats.uniform(a, b - a),
@@ -271,6 +285,16 @@ def densities(measure, parameters, count=31, seed=3):
         _, weight = cloud(branch, parameters, count, fixed=fixed)
         total += np.sum(weight)
     return total
+
+
+def sampled(measure, parameters, size, rng):
+    """Draws of a number that a program without weights returns."""
+    (branch,) = measure.branches
+    leaves = {leaf: np.full(size, float(value)) for leaf, value in parameters.items()}
+    for draw in branch.draws:
+        given = [np.broadcast_to(value_of(part, leaves), (size,)) for part in draw.law.parameters]
+        leaves[draw.leaf] = LAWS[draw.law.family](*given).rvs(size=size, random_state=rng)
+    return value_of(branch.value, leaves)
 
 
 # -- programs -------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def _of_product(over: tuple[Index, ...], factors: Factors) -> Node:
 
 def _closed_sum(over: Sequence[Index], body: Node) -> Node:
     if body.kind == "add":  # numbers that came in front
-        return add([(_closed_sum(over, part), coefficient) for part, coefficient in body.args])
+        return add([(total(over, part), coefficient) for part, coefficient in body.args])
     if body is ONE:
         return const(math.prod(i.size for i in over))
     if body.kind == "lt" and len(over) == 1 and (count := _counted(over[0], body)) is not None:

@@ -37,7 +37,11 @@ def finished(state: State) -> Branch:
     tests = [limit.test for limit in state.limits if limit.of not in dropped and not limit.holds]
     weight = _rounded(tidied(add((term, 1.0) for term in terms)))
     every = (*state.frozen, *draws, *reversed(state.found))
-    return _with_plain_leaves(Branch(every, (*tests, *state.tests), weight, state.value))
+    branch = Branch(every, (*tests, *state.tests), weight, state.value)
+    for fact in reversed(state.facts):
+        branch = branch.mapped(lambda node, fact=fact: renamed(node, {fact.new: fact.old}))
+        branch = branch._replace(tests=(*(limit.test for limit in fact.limits), *branch.tests))
+    return _with_plain_leaves(branch)
 
 
 def _with_plain_leaves(branch: Branch) -> Branch:

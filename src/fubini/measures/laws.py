@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, const, index, minus, plus, replaced, scale, times
+from fubini.index.build import ONE, ZERO, add, call, const, divide, index, minus, plus, power, replaced, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
+from fubini.measures.values import log_normal_mass
 from fubini.read.densities import SCALAR, lgamma, log, log_beta, log_choose, one_minus
 
 INFINITY = const(math.inf)
@@ -140,6 +141,22 @@ def _log_beta_prime(x: Node, given: Mapping[str, Node]) -> Node:
     return add(((times(minus(a, ONE), log(x)), 1.0), (tail, -1.0), (log_beta(a, b), -1.0)))
 
 
+def _log_generalized_gamma(x: Node, given: Mapping[str, Node]) -> Node:
+    """log |p| + a log b − log Γ(a) + (p a − 1) log x − b x^p"""
+    a, b, p = given["concentration"], given["rate"], given["power"]
+    assert p.kind == "const"
+    exponent = p.args[0]
+    front = add(((ONE, math.log(abs(exponent))), (times(a, log(b)), 1.0), (lgamma(a), -1.0)))
+    powers = minus(times(minus(scale(exponent, a), ONE), log(x)), times(b, power(x, exponent)))
+    return plus(front, powers)
+
+
+def _log_truncated_normal(x: Node, given: Mapping[str, Node]) -> Node:
+    """The normal density over the mass between the ends"""
+    low, high = (divide(minus(given[end], given["loc"]), given["scale"]) for end in ("low", "high"))
+    return minus(SCALAR["Normal"](x, given), log_normal_mass(low, high))
+
+
 def _fixed(support: Support) -> Callable[[dict[str, Node]], Support]:
     return lambda given: support
 
@@ -170,6 +187,9 @@ FAMILIES: dict[str, Family] = {
     "Exponential": _of_reader("rate", POSITIVE, "Exponential"),
     "ChiSquared": Family(("df",), _log_chi_squared, _fixed(POSITIVE)),
     "HalfNormal": _of_reader("scale", POSITIVE, "HalfNormal"),
+    "LogNormal": _of_reader("loc scale", POSITIVE, "LogNormal"),
+    "GeneralizedGamma": Family(("concentration", "rate", "power"), _log_generalized_gamma, _fixed(POSITIVE)),
+    "TruncatedNormal": Family(("loc", "scale", "low", "high"), _log_truncated_normal, _interval),
     "BetaPrime": Family(("concentration1", "concentration0"), _log_beta_prime, _fixed(POSITIVE)),
     "Beta": _of_reader("concentration1 concentration0", UNIT, "Beta"),
     "Uniform": Family(("low", "high"), _log_uniform, _interval),

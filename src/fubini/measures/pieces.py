@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.build import less, negate, replaced
+from fubini.index.build import ONE, ZERO, less, negate, replaced, scale
 from fubini.index.node import Leaf, Node, children
 from fubini.measures.limits import limits_of
 from fubini.measures.program import Test
@@ -28,7 +28,7 @@ def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
     """The first choice that depends on what is drawn, outside of sums."""
     if not of.leaves & drawn:
         return None
-    if of.kind == "where" or (of.kind == "call" and of.args[0] in ("min", "max")):
+    if of.kind in ("where", "lt") or (of.kind == "call" and of.args[0] in ("min", "max")):
         return of
     if of.kind in ("add", "mul", "call"):
         return next((found for part in children(of) if (found := _choice(part, drawn)) is not None), None)
@@ -36,6 +36,8 @@ def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
 
 
 def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
+    if choice.kind == "lt":
+        return (choice, ONE), (negate(choice), ZERO)
     if choice.kind == "where":
         test, first, second = choice.args
     else:
@@ -43,6 +45,26 @@ def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
         test = less(a, b)
         first, second = (a, b) if name == "min" else (b, a)
     return (test, first), (negate(test), second)
+
+
+def by_sign(state: State, leaf: Leaf) -> list[State]:
+    """Below and above zero, for what the size of is asked for: |a| is −a, and a."""
+    size = next((found for term in state.terms if (found := _size(term, leaf)) is not None), None)
+    if size is None:
+        return [state]
+    found, inside = size, size.args[1]
+    cases = ((less(inside, ZERO), scale(-1.0, inside)), (less(ZERO, inside), inside))
+    every = [_tested(state.mapped(lambda node, to=to: replaced(node, {found: to})), test) for test, to in cases]
+    return [one for one in every if not one.is_impossible]
+
+
+def _size(of: Node, leaf: Leaf) -> Node | None:
+    """The size of something that depends on a leaf, outside of sums."""
+    if leaf not in of.leaves or of.kind not in ("add", "mul", "call"):
+        return None
+    if of.kind == "call" and of.args[0] == "abs":
+        return of
+    return next((found for part in children(of) if (found := _size(part, leaf)) is not None), None)
 
 
 def _tested(state: State, test: Node) -> State:

@@ -16,13 +16,13 @@ from fubini.measures.eliminate import attempts
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.measure import Measure
-from fubini.measures.pieces import pieces
+from fubini.measures.pieces import by_sign, pieces
 from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
-from fubini.measures.state import State, state_of
+from fubini.measures.state import State, state_of, with_facts
 from fubini.symbolic.collect import Blocked
 
 FLAT = ("Lebesgue", "Counting")
-ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3}
+ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
 
 
 def simplify(measure: Measure) -> Measure:
@@ -88,12 +88,13 @@ def _summands(state: State) -> list[State]:
 
 
 def _is_recognised(branch: Branch, state: State) -> bool:
-    """All that it draws is returned, none of it is flat, and fewer expressions of it are returned."""
+    """All that it draws is returned, none of it is flat, and fewer expressions are returned, or of fewer draws."""
     value = frozenset().union(*(node.leaves for node in nodes_of(branch.value)))
     frozen = {draw.leaf for draw in state.frozen}
     mine = [draw for draw in branch.draws if draw.leaf not in frozen]
     before, after = (len(list(_expressions(value))) for value in (state.value, branch.value))
-    return (not before or after < before) and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
+    simpler = not before or after < before or (after == before and len(mine) < len(state.waiting))
+    return simpler and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
 
 
 def _expressions(value: Returned) -> Iterator[Node]:
@@ -108,29 +109,45 @@ def _expressions(value: Returned) -> Iterator[Node]:
 
 def _integrated(state: State) -> list[State]:
     """All draws that are not returned integrated out, as far as there are rules."""
+    state = with_facts(state)
     kept = state.kept
-    for draw in sorted(reversed(state.waiting), key=_order):
+    for draw in sorted(reversed(state.waiting), key=lambda draw: _order(state, draw)):
         if draw.leaf in kept:
             continue
         try:
-            cases = attempts(state, draw, keep=False)
+            cases = _attempts_by_sign(state, draw)
         except Blocked:
             continue
         return [done for case in cases for done in _integrated(case)]
     return [state]
 
 
-def _order(draw: Draw) -> int:
+def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
+    """A draw integrated out; where its size is asked for, below and above zero."""
+    try:
+        return attempts(state, draw, keep=False)
+    except Blocked:
+        halves = by_sign(state, draw.leaf)
+        if len(halves) < 2:
+            raise
+        return [done for half in halves for done in attempts(half, draw, keep=False)]
+
+
+def _order(state: State, draw: Draw) -> int:
+    """Locations first; what is cut off somewhere after all others."""
     leaf = draw.leaf
     if leaf.is_simplex:
         return ORDER["simplex"]
     if leaf.is_integer:
         return ORDER["whole"]
-    return ORDER["real" if leaf.low is None and leaf.high is None else "other"]
+    if leaf.low is None and leaf.high is None:
+        return ORDER["cut" if any(leaf in limit.leaves for limit in state.limits) else "real"]
+    return ORDER["other"]
 
 
 def _recognised(state: State) -> list[State]:
     """The laws of all draws that are left, the last one given the others."""
+    state = with_facts(state)
     for draw in reversed(state.waiting):
         if _is_needed(state, draw.leaf):
             continue

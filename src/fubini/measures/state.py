@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ZERO, add
+from fubini.index.build import ZERO
 from fubini.index.node import Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.laws import log_density, support_of
-from fubini.measures.limits import Limit, limits_of, limits_of_support
-from fubini.measures.program import Branch, Draw, Returned, Test, mapped_value, nodes_of
+from fubini.measures.limits import Limit, ends_of, limits_of, limits_of_support
+from fubini.measures.program import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
+from fubini.symbolic.collect import Blocked
+
+
+class Fact(NamedTuple):
+    """A parameter under another leaf, of which more is known, and the inequalities that say so."""
+
+    new: Leaf
+    old: Leaf
+    limits: tuple[Limit, ...]
 
 
 class State(NamedTuple):
@@ -24,6 +33,7 @@ class State(NamedTuple):
     frozen: tuple[Draw, ...]  # opaque ones, and those that they depend on
     found: tuple[Draw, ...]
     value: Returned
+    facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was found
 
     @property
     def kept(self) -> frozenset[Leaf]:
@@ -41,6 +51,7 @@ class State(NamedTuple):
             self.frozen,
             tuple(draw._replace(law=draw.law.mapped(change)) for draw in self.found),
             mapped_value(self.value, change),
+            self.facts,
         )
 
     def without(self, leaf: Leaf) -> State:
@@ -93,6 +104,23 @@ def _frozen(branch: Branch) -> set[Leaf]:
     return found & set(branch.drawn)
 
 
-def weight_of(state: State) -> Node:
-    """The logarithm of what is left to multiply with."""
-    return add((term, 1.0) for term in state.terms)
+def with_facts(state: State) -> State:
+    """What inequalities of one parameter alone say of it, as bounds of a new leaf in its place."""
+    drawn = {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+    for limit in state.limits:
+        leaf = next(iter(limit.leaves), None)
+        if len(limit.leaves) != 1 or leaf is None or leaf in drawn or leaf.shape:
+            continue
+        mine = tuple(other for other in state.limits if other.leaves == {leaf})
+        try:
+            ends = ends_of(leaf, (), mine)
+        except Blocked:
+            continue
+        lows = [end.args[0] for end in ends.lows if end.kind == "const"]
+        highs = [end.args[0] for end in ends.highs if end.kind == "const"]
+        low, high = max(lows, default=leaf.low), min(highs, default=leaf.high)
+        new = Leaf(leaf.name, (), low=low, high=high, is_integer=leaf.is_integer, role=leaf.role)
+        rest = state._replace(limits=tuple(other for other in state.limits if other not in mine))
+        mapped = rest.mapped(lambda node, old=leaf, new=new: renamed(node, {old: new}))
+        return with_facts(mapped._replace(facts=(*state.facts, Fact(new, leaf, mine))))
+    return state

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax.numpy as jnp
+from jax.scipy.special import log_ndtr
+
 from fubini.arrays import Data
 from fubini.errors import DomainError
 from fubini.index.build import (
@@ -27,7 +30,7 @@ from fubini.index.build import (
 )
 from fubini.index.build import where as chosen
 from fubini.index.lower import evaluate
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import Index, Leaf, Node, node
 from fubini.index.sums import total as summed
 
 
@@ -253,6 +256,24 @@ def array(*sizes_and_body: Any) -> Entries:
         return replaced(entry, {index(i): place for i, place in zip(every, where_, strict=True)})
 
     return Entries((*sizes, *rest), at)
+
+
+def log_mass(low: Data, high: Data) -> Data:
+    """log(Φ(high) − Φ(low)), right in both tails"""
+    flip = low + high > 0  # the left tail is the one that does not cancel
+    a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
+    log_a, log_b = log_ndtr(a), log_ndtr(b)
+    return log_b + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))
+
+
+def log_normal_mass(low: Node, high: Node) -> Node:
+    """log(Φ(high) − Φ(low))"""
+    return node("call", log_mass, low, high)
+
+
+def normal_mass(low: Any, high: Any) -> Number:
+    """log(Φ(high) − Φ(low)), of the standard normal"""
+    return Number(log_normal_mass(node_of(low), node_of(high)))
 
 
 FACTS: dict[str, Mapping[str, Any]] = {

@@ -10,10 +10,12 @@ from fubini.errors import Intractable
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.laws import Vector
 from fubini.measures.program import Branch, Draw, Items, Returned, Test, nodes_of
+from fubini.measures.values import log_mass
 
 LETTERS = "ijklmnpqrstuv"
 LARGEST = 1000  # of the numerators and denominators that are written as such
 CALLS = {"min": "minimum", "max": "maximum"}
+NAMES = {log_mass: "normal_mass"}
 KNOWN = ("exp", "log", "lgamma", "abs")
 WORDS = frozenset(("weight", "factor", "condition", "plate", "total", "array", "where", "sqrt", "measure", "superpose"))
 
@@ -213,6 +215,8 @@ class Writer:
     def _call(self, this: Node) -> str:
         name, *args = this.args
         parts = ", ".join(map(self.of, args))
+        if not isinstance(name, str):
+            return f"{NAMES[name]}({parts})"
         if name in KNOWN:
             return f"{name}({parts})"
         return f"{CALLS[name]}({parts})" if name in CALLS else f"function({name!r}, {parts})"

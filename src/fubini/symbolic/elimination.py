@@ -83,6 +83,7 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
             continue
         if others:
             raise Blocked(latent, mine, "entries that do not meet in one term")
+        require_inside(feature.place, monomial.coefficient, latent)
         key = (feature.kind, feature.power)
         found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     sums = {key: add((part, 1.0) for part in parts) for key, parts in found.items()}
@@ -114,6 +115,7 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
             continue
         if others or feature.kind != "log":
             raise Blocked(latent, mine, "logarithms of its entries alone")
+        require_inside(feature.place, monomial.coefficient, latent)
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))

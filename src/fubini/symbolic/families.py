@@ -5,10 +5,11 @@ The log-density of a latent is Σ coefficient · feature; the features that occu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, call, minus, plus, power, scale, times
+from fubini.index.build import ONE, add, call, const, minus, plus, power, scale, times
 from fubini.index.node import Node
 from fubini.index.ranges import bounds, exceeds_zero
 
@@ -58,6 +59,20 @@ def inverse_gamma(found: Mapping[Key, Node]) -> Recognised:
     return Recognised("InverseGamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
 
 
+def generalised_gamma(found: Mapping[Key, Node]) -> Recognised | None:
+    """∫ x^(a−1) e^(−b x^p) dx  =  Γ(a/p) / (|p| b^(a/p)), for any one power p"""
+    powers = [exponent for kind, exponent in found if kind == "power"]
+    if len(powers) != 1 or len(found) > 1 + (("log", 1.0) in found):
+        return None
+    (p,) = powers
+    a = plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE)
+    shape, rate = scale(1 / p, a), scale(-1.0, found[("power", p)])
+    value = add(((_lgamma(shape), 1.0), (times(shape, _log(rate)), -1.0), (ONE, -math.log(abs(p)))))
+    if p == 2 and a is ONE:
+        return Recognised("HalfNormal", {"scale": power(scale(2.0, rate), -0.5)}, value)
+    return Recognised("GeneralizedGamma", {"concentration": shape, "rate": rate, "power": const(p)}, value)
+
+
 def beta(found: Mapping[Key, Node]) -> Recognised:
     """∫ x^(a−1) (1 − x)^(b−1) dx  =  B(a, b)"""
     zero = minus(ONE, ONE)
@@ -81,4 +96,4 @@ def recognised(domain: str, found: Mapping[Key, Node]) -> Recognised | None:
     for needed, allowed, make in FAMILIES.get(domain, ()):
         if set(found) <= allowed and (needed is None or needed in found):
             return make(found)
-    return None
+    return generalised_gamma(found) if domain == "positive" else None

@@ -1,6 +1,7 @@
-"""Powers of a quadratic in one number: Student's t, and Cauchy's with one degree of freedom.
+"""Tails that are powers: of a quadratic in a real number (Student, Cauchy), of a sum in a positive one (Beta prime).
 
 ∫ (s + w (x − m)²)^(−p) dx  =  √(π/w) · Γ(p − ½)/Γ(p) · s^(½ − p)
+∫ x^(a−1) (c + d x)^(−a−b) dx  =  B(a, b) / (d^a c^b)
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fubini.index.build import ONE, add, call, divide, minus, multiply, power, replaced, scale, times
+from fubini.index.build import ONE, add, call, divide, get, minus, multiply, plus, power, replaced, scale, times
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Square, squares
+from fubini.symbolic.collect import Blocked, Square, linear, squares
 from fubini.symbolic.elimination import Bump, Eliminated, joined
 from fubini.symbolic.families import Recognised, log_gamma
 from fubini.symbolic.finite import bodies, solving
+
+UNNAMED = "a law without a name"
 
 
 def eliminated_tail(terms: Sequence[Node], latent: Leaf) -> Eliminated:
@@ -30,13 +34,30 @@ def eliminated_tail(terms: Sequence[Node], latent: Leaf) -> Eliminated:
             continue
         exponent, form = _power_of(body, latent)
         found.append(_at_entry(scale(-coefficient, exponent), form, over, latent, at))
-    if len(found) != 1:
-        raise Blocked(latent, mine, "one power of a quadratic form of it")
-    ((exponent, form),) = found
-    bump, least = _quadratic(form, latent)
-    law = _student(exponent, bump, least)
+    law = _law(found, latent, mine)
     left = add((part, 1.0) for part in (*outside, total(at, law.log_normaliser)))
     return Eliminated((*rest, left), at, law)
+
+
+def _law(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) -> Recognised:
+    forms = [(exponent, *_quadratic(form, latent)) for exponent, form in found]
+    if len(forms) == 1:
+        return _student(*forms[0])
+    if len(forms) == 2 and all(exponent is ONE for exponent, _, _ in forms):
+        return _two_cauchys(*((bump, least) for _, bump, least in forms))
+    raise Blocked(latent, mine, "one power of a quadratic form of it, or two that are inverse")
+
+
+def _two_cauchys(one: tuple[Bump, Node], two: tuple[Bump, Node]) -> Recognised:
+    """∫ dx / ((x − m)² + r²)((x − n)² + q²)  =  π (r + q) / (r q ((m − n)² + (r + q)²)), which names no family"""
+    a, b = one[0], two[0]
+    r, q = (power(divide(least, bump.weight), 0.5) for bump, least in (one, two))
+    both = plus(r, q)
+    far = plus(power(minus(a.mean, b.mean), 2.0), power(both, 2.0))
+    value = plus(scale(math.log(math.pi), ONE), call("log", both))
+    for part in (r, q, far, a.weight, b.weight):
+        value = minus(value, call("log", part))
+    return Recognised(UNNAMED, {}, value)
 
 
 def _power_of(body: Node, latent: Leaf) -> tuple[Node, Node]:
@@ -99,3 +120,39 @@ def _student(p: Node, bump: Bump, least: Node) -> Recognised:
     if df is ONE:
         return Recognised("Cauchy", {"loc": bump.mean, "scale": spread}, value)
     return Recognised("StudentT", {"df": df, "loc": bump.mean, "scale": spread}, value)
+
+
+# -- positive numbers -----------------------------------------------------------------------------------------------
+
+
+def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, Node]:
+    """log ∫ exp(Σ terms) d latent for powers of x and of c + d x, with the law of x d/c, and c/d."""
+    rest = tuple(term for term in terms if latent not in term.leaves)
+    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    if latent.shape:
+        raise Blocked(latent, mine, "one number with powers of x and of c + d x")
+    outside: list[Node] = []
+    powers: dict[Node, list[tuple[Node, float]]] = {}
+    for over, body, coefficient in bodies(mine, latent):
+        if latent not in body.leaves:
+            outside.append(scale(coefficient, total(over, body)))
+            continue
+        exponent, form = _power_of(body, latent)
+        if over:
+            raise Blocked(latent, body, "one number with powers of x and of c + d x")
+        powers.setdefault(form, []).append((exponent, coefficient))
+    x = get(latent)
+    up = add(powers.pop(x, []))
+    if len(powers) != 1:
+        raise Blocked(latent, mine, "powers of x and of one c + d x")
+    ((form, parts),) = powers.items()
+    slopes, c = linear(form, latent)
+    if len(slopes) != 1 or not exceeds_zero(c) or not exceeds_zero(slopes[0].coefficient):
+        raise Blocked(latent, form, "c + d x with positive c and d")
+    a, d = plus(up, ONE), slopes[0].coefficient
+    b = minus(scale(-1.0, add(parts)), a)
+    value = add(((log_gamma(a), 1.0), (log_gamma(b), 1.0), (call("lgamma", plus(a, b)), -1.0)))
+    value = add(((value, 1.0), (times(a, call("log", d)), -1.0), (times(b, call("log", c)), -1.0)))
+    law = Recognised("BetaPrime", {"concentration1": a, "concentration0": b}, value)
+    left = add((part, 1.0) for part in (*outside, value))
+    return Eliminated((*rest, left), (), law), divide(c, d)
