@@ -49,12 +49,12 @@ def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
 
 def by_sign(state: State, leaf: Leaf) -> list[State]:
     """Below and above zero, for what the size of is asked for: |a| is −a, and a."""
-    size = next((found for term in state.terms if (found := _size(term, leaf)) is not None), None)
-    if size is None:
+    sizes = [found for term in state.terms if (found := _size(term, leaf)) is not None]
+    if not sizes:
         return [state]
-    found, inside = size, size.args[1]
+    size, inside = sizes[0], sizes[0].args[1]
     cases = ((less(inside, ZERO), scale(-1.0, inside)), (less(ZERO, inside), inside))
-    every = [_tested(state.mapped(lambda node, to=to: replaced(node, {found: to})), test) for test, to in cases]
+    every = [_tested(state.mapped(lambda node, to=to: replaced(node, {size: to})), test) for test, to in cases]
     return [one for one in every if not one.is_impossible]
 
 

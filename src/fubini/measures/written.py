@@ -53,13 +53,12 @@ def program(branches: tuple[Branch, ...], name: str = "program") -> str:
 
 
 def _body(branch: Branch) -> list[str]:
+    """Draws in order, the weight as soon as all that it depends on is drawn, then tests."""
     writer = Writer(branch)
     weight = [] if branch.weight.kind == "const" and branch.weight.args[0] == 0 else [writer.weight(branch.weight)]
-    depends = bool(branch.weight.leaves & set(branch.drawn))
-    lines = [] if depends else weight
-    lines += [writer.draw(draw) for draw in branch.draws]
-    lines += [writer.test(test) for test in branch.tests]
-    lines += weight if depends else []
+    place = max((n + 1 for n, leaf in enumerate(branch.drawn) if leaf in branch.weight.leaves), default=0)
+    lines = [writer.draw(draw) for draw in branch.draws]
+    lines = [*lines[:place], *weight, *lines[place:], *map(writer.test, branch.tests)]
     if not lines:
         lines.append("yield factor(0)")
     return [f"    {line}" for line in (*lines, f"return {writer.value(branch.value, outer=True)}")]
@@ -116,8 +115,10 @@ class Writer:
         if not over:
             return body()
         first, *rest = over
-        letter = self.letter(first)
-        return f"plate({first.size}, lambda {letter}: {self._plated(tuple(rest), body)})"
+        before = dict(self.letters)
+        text = f"plate({first.size}, lambda {self.letter(first)}: {self._plated(tuple(rest), body)})"
+        self.letters = before
+        return text
 
     def array(self, over: tuple[Index, ...], entry: Node) -> str:
         """An array that is there, or by its entries."""
@@ -131,8 +132,11 @@ class Writer:
             if own and len(last) == len(over) and not any(part.free & set(over) for part in outer):
                 places = ", ".join(map(self.of, outer))
                 return f"{self.name(leaf)}[{places}]" if places else self.name(leaf)
+        before = dict(self.letters)
         letters = ", ".join(map(self.letter, over))
-        return f"array({', '.join(str(i.size) for i in over)}, lambda {letters}: {self.of(entry)})"
+        text = f"array({', '.join(str(i.size) for i in over)}, lambda {letters}: {self.of(entry)})"
+        self.letters = before
+        return text
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
