@@ -57,6 +57,8 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
         return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
     if domain == "nat":
         counted = summed_by_ratio(mine, latent)
+        if counted.law.family == "Hypergeometric":
+            raise Blocked(latent, mine, "a family that can be drawn from")
         return Eliminated(
             (*rest, *_terms(counted.outside), total(counted.at, counted.law.log_normaliser)), counted.at, counted.law
         )
