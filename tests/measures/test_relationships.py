@@ -85,6 +85,19 @@ RELATIONSHIPS["a N + b N"] = (
     RELATIONSHIPS["a N + b N"][0],
     Normal(a * mu + b * nu, sqrt(a**2 + b**2)),
 )
+
+
+def thinned():
+    @measure
+    def program():
+        x = yield Poisson(a)
+        y = yield Binomial(x, p)
+        return y
+
+    return program()
+
+
+RELATIONSHIPS["a Poisson thinned"] = (thinned(), Poisson(a * p))
 # functions with a kink or heavy tails, which quadrature does not resolve: these are compared by a sample
 SAMPLED = {"the least of Exponentials", "the size of a normal", "a ratio of normals", "a sum of Cauchys"}
 SAMPLED |= {"a normal over a root of chi-square", "odds of Gammas"}

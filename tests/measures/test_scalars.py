@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fubini.index.build import add
 from fubini.measures.language import (
     Bernoulli,
     Beta,
@@ -34,6 +35,7 @@ from fubini.measures.language import (
 )
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, gamma, lgamma, log, sqrt, symbol
+from fubini.symbolic.tidy import tidied
 from tests.measures.cases import Case, check, leaf
 from tests.measures.oracle import expectations, tanh_sinh
 
@@ -420,6 +422,23 @@ def a4_25():
     return written, superpose((1, Uniform(0, 1)), (0.5, Beta(2, 1)))
 
 
+@case(cuts=(0, 1), compares="elsewhere")  # its mass is infinite
+def a4_26():
+    @program
+    def below():
+        t = yield Lebesgue()
+        yield condition(t < 1)
+        return t
+
+    @program
+    def above():
+        t = yield Lebesgue()
+        yield condition(t > 0)
+        return t
+
+    return superpose(below, above), superpose(Lebesgue(-math.inf, 0), (2, Uniform(0, 1)), Lebesgue(1, math.inf))
+
+
 @case((mu, 0.4), (a, 1.3))
 def a4_27():
     return StudentT(1, mu, a), Cauchy(mu, a)
@@ -554,6 +573,20 @@ def test_a4_18_truncation(end, side):
     width = inside[1] - inside[0]
     expected = reject if width <= 0 else superpose((width / 2, Uniform(*inside)))
     check(Case(written, expected, cuts=(end,)))
+
+
+def test_a4_31_acceptance_ratios():
+    """The ratio of a Metropolis–Hastings step in closed form: a symmetric proposal cancels."""
+    x, y = symbol("x"), symbol("y")
+
+    def log_density(of, at):
+        (branch,) = observe(of, at).branches
+        return branch.weight
+
+    target = lambda at: log_density(Normal(0, 1), at)  # noqa: E731
+    step = lambda start, at: log_density(Normal(start, a), at)  # noqa: E731
+    ratio = tidied(add([(target(y), 1), (step(y, x), 1), (target(x), -1), (step(x, y), -1)]))
+    assert ratio is tidied(((x**2 - y**2) / 2).node)
 
 
 @case()

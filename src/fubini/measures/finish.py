@@ -9,42 +9,60 @@ from fubini.index.build import ZERO, add, call, const, get, plus
 from fubini.index.node import Leaf, Node
 from fubini.measures.change import flat_law
 from fubini.measures.language import leaf_of
-from fubini.measures.limits import numbers_around
+from fubini.measures.laws import INFINITY, Law, Support
+from fubini.measures.limits import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
 from fubini.measures.program import Branch, Draw, fresh_like, renamed, transformed
 from fubini.measures.state import State
+from fubini.symbolic.collect import Blocked
 from fubini.symbolic.families import exponential
 from fubini.symbolic.tidy import tidied
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number
 LARGE = 50.0
+FLAT = ("Lebesgue", "Counting")
 
 
 def finished(state: State) -> Branch:
     """A state as a branch: draws that are left as they were written, or flat ones under the weight."""
     draws: list[Draw] = []
-    dropped: set[Leaf] = set()
-    terms = list(state.terms)
+    terms, limits = list(state.terms), list(state.limits)
+    gone = set(state.priors) - {draw.leaf for draw in state.waiting}
     for draw in state.waiting:
         prior = state.priors[draw.leaf]
-        if prior is ZERO or prior in terms:
+        is_written = (prior is ZERO or prior in terms) and not draw.law.leaves & gone
+        if is_written and draw.law.family not in FLAT:
             draws.append(draw)
-            if prior in terms:
-                terms.remove(prior)
-            dropped.add(draw.leaf)
+            limits = [limit for limit in limits if limit.of is not draw.leaf]
+            terms = [term for term in terms if term is not prior]
         else:
-            draws.append(Draw(draw.leaf, draw.at, flat_law(numbers_around(draw.leaf))))
-    tests = [limit.test for limit in state.limits if limit.of not in dropped and not limit.holds]
+            law, limits = _flat(state, draw, limits)
+            draws.append(Draw(draw.leaf, draw.at, law))
+    tests = [limit.test for limit in limits if not limit.holds]
     weight = _rounded(tidied(add((term, 1.0) for term in terms)))
     every = (*state.frozen, *draws, *reversed(state.found))
     branch = Branch(every, (*tests, *state.tests), weight, state.value)
     for fact in reversed(state.facts):
         branch = branch.mapped(lambda node, fact=fact: renamed(node, {fact.new: fact.old}))
         branch = branch._replace(tests=(*(limit.test for limit in fact.limits), *branch.tests))
-    return _with_plain_leaves(branch)
+    return with_plain_leaves(branch)
 
 
-def _with_plain_leaves(branch: Branch) -> Branch:
+def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limit]]:
+    """Flat between the ends that parameters alone decide, and the inequalities that are left; else between numbers."""
+    drawn = {other.leaf for other in (*state.waiting, *state.found)}
+    mine = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
+    try:
+        ends = ends_of(draw.leaf, draw.at, mine)
+    except Blocked:
+        ends = None
+    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1:
+        return flat_law(numbers_around(draw.leaf)), limits
+    low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
+    return flat_law(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
+
+
+def with_plain_leaves(branch: Branch) -> Branch:
     """Of what is drawn, no more is known than its law says."""
     names: dict[Leaf, Leaf] = {}
     for draw in branch.draws:

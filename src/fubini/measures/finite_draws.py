@@ -54,6 +54,5 @@ def _each_value(state: State, draw: Draw) -> Iterator[State]:
 
 def _is_minus_infinity(term: Node) -> bool:
     parts = term.args if term.kind == "add" else ((term, 1.0),)
-    return any(part.kind == "call" and part.args[0] == "log" and part.args[1] is ZERO for part, _ in parts) or (
-        term.kind == "const" and term.args[0] == -math.inf
-    )
+    logs = [(part, c) for part, c in parts if part.kind == "call" and part.args[0] == "log" and part.args[1] is ZERO]
+    return any(c > 0 for _, c in logs) or (term.kind == "const" and term.args[0] == -math.inf)

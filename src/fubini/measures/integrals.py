@@ -67,7 +67,7 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: _truncated(terms, case, at, standard),
         ),
-        "nat": (lambda: Integral(eliminated(new, leaf, "nat"), standard),),
+        "nat": (lambda: Integral(_counted(new, leaf, None), standard),),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
     }
     try:

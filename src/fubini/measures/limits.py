@@ -25,7 +25,7 @@ from fubini.index.build import (
 )
 from fubini.index.build import scale as scaled
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, exceeds_zero, is_positive
+from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_whole
 from fubini.measures.laws import Support
 from fubini.measures.program import Draw, Test
 from fubini.symbolic.collect import Blocked, linear
@@ -152,9 +152,21 @@ def _solved(limit: Limit, leaf: Leaf, at: tuple[Index, ...]) -> tuple[Node, bool
     if not is_low and not exceeds_zero(scaled(-1.0, slope)):
         raise Blocked(leaf, slope, "a factor whose sign is known")
     end = divide(scaled(-1.0, rest), slope)
-    if leaf.is_integer and limit.is_strict:
-        end = plus(end, ONE if is_low else const(-1.0))
-    return end, is_low
+    return (_whole_end(end, is_low, limit.is_strict, leaf) if leaf.is_integer else end), is_low
+
+
+def _whole_end(end: Node, is_low: bool, is_strict: bool, leaf: Leaf) -> Node:
+    """The last whole number on this side of an end."""
+    if end.kind == "const" and math.isinf(end.args[0]):
+        return end
+    if end.kind == "const":
+        value = end.args[0]
+        if is_low:
+            return const(math.floor(value) + 1.0 if is_strict else math.ceil(value))
+        return const(math.ceil(value) - 1.0 if is_strict else math.floor(value))
+    if not is_whole(end):
+        raise Blocked(leaf, end, "an end that is a whole number")
+    return plus(end, const((1.0 if is_low else -1.0) if is_strict else 0.0))
 
 
 def simplified(limit: Limit) -> Limit:
@@ -168,16 +180,21 @@ def simplified(limit: Limit) -> Limit:
 def simpler_gap(gap: Node) -> Node:
     """A node of the same sign: without positive factors and denominators, and with what a logarithm is of."""
     above, below = together(gap)
-    if below and all(map(is_positive, below)):
+    if below and all(map(_is_surely_positive, below)):
         return above
     common, rest = content(gap)
     if common:
         return rest
     parts = gap.args if gap.kind == "mul" else gap.args[0][0].args if _is_scaled_product(gap) else ()
-    left = [(base, power) for base, power in parts if not (is_positive(base) or power % 2 == 0)]
+    left = [(base, power) for base, power in parts if not _is_surely_positive(base)]
     if len(left) == 1 and abs(left[0][1]) == 1:
         return left[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, left[0][0])
     return _without_exp(_without_log(gap))
+
+
+def _is_surely_positive(of: Node) -> bool:
+    """Not zero either: a count may be, a number that is drawn is not."""
+    return exceeds_zero(of) or (is_positive(of) and not any(leaf.is_integer for leaf in of.leaves))
 
 
 def _without_exp(gap: Node) -> Node:

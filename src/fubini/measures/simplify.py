@@ -13,15 +13,15 @@ from fubini.index.node import Leaf, Node
 from fubini.index.ranges import is_positive
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
-from fubini.measures.finish import finished, merged
+from fubini.measures.finish import FLAT, finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.measure import Measure
+from fubini.measures.partition import partitioned
 from fubini.measures.pieces import by_sign, pieces
 from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of, with_facts
 from fubini.symbolic.collect import Blocked
 
-FLAT = ("Lebesgue", "Counting")
 ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
 
 
@@ -44,7 +44,7 @@ def simplify(measure: Measure) -> Measure:
     for branch in measure.branches:
         for state in enumerated([state_of(branch)]):
             found.extend(_best(state))
-    return Measure(merged(found))
+    return Measure(partitioned(merged(found)))
 
 
 # -- what is returned -----------------------------------------------------------------------------------------------

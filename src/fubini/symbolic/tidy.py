@@ -12,12 +12,14 @@ from fubini.index.build import (
     const,
     content,
     is_test,
+    likeness,
     minus,
     multiply,
     opened,
     plus,
     power,
     remade,
+    scale,
     times,
 )
 from fubini.index.node import Node
@@ -127,6 +129,8 @@ def _split(base: Node, power: float) -> list[tuple[Node, float]]:
     """(a/b)^p as a^p b^(−p)"""
     if base.kind != "add":
         return [(base, power)]
+    if power % 2 == 0 and min(base.args, key=lambda item: likeness(item[0]))[1] < 0:
+        base = scale(-1.0, base)  # (a − b)² = (b − a)²
     above, below = together(base)
     if not all(map(is_positive, below)):
         above, below = base, {}
