@@ -59,7 +59,7 @@ FUNCTIONS = {
     "exp": np.exp,
     "log": np.log,
     "lgamma": special.gammaln,
-    "lgamma_if_positive": special.gammaln,
+    "lgamma_if_positive": lambda x: np.where(x > 0, special.gammaln(x), np.inf),
     "abs": np.abs,
     "tanh": np.tanh,
     "quotient": lambda a, b: a // b,
@@ -89,10 +89,17 @@ def flat(value, leaves):
 
 def tanh_sinh(count):
     """Nodes and weights on (0, 1), which do not mind infinite ends."""
-    t = np.linspace(-3.0, 3.0, count)
+    t = np.linspace(-3.4, 3.4, count)
     x = 0.5 * np.pi * np.sinh(t)
-    weights = 0.5 * np.pi * np.cosh(t) / np.cosh(x) ** 2
-    return special.expit(2 * x), 0.5 * weights * (t[1] - t[0])
+    weights = 0.25 * np.pi * np.cosh(t) / np.cosh(x) ** 2 * (t[1] - t[0])
+    return special.expit(2 * x), weights
+
+
+def quantiles(law, count):
+    """Those of the nodes, the upper ones from above, where 1 − u is exact."""
+    u, weights = tanh_sinh(count)
+    half = count // 2
+    return np.concatenate([law.ppf(u[None, :-half]), law.isf(u[None, :half][:, ::-1])], 1), weights[None]
 
 
 LAWS = {
@@ -120,7 +127,7 @@ LAWS = {
     "Hypergeometric": lambda n, m, t: stats.hypergeom(n + m, n, t),
 }
 DISCRETE = {"Bernoulli", "Poisson", "Geometric", "NegativeBinomial", "Binomial", "BetaBinomial", "Hypergeometric"}
-MANY = 60  # values of whole numbers without an end
+MANY = 80  # values of whole numbers without an end
 
 
 class Cloud:
@@ -156,8 +163,9 @@ class Cloud:
             if draw.law.family == "Dirichlet":
                 self.stick(draw, at, place)
             else:
-                x, weight = self.nodes(draw.law, at, opaque)
-                x = self.spread(x, weight)
+                with np.errstate(all="ignore"):  # at the very ends of a law
+                    x, weight = self.nodes(draw.law, at, opaque)
+                x = self.spread(x, np.where(np.isfinite(x), weight, 0.0))
                 self.leaves[draw.leaf][(slice(None), *place)] = x
 
     def fix(self, draw, value):
@@ -190,9 +198,8 @@ class Cloud:
         self.leaves[("rest", draw.leaf)] = rest
         for c in range(over.size):
             if c + 1 < over.size:
-                u, w = tanh_sinh(self.count)
-                x = stats.beta(self.column(alpha.entry, {**at, over: c}), left(c)).ppf(u)
-                x = self.spread(np.clip(x, 1e-300, 1 - 2**-53), w[None])
+                x, w = quantiles(stats.beta(self.column(alpha.entry, {**at, over: c}), left(c)), self.count)
+                x = self.spread(np.clip(x, 1e-300, 1 - 2**-53), w)
             else:
                 x = np.ones(len(self.weight))
             rest = self.leaves[("rest", draw.leaf)]
@@ -219,8 +226,8 @@ class Cloud:
             width = given[1] - given[0] if law.family == "Uniform" else 1.0
             return np.concatenate([x for x, _ in pieces], 1), np.concatenate([y for _, y in pieces], 1) / width
         family = opaque[law.label] if law.label else LAWS[law.family]
-        x = family(*given).ppf(u[None])
-        return (np.clip(x, 1e-300, 1 - 2**-53) if law.family == "Beta" else x), w[None]
+        x, w = quantiles(family(*given), self.count)
+        return (np.clip(x, 1e-300, 1 - 2**-53) if law.family == "Beta" else x), w
 
 
 def _pieces(low, high, cuts):
@@ -231,14 +238,15 @@ def _pieces(low, high, cuts):
 
 def lebesgue(low, high, u, w):
     """Points between two ends, of which one or both may be infinite."""
+    v = u[::-1]  # 1 − u
     if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
         return low + (high - low) * u, (high - low) * w
     if np.all(np.isfinite(low)):
-        return low + u / (1 - u), w / (1 - u) ** 2 + 0 * low
+        return low + u / v, w / v**2 + 0 * low
     if np.all(np.isfinite(high)):
-        return high - u / (1 - u), w / (1 - u) ** 2 + 0 * high
-    z = special.logit(u)
-    return np.sinh(z)[None], (w * np.cosh(z) / (u * (1 - u)))[None]
+        return high - u / v, w / v**2 + 0 * high
+    z = np.log(u / v)
+    return np.sinh(z)[None], (w * np.cosh(z) / (u * v))[None]
 
 
 def cloud(branch, parameters, count=31, opaque=None, cuts=(), fixed=None):
@@ -254,7 +262,8 @@ def cloud(branch, parameters, count=31, opaque=None, cuts=(), fixed=None):
             holds = np.broadcast_to(value_of(test.node, found.leaves, at) != 0, found.weight.shape)
             found.leaves = {leaf: array[holds] if len(array) > 1 else array for leaf, array in found.leaves.items()}
             found.weight = found.weight[holds]
-    return found.leaves, found.weight * np.exp(value_of(branch.weight, found.leaves))
+    with np.errstate(divide="ignore"):  # at an end of the support, where the weight of a point is nothing
+        return found.leaves, found.weight * np.exp(value_of(branch.weight, found.leaves))
 
 
 def expectations(measure, parameters, count=31, opaque=None, cuts=()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fubini.index.build import ZERO, const, get, plus, replaced
 from fubini.index.node import Leaf, Node
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, is_whole
 from fubini.measures.inverse import Solution, solutions
 from fubini.measures.language import leaf_in
 from fubini.measures.laws import Law, Support
@@ -31,12 +31,18 @@ def changed(state: State, expression: Node) -> Iterator[list[State]]:
 def _with_variable(state: State, expression: Node, draw: Draw) -> Iterator[State]:
     low, high = (const(end) for end in bounds(expression))
     t = leaf_in(Support(low, high, draw.leaf.is_integer), "t")
+    named = state.mapped(lambda node: replaced(node, {expression: get(t)}))
+    if draw.leaf in named.kept:
+        raise Blocked(draw.leaf, expression, "a draw that is returned in no other place")
     for solution in solutions(expression, get(draw.leaf), get(t)):
-        named = state.mapped(lambda node: replaced(node, {expression: get(t)}))
-        found = solved_for(named, draw, solution)
-        if draw.leaf in found.kept:
-            raise Blocked(draw.leaf, expression, "a draw that is returned in no other place")
-        yield _with_draw(found, t, low, high)
+        require_whole(draw.leaf, expression, solution)
+        yield _with_draw(solved_for(named, draw, solution), t, low, high)
+
+
+def require_whole(leaf: Leaf, expression: Node, solution: Solution) -> None:
+    """A whole number is one for one with another: the factor is 1 or −1, and the rest is whole."""
+    if leaf.is_integer and not (solution.log_slope is ZERO and is_whole(expression)):
+        raise Blocked(leaf, expression, "a whole number plus or minus a draw of one")
 
 
 def solved_for(state: State, draw: Draw, solution: Solution) -> State:

@@ -8,7 +8,7 @@ from typing import Any
 from fubini.errors import DomainError
 from fubini.index.build import ONE, ZERO, equal, get
 from fubini.index.node import Node
-from fubini.measures.change import solved_for
+from fubini.measures.change import require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.inverse import solutions
@@ -102,6 +102,5 @@ def _solved(state: State, draw: Draw, expression: Node, target: Node) -> Iterato
     if draw.leaf.shape or draw.leaf.is_simplex:
         raise Blocked(draw.leaf, expression, "a number that is drawn, not an entry of an array")
     for solution in solutions(expression, get(draw.leaf), target):
-        if draw.leaf.is_integer and solution.log_slope is not ZERO:
-            raise Blocked(draw.leaf, expression, "a whole number with the factor 1 or −1")
+        require_whole(draw.leaf, expression, solution)
         yield solved_for(state, draw, solution)

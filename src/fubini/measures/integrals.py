@@ -47,6 +47,7 @@ class Integral(NamedTuple):
 
 
 Terms = Sequence[Node]
+ROUNDING = 1e-12
 
 
 def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tuple[Index, ...]) -> Integral:
@@ -72,11 +73,20 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
     }
     try:
         require_untested(moved, leaf)
-        return _first(rules[standard.domain])
+        return _finite(_first(rules[standard.domain]), leaf)
     except Blocked:
         if standard.domain != "count" or leaf.high is None:
             raise
         return Integral(eliminated(_with_tests(moved, leaf), leaf, "bint"), standard)
+
+
+def _finite(found: Integral, leaf: Leaf) -> Integral:
+    """No shape is zero, or below, but for rounding."""
+    shapes = [part for name, part in found.result.law.parameters.items() if name.startswith(("concentration", "df"))]
+    for part in shapes:
+        if part.kind == "const" and part.args[0] <= ROUNDING:
+            raise Blocked(leaf, found.result.law.log_normaliser, "a finite integral")
+    return found
 
 
 def _first(rules: Sequence[Callable[[], Integral]]) -> Integral:

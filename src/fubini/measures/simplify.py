@@ -63,13 +63,23 @@ def _best(state: State) -> list[Branch]:
             found = [branch for one in candidate for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):
                 return found
-    found = [done for reduced in _integrated(state) for done in _recognised(reduced)]
-    parts = [part for done in found for part in _summands(done)] if any(done.waiting for done in found) else []
-    if len(parts) > len(found):
-        split = [branch for part in parts for branch in _best(part)]
-        if all(_is_recognised(branch, state) for branch in split):
-            return split
-    return [finished(done) for done in found]
+    reduced = _integrated(state)
+    hidden = any(draw.leaf not in one.kept for one in reduced for draw in one.waiting)
+    split = _split(state, reduced) if hidden else None
+    if split is None:
+        done = [new for one in reduced for new in _recognised(one)]
+        split = _split(state, done) if any(one.waiting for one in done) else None
+        return [finished(one) for one in done] if split is None else split
+    return split
+
+
+def _split(state: State, stuck: list[State]) -> list[Branch] | None:
+    """With a sum in the weight taken apart, where that leaves nothing to wait."""
+    parts = [part for one in stuck for part in _summands(one)]
+    if len(parts) == len(stuck):
+        return None
+    found = [branch for part in parts for branch in _best(part)]
+    return found if all(_is_recognised(branch, state) for branch in found) else None
 
 
 def _summands(state: State) -> list[State]:

@@ -37,8 +37,9 @@ class State(NamedTuple):
 
     @property
     def kept(self) -> frozenset[Leaf]:
-        """What the value depends on."""
-        return frozenset().union(*(node.leaves for node in nodes_of(self.value)))
+        """What the value depends on, and the laws of draws that were found."""
+        laws = (draw.law.leaves for draw in self.found)
+        return frozenset().union(*(node.leaves for node in nodes_of(self.value)), *laws)
 
     def mapped(self, change: Callable[[Node], Node]) -> State:
         """With a function applied to each node."""
