@@ -21,6 +21,8 @@ from fubini.joint.posterior import factors_if_any
 from fubini.symbolic.laws import family
 from fubini.terms.factor import Factor
 
+NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have another name there
+
 
 def marginal(joint: Any, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
@@ -57,7 +59,14 @@ def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:
         return _normal(name, leaf.shape, given["loc"], given["covariance"])
     if kind == "MultivariateStudentT":
         return _student(name, leaf.shape, given)
-    return getattr(dist, kind)(**given)(name)
+    if kind == "GeneralizedGamma":
+        raise NoRule(
+            f"the marginal of {name!r} as one factor",
+            expected="a family that has a factor",
+            nearest="a root of a Gamma",
+            advice=f"predict(key, {name!r}) gives draws of it",
+        )
+    return getattr(dist, NUMPYRO.get(kind, kind))(**given)(name)
 
 
 def _from_zero(name: str, probs: Data, low: int) -> Data:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -91,7 +91,40 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
             return jax.random.categorical(key, over(evaluation, given["logits"], at)) + int(leaf.low or 0)
         case "Chain":
             return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
-    raise AssertionError(law.family)
+    return OTHERS[law.family](key, {name: over(evaluation, part, batch) for name, part in given.items()})
+
+
+def _geometric(key: Data, given: Mapping[str, Data]) -> Data:
+    return jax.random.geometric(key, given["probs"]) - 1  # failures before a success
+
+
+def _negative_binomial(key: Data, given: Mapping[str, Data]) -> Data:
+    """A Poisson whose rate is a Gamma."""
+    first, second = jax.random.split(key)
+    odds = given["probs"] / (1 - given["probs"])
+    return jax.random.poisson(second, jax.random.gamma(first, given["total_count"]) * odds)
+
+
+def _beta_binomial(key: Data, given: Mapping[str, Data]) -> Data:
+    first, second = jax.random.split(key)
+    probs = jax.random.beta(first, given["concentration1"], given["concentration0"])
+    return jax.random.binomial(second, given["total_count"], probs)
+
+
+def _generalized_gamma(key: Data, given: Mapping[str, Data]) -> Data:
+    """A root of a Gamma."""
+    return (jax.random.gamma(key, given["concentration"]) / given["rate"]) ** (1 / given["power"])
+
+
+OTHERS: dict[str, Callable[[Data, Mapping[str, Data]], Data]] = {
+    "Poisson": lambda key, given: jax.random.poisson(key, given["rate"]),
+    "Geometric": _geometric,
+    "NegativeBinomial": _negative_binomial,
+    "Binomial": lambda key, given: jax.random.binomial(key, given["total_count"], given["probs"]),
+    "BetaBinomial": _beta_binomial,
+    "HalfNormal": lambda key, given: given["scale"] * jnp.abs(jax.random.normal(key, given["scale"].shape)),
+    "GeneralizedGamma": _generalized_gamma,
+}
 
 
 def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
