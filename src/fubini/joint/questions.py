@@ -27,6 +27,7 @@ from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factor_evidence, factors_of, posterior
+from fubini.joint.sampler import Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -89,6 +90,10 @@ class Questions(Flavour):
     def explain(self) -> Report:
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
+
+    def gibbs(self, *names: str, without: Sequence[str] = ()) -> Sampler:
+        """A compiled sampler of these labels, or of all; `without` names passes to leave out."""
+        return Collapsed(self, ()).gibbs(*names, without=without)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
@@ -237,6 +242,10 @@ class Collapsed:
         if not is_traced(found):
             require_evidence(float(found), self.joint)
         return Array(found)
+
+    def gibbs(self, *names: str, without: Sequence[str] = ()) -> Sampler:
+        """A compiled sampler of these labels, or of all that is left; `without` names passes to leave out."""
+        return Sampler(self.joint, self.collapse, names, without)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""
