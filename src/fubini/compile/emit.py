@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -34,49 +35,81 @@ CALLS = {
     "logistic": "logistic",
 }
 
-HELPERS = '''\
+HEAD = """\
 import math
 
 import numpy as np
 from numba import njit
+"""
 
-
-@njit(inline="always", error_model="numpy")
+# Functions that loops may call, by name; only those in use are written.
+HELPERS = {
+    "log": '''\
+@njit(error_model="numpy")
 def log(x):
     """log x, −inf at 0"""
     return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
-
-
+''',
+    "log_rising": '''\
 @njit(error_model="numpy")
 def log_rising(x, r):
     """log Γ(x + r) / Γ(x), a product for small whole r"""
-    if r < 0.0:
-        return -log_rising(x + r, -r)
-    if r > 16.0 or r != math.floor(r):
+    if abs(r) > 16.0 or r != math.floor(r) or x + min(r, 0.0) <= 0.0:
         return math.lgamma(x + r) - math.lgamma(x)
     product = 1.0
-    for i in range(int(r)):
-        product *= x + i
-    return log(product)
-
-
+    for i in range(int(abs(r))):
+        product *= x + min(r, 0.0) + i
+    return math.log(product) if r > 0.0 else -math.log(product)
+''',
+    "lgamma_if_positive": '''\
 @njit(error_model="numpy")
 def lgamma_if_positive(x):
     """log Γ(x), infinite where x is not positive"""
     return math.lgamma(x) if x > 0.0 else math.inf
-
-
-@njit(inline="always", error_model="numpy")
+''',
+    "nonzero": '''\
+@njit(error_model="numpy")
 def nonzero(x):
     """x, 1 where it is 0"""
     return 1.0 if x == 0.0 else x
-
-
-@njit(inline="always", error_model="numpy")
+''',
+    "logistic": '''\
+@njit(error_model="numpy")
 def logistic(x):
     """1 / (1 + e^−x)"""
     return 1.0 / (1.0 + math.exp(-x))
-'''
+''',
+    "exp_below": '''\
+@njit(fastmath={"contract"}, error_model="numpy")
+def exp_below(x):
+    """e^x for x ≤ 0, without branches: 2^n · e^r with |r| ≤ ½ log 2, e^r by its series"""
+    shifted = x * 1.4426950408889634 + 6755399441055744.0  # n in the lowest bits
+    n = shifted - 6755399441055744.0
+    r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
+    square = r * r
+    even = (2.08767569878681e-09 * square + 2.755731922398589e-07) * square + 2.48015873015873e-05
+    even = ((even * square + 0.001388888888888889) * square + 0.041666666666666664) * square + 0.5
+    odd = (1.6059043836821613e-10 * square + 2.505210838544172e-08) * square + 2.7557319223985893e-06
+    odd = ((odd * square + 0.0001984126984126984) * square + 0.008333333333333333) * square + 0.16666666666666666
+    series = 1.0 + (r + square * (even + r * odd))
+    bits = np.float64(series).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
+    return 0.0 if x < -708.0 else np.int64(bits).view(np.float64)
+''',
+    "summed": '''\
+@njit(fastmath={"reassoc", "nsz"}, error_model="numpy")
+def summed(w, size):
+    """Σ w, in any order"""
+    total = 0.0
+    for k in range(size):
+        total += w[k]
+    return total
+''',
+}
+
+
+def helpers(text: str) -> str:
+    """The functions that a text calls."""
+    return "\n\n".join(body for name, body in HELPERS.items() if re.search(rf"\b{name}\(", text))
 
 
 class Array(NamedTuple):
@@ -134,7 +167,7 @@ class Writer:
 
     def bare(self, this: Node, env: Env) -> str:
         """A node as an expression without brackets around it."""
-        return _bare(self.value(this, env))
+        return bare(self.value(this, env))
 
     def _missing(self, this: Node, env: Env) -> str:
         what = this.args[0] if this.kind == "call" else this.kind
@@ -210,7 +243,7 @@ class Writer:
             return f"(({parts[0]} > 0) - ({parts[0]} < 0))"
         if name not in CALLS:
             return self._missing(this, env)
-        return f"{CALLS[name]}({', '.join(_bare(part) for part in parts)})"
+        return f"{CALLS[name]}({', '.join(bare(part) for part in parts)})"
 
     def test(self, this: Node, env: Env) -> str:
         """A node that is 0 or 1 as a condition."""
@@ -244,7 +277,7 @@ class Writer:
             inner[i] = self.fresh("j")
             self.line(f"for {inner[i]} in range({i.size}):")
             self.depth += 1
-        self.line(f"{name} += {_bare(self.value(body, inner))}")
+        self.line(f"{name} += {bare(self.value(body, inner))}")
         self.depth = depth
         return name
 
@@ -259,13 +292,13 @@ def _raised(text: str, exponent: float) -> str:
     if exponent == 1:
         return text
     if exponent == 0.5:
-        return f"math.sqrt({_bare(text)})"
+        return f"math.sqrt({bare(text)})"
     if exponent in (2.0, 3.0):
         return f"{text} ** {int(exponent)}"
     return f"{text} ** {exponent!r}"
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Without brackets around all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text

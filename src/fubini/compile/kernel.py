@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.compile.derive import Label
-from fubini.compile.emit import Env, Writer
+from fubini.compile.emit import Env, Writer, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 from fubini.index.build import ZERO, add, const, index, less, replaced, scale
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import BINDERS, Index, Leaf, Node, children
 from fubini.index.ranges import bounds
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
@@ -136,42 +136,81 @@ class Loop:
             self.writer.line(f"{array.name}[k] = {self.writer.bare(kept.value, env)}")
 
     def weigh(self) -> None:
-        """The running sum w[k] of the weights of candidates."""
+        """The weights w[k] of candidates, and their sum."""
         factors, exponent, loops = self.weights
-        raised = exponent is not ZERO or bool(loops)
-        if raised:
-            self._exponents(exponent, loops)
-        self.writer.line("total = 0.0")
-        with self.writer.block(f"for k in range({self.size}):"):
-            text = self.writer.product(factors, self.env)
-            if raised:
-                text = f"{text} * math.exp(e[k] - top)" if factors else "math.exp(e[k] - top)"
-            self.writer.line(f"total += {text}")
-            self.writer.line("w[k] = total")
+        env = {**self.env, **self._outside()}
+        if exponent is ZERO and not loops:
+            self._weights(self.writer.product(factors, env))
+        elif bounds(exponent)[1] <= 0 and not loops:
+            self._weights(self._raised(factors, f"exp_below({self.writer.bare(exponent, env)})", env))
+            with self.writer.block("if total < 1e-280:"):
+                self._exponents(exponent, loops, env)
+                self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+        else:
+            self._exponents(exponent, loops, env)
+            self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
 
-    def _exponents(self, exponent: Node, loops: tuple[Fibre, ...]) -> None:
+    def _outside(self) -> dict[Node, str]:
+        """What does not depend on the candidate, in variables of its own."""
+        if not self.names.hoists:
+            return {}
+        found: dict[Node, str] = {}
+        for part in (*(base for base, _ in self.weights.factors), self.weights.exponent):
+            for node in fixed_parts(part, self.label.k):
+                if node not in found:
+                    text = self.writer.bare(node, self.env)
+                    found[node] = self.writer.fresh("a")
+                    self.writer.line(f"{found[node]} = {text}")
+        return found
+
+    def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
+        return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
+
+    def _weights(self, text: str) -> None:
+        with self.writer.block(f"for k in range({self.size}):"):
+            self.writer.line(f"w[k] = {bare(text)}")
+        self.writer.line(f"total = summed(w, {self.size})")
+
+    def _exponents(self, exponent: Node, loops: tuple[Fibre, ...], env: Env) -> None:
         if loops:
             self.writer.line("e[:] = 0.0")
         for loop in loops:
-            depth, env = self.writer.depth, dict(self.env)
-            self.fibre(loop.rows, loop.place, env)
+            depth, inner = self.writer.depth, dict(self.env)
+            self.fibre(loop.rows, loop.place, inner)
             with self.writer.block(f"for k in range({self.size}):"):
-                self.writer.line(f"e[k] += {self.writer.bare(loop.body, env)}")
+                self.writer.line(f"e[k] += {self.writer.bare(loop.body, inner)}")
             self.writer.depth = depth
         self.writer.line("top = -math.inf")
         with self.writer.block(f"for k in range({self.size}):"):
             if exponent is not ZERO:
-                self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, self.env)}")
+                self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
             self.writer.line("top = max(top, e[k])")
 
     def draw(self) -> None:
-        """The first candidate whose running sum exceeds a uniform share of all."""
+        """The first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):
             self.writer.line("return t + 1")
-        self.writer.line("level, k = uniforms[t] * total, 0")
-        with self.writer.block(f"while k < {self.size} - 1 and w[k] <= level:"):
+        self.writer.line("level, k = uniforms[t] * total - w[0], 0")
+        with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
             self.writer.line("k += 1")
+            self.writer.line("level -= w[k]")
         self.writer.line(f"{self.entry} = k")
+
+
+def fixed_parts(of: Node, k: Index) -> list[Node]:
+    """The largest parts of a node that read arrays and do not depend on the candidate, outside of sums."""
+    if of.kind in ("const", "index") or not of.leaves:
+        return []
+    if k not in of.free and not _has_bound(of):
+        return [of]
+    return [found for part in children(of) for found in fixed_parts(part, k)]
+
+
+def _has_bound(of: Node) -> bool:
+    """It reads an index that is bound outside of it."""
+    if of.kind == "index":
+        return not isinstance(of.args[0], Index)
+    return of.kind not in BINDERS and any(map(_has_bound, children(of)))
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:

@@ -107,7 +107,7 @@ class Machine:
 
     def weights(self, label: str, size: int) -> np.ndarray:
         """Of the candidates at the entry that was last drawn, normalised."""
-        weights = np.diff(self.arrays["w"][:size], prepend=0.0)
+        weights = self.arrays["w"][:size]
         return weights / weights.sum()
 
     def values(self, label: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from fubini.compile.derive import Label
 from fubini.compile.emit import Array, Sparse
@@ -18,10 +19,22 @@ from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
 
-RESERVED = frozenset(
-    ("k", "u", "t", "w", "e", "p", "j", "c", "total", "level", "top", "uniforms", "items", "math", "np", "njit")
-    + ("log", "log_rising", "lgamma_if_positive", "nonzero", "logistic", "int", "abs", "max", "min", "pow", "range")
-)  # what the text of loops has names for
+VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items")
+FUNCTIONS = (
+    "log",
+    "log_rising",
+    "lgamma_if_positive",
+    "nonzero",
+    "logistic",
+    "exp_below",
+    "summed",
+    "int",
+    "abs",
+    "max",
+    "min",
+    "pow",
+)
+RESERVED = frozenset((*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range"))  # what the text of loops has names for
 
 
 class Rows(NamedTuple):
@@ -35,9 +48,9 @@ class Rows(NamedTuple):
 class Names(dict):
     """Names by leaf; data are named, and found, when they are first read."""
 
-    def __init__(self, evaluate: Evaluate, specialised: bool = True) -> None:
+    def __init__(self, evaluate: Evaluate, specialised: bool = True, hoists: bool = True) -> None:
         super().__init__()
-        self.evaluate, self.specialised = evaluate, specialised
+        self.evaluate, self.specialised, self.hoists = evaluate, specialised, hoists
         self.numbers: dict[str, np.ndarray] = {}  # of data
         self.latents: dict[str, Leaf] = {}  # whose numbers are given with each sweep
         self.stores: dict[Leaf, Store] = {}
@@ -120,11 +133,11 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     (l,) = of.free - {u}  # noqa: E741
     shape = tuple(i.size for i in found.over)
     row, place, weight = (
-        np.broadcast_to(evaluate(part, found.over), shape).ravel() for part in (found.row, found.place, found.weight)
+        np.broadcast_to(evaluate(part, found.over), shape).ravel().astype(kind)
+        for part, kind in ((found.row, np.int64), (found.place, np.int64), (found.weight, float))
     )
     inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
-    code = row[inside].astype(np.int64) * l.size + place[inside].astype(np.int64)
-    codes, where = np.unique(code, return_inverse=True)
-    value = np.bincount(where, weight[inside], minlength=len(codes)).astype(float)
-    first = np.searchsorted(codes, np.arange(u.size + 1) * l.size)
-    return Rows(first.astype(np.int64), codes % l.size, value)
+    found_rows = coo_array((weight[inside], (row[inside], place[inside])), (u.size, l.size)).tocsr()
+    found_rows.sum_duplicates()
+    found_rows.eliminate_zeros()
+    return Rows(*(part.astype(np.int64) for part in (found_rows.indptr, found_rows.indices)), found_rows.data)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HELPERS, Writer
+from fubini.compile.emit import HEAD, Writer, helpers
 from fubini.compile.fibre import is_data
 from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
@@ -39,7 +39,7 @@ class Assembly:
 
     def __init__(self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES) -> None:
         self.derivation, self.passes = derivation, frozenset(passes)
-        self.names = Names(evaluate, "specialise" in self.passes)
+        self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
         self.data = Store("H")
         for label in derivation.labels:
             array = self.names[label.leaf]
@@ -87,7 +87,7 @@ class Assembly:
         }
         states = {**self.states, **caches}
         arguments = ("uniforms", "items", *self.names.latents, *states, *self.names.numbers, *room)
-        text = [HELPERS]
+        text = []
         for name, lines in bodies:
             head = f'@njit(cache=True, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
             text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
@@ -95,7 +95,8 @@ class Assembly:
         labels = {label.leaf.name: self.names[label.leaf].name for label in self.labels}
         numbers = {**self.names.numbers, **room}
         derived = self.derivation.derived
-        return Program("\n\n".join(text), arguments, numbers, states, self.names.latents, labels, derived, drifts)
+        source = "\n\n".join([HEAD, *filter(None, [helpers("\n".join(text))]), *text])
+        return Program(source, arguments, numbers, states, self.names.latents, labels, derived, drifts)
 
     def _writer(self) -> Writer:
         for kept in self.data.kept.values():
