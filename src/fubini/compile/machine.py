@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fubini.compile.difference import Derived
+from fubini.compile.names import Evaluate
 from fubini.compile.program import Program
 from fubini.errors import DataError
 from fubini.index.node import Leaf
@@ -51,18 +52,36 @@ def loaded(source: str) -> ModuleType:
     return _LOADED[name]
 
 
+def interpreted(source: str) -> ModuleType:
+    """The functions of a source as plain Python: slow, and the same."""
+    module = ModuleType("loops")
+    plain = source.replace("from numba import njit", "def njit(*args, **options): return lambda function: function")
+    exec(compile(plain, "loops", "exec"), module.__dict__)
+    return module
+
+
 class Machine:
     """Sweeps of a program, on arrays of its own."""
 
-    def __init__(self, program: Program, empty: Callable[[Derived, Mapping[Leaf, np.ndarray]], np.ndarray]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        empty: Callable[[Derived, Mapping[Leaf, np.ndarray]], np.ndarray],
+        engine: str = "numba",
+    ) -> None:
         self.program = program
-        self.functions = loaded(program.source)
+        self.functions = loaded(program.source) if engine == "numba" else interpreted(program.source)
         self.empty = empty  # the value of what is derived, at given statistics and latents
         self.arrays: dict[str, np.ndarray] = dict(program.numbers)
         for name, (leaf, order) in program.states.items():
             self.arrays[name] = np.zeros([leaf.shape[axis] for axis in order])
         for name, leaf in program.latents.items():
             self.arrays[name] = np.zeros(leaf.shape, np.int64 if leaf.is_integer else float)
+
+    def refill(self, evaluate: Evaluate) -> None:
+        """Other data: every array that data decide, made anew."""
+        for recipe in self.program.recipes:
+            self.arrays.update(recipe(evaluate))
 
     def set(self, values: Mapping[str, np.ndarray]) -> None:
         """Latents at these values, and the statistics of them."""
@@ -116,4 +135,5 @@ class Machine:
 
     def _call(self, name: str, uniforms: np.ndarray, items: np.ndarray) -> Any:
         given = {"uniforms": uniforms, "items": items, **self.arrays}
-        return getattr(self.functions, name)(*(given[argument] for argument in self.program.arguments))
+        with np.errstate(all="ignore"):  # as compiled: what overflows is found by the sum of the weights
+            return getattr(self.functions, name)(*(given[argument] for argument in self.program.arguments))

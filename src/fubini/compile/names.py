@@ -18,6 +18,7 @@ from fubini.index.build import get, index, replaced
 from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
+Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data
 
 VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items")
 FUNCTIONS = (
@@ -52,6 +53,7 @@ class Names(dict):
         super().__init__()
         self.evaluate, self.specialised, self.hoists = evaluate, specialised, hoists
         self.numbers: dict[str, np.ndarray] = {}  # of data
+        self.recipes: list[Recipe] = []
         self.latents: dict[str, Leaf] = {}  # whose numbers are given with each sweep
         self.stores: dict[Leaf, Store] = {}
         self._rows: dict[Node, Sparse] = {}
@@ -69,14 +71,22 @@ class Names(dict):
             self.latents[self[leaf].name] = leaf
             return self[leaf]
         axes = tuple(Index(size) for size in leaf.shape)
-        found = np.broadcast_to(self.evaluate(_entry(leaf, axes), axes), leaf.shape)
-        return self.data(leaf, found.astype(np.int64) if leaf.is_integer else found)
+        return self.data(leaf, get(leaf, *map(index, axes)), axes)
 
-    def data(self, leaf: Leaf, numbers: np.ndarray) -> Array:
-        """An array of numbers that stay as they are."""
-        self[leaf] = Array(self.name(leaf.name), tuple(range(numbers.ndim)))
-        self.numbers[self[leaf].name] = np.ascontiguousarray(numbers).reshape(leaf.shape)
+    def data(self, leaf: Leaf, value: Node, axes: tuple[Index, ...]) -> Array:
+        """An array that the data decide: the numbers of a node over these axes."""
+        name, kind = self.name(leaf.name), np.int64 if leaf.is_integer else float
+        self[leaf] = Array(name, tuple(range(len(axes))))
+
+        def recipe(evaluate: Evaluate) -> dict[str, np.ndarray]:
+            return {name: np.array(np.broadcast_to(evaluate(value, axes), leaf.shape), kind, order="C")}
+
+        self._made(recipe)
         return self[leaf]
+
+    def _made(self, recipe: Recipe) -> None:
+        self.recipes.append(recipe)
+        self.numbers.update(recipe(self.evaluate))
 
     def name(self, wanted: str) -> str:
         """A name like the one that is wanted, and not in use."""
@@ -112,7 +122,7 @@ class Names(dict):
         key = _key(rows, u, l)
         if key not in self._rows:
             names = Sparse(*(self.name(f"F{len(self._rows)}_{part}") for part in Rows._fields))
-            self.numbers.update(zip(names, by_rows(rows, u, self.evaluate), strict=True))
+            self._made(lambda evaluate: dict(zip(names, by_rows(rows, u, evaluate), strict=True)))
             self._rows[key] = names
         return self._rows[key]
 
@@ -120,10 +130,6 @@ class Names(dict):
 def _key(rows: Node, u: Index, l: Index) -> Node:  # noqa: E741
     """The same for sums that differ in the names of the indices alone."""
     return replaced(rows, {index(u): node("index", "row", 0, u.size), index(l): node("index", "place", 0, l.size)})
-
-
-def _entry(leaf: Leaf, axes: tuple[Index, ...]) -> Node:
-    return get(leaf, *map(index, axes))
 
 
 def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:

@@ -14,7 +14,7 @@ from fubini.compile.emit import HEAD, Writer, helpers
 from fubini.compile.fibre import is_data
 from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
-from fubini.compile.names import Evaluate, Names
+from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.index.build import multiply
 from fubini.index.node import Index, Leaf, Node
 
@@ -27,6 +27,7 @@ class Program(NamedTuple):
     source: str
     arguments: tuple[str, ...]
     numbers: dict[str, np.ndarray]  # data
+    recipes: tuple[Recipe, ...]  # how these are made
     states: dict[str, tuple[Leaf, tuple[int, ...]]]  # statistics and what is kept: the leaf, and the order of its axes
     latents: dict[str, Leaf]  # read or written
     labels: dict[str, str]  # the name of a latent, and that of its array
@@ -96,15 +97,14 @@ class Assembly:
         numbers = {**self.names.numbers, **room}
         derived = self.derivation.derived
         source = "\n\n".join([HEAD, *filter(None, [helpers("\n".join(text))]), *text])
-        return Program(source, arguments, numbers, states, self.names.latents, labels, derived, drifts)
+        return Program(
+            source, arguments, numbers, tuple(self.names.recipes), states, self.names.latents, labels, derived, drifts
+        )
 
     def _writer(self) -> Writer:
         for kept in self.data.kept.values():
             if kept.leaf not in self.names:
-                self.names.data(
-                    kept.leaf,
-                    np.broadcast_to(self.names.evaluate(kept.value, kept.axes), kept.leaf.shape).astype(float),
-                )
+                self.names.data(kept.leaf, kept.value, kept.axes)
         return Writer(self.names)
 
     def _start(self) -> tuple[str, list[str]]:

@@ -91,9 +91,9 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
-    def gibbs(self, *names: str, without: Sequence[str] = ()) -> Sampler:
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba") -> Sampler:
         """A compiled sampler of these labels, or of all; `without` names passes to leave out."""
-        return Collapsed(self, ()).gibbs(*names, without=without)
+        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
@@ -243,9 +243,13 @@ class Collapsed:
             require_evidence(float(found), self.joint)
         return Array(found)
 
-    def gibbs(self, *names: str, without: Sequence[str] = ()) -> Sampler:
-        """A compiled sampler of these labels, or of all that is left; `without` names passes to leave out."""
-        return Sampler(self.joint, self.collapse, names, without)
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba") -> Sampler:
+        """A compiled sampler of these labels, or of all that is left.
+
+        `without` names passes to leave out: the draws stay the same, and take longer. The engine "python" runs the
+        same loops uncompiled, for a look inside.
+        """
+        return Sampler(self.joint, self.collapse, names, without, engine)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

@@ -27,15 +27,21 @@ from fubini.joint.collapse import Collapse
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.search import Latent
 
+ENGINES = ("numba", "python")
+
 
 class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
-    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], without: Sequence[str] = ()) -> None:
-        self.joint, self.plan = joint, plan
+    def __init__(
+        self, joint: Any, plan: Collapse, names: Sequence[str], without: Sequence[str] = (), engine: str = "numba"
+    ) -> None:
+        self.joint, self.plan, self.engine = joint, plan, engine
         self.names = tuple(names) or plan.kept
         for name in self.names:
             required(name, joint, plan.kept)
+        if engine not in ENGINES:
+            raise DomainError(f"engine={engine!r}", expected=f"one of {listed(ENGINES)}")
         for name in without:
             if name not in PASSES:
                 raise DomainError(
@@ -81,7 +87,7 @@ class Sampler:
     @cached_property
     def machine(self) -> Machine:
         """The loops, compiled."""
-        return Machine(self.program, self._value)
+        return Machine(self.program, self._value, self.engine)
 
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide."""
