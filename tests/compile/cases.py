@@ -216,6 +216,7 @@ CASES = {
         lambda g, y: _normal(g, g.normal(0.0, 3.0, K)[y]),
     ),
     "doses": Case(
-        doses(N), "s", ("rate",), "y", (N,), lambda g: g.integers(1, 4, N), lambda g, y: g.poisson(g.gamma(2.0) * y), K, 1
+        doses(N), "s", ("rate",), "y", (N,), lambda g: g.integers(1, 4, N),
+        lambda g, y: g.poisson(g.gamma(2.0) * y), K, 1,
     ),
 }  # fmt: skip

@@ -1,21 +1,23 @@
-"""Joint-distribution tests (Geweke 2004): sweeps alternate with new data; labels and data stay as the model draws them."""
+"""Joint-distribution tests (Geweke 2004): sweeps alternate with new data, and both stay as the model draws them."""
 
 import numpy as np
 import pytest
 
-from tests.compile.cases import CASES
+from tests.compile.cases import CASES, DOC
 
-ROUNDS = 400
+ROUNDS = 600
 BATCHES = 20
 
 
 def features(labels: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Numbers that depend on labels alone, on data alone, and on how they go together."""
-    flat = labels.ravel()
-    pairs = np.equal.outer(flat, flat)
-    x = np.tanh(data.astype(float).ravel() / 3)
-    together = x[: len(flat)] if len(x) >= len(flat) else np.resize(x, len(flat))
-    return np.array([flat.mean(), pairs.mean(), x.mean(), (x**2).mean(), (together * flat).mean(), x @ x[::-1]])
+    """Numbers that depend on labels alone, and on how data go together with them."""
+    flat, x = labels.ravel(), np.tanh(data.astype(float).ravel() / 3)
+    mine = flat if len(flat) == len(x) else flat[DOC]
+    alike = np.equal.outer(mine, mine) & ~np.eye(len(mine), dtype=bool)
+    near = -np.abs(np.subtract.outer(x, x))
+    return np.array(
+        [flat.mean(), alike.mean(), (alike * near).mean(), (mine * x).mean(), (alike * x * x[:, None]).mean()]
+    )
 
 
 def first(case, g):
@@ -45,9 +47,9 @@ def test_labels_and_data_stay_as_the_model_draws_them(name: str) -> None:
         sampler.machine.set({case.label: labels - case.low})
         sampler.machine.sweep(case.label, g.random(len(items)), items)
         labels = sampler.machine.values(case.label).copy() + case.low
+        chain.append(features(labels, data))
         data = case.data(g, labels)
         rebound(sampler, case, data)
-        chain.append(features(labels, data))
     prior = np.array([features(y, case.data(g, y)) for y in (case.labels(g) for _ in range(4 * ROUNDS))])
     means = np.array(chain).reshape(BATCHES, -1, prior.shape[1]).mean(1)
     error = np.sqrt(means.var(0, ddof=1) / BATCHES + prior.var(0) / len(prior))
