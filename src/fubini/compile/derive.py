@@ -30,7 +30,9 @@ class Label(NamedTuple):
 class Derivation(NamedTuple):
     """A density of labels: as a function of statistics, what else is kept, and the conditional of each label."""
 
-    density: Node
+    terms: tuple[Node, ...]  # as they are given
+    plain: Node  # in statistics
+    density: Node  # in statistics, and what is derived from them
     statistics: tuple[Statistic, ...]
     derived: tuple[Derived, ...]
     labels: tuple[Label, ...]
@@ -40,9 +42,13 @@ def derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
     """Statistics, and the difference that each label makes."""
     found = Statistics(terms, labels)
     keeping = Keeping(frozenset(one.leaf for one in found.all))
-    density = keeping.of(plus(*found.terms))
+    plain = plus(*found.terms)
+    density = keeping.of(plain)
     kept = tuple(keeping.derived.values())
-    return Derivation(density, found.all, kept, tuple(_label(leaf, found, keeping, density) for leaf in labels))
+    mine = tuple(term for term in terms if term.leaves & set(labels))
+    return Derivation(
+        mine, plain, density, found.all, kept, tuple(_label(leaf, found, keeping, density) for leaf in labels)
+    )
 
 
 def _label(leaf: Leaf, found: Statistics, keeping: Keeping, density: Node) -> Label:

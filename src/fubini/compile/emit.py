@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -134,8 +134,8 @@ Env = Mapping[Index | Node, str]
 class Writer:
     """Lines of a function; what needs a loop is written before the line that uses it."""
 
-    def __init__(self, arrays: Mapping[Leaf, Array]) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Mapping[Leaf, Array], size: Callable[[int], str] = str) -> None:
+        self.arrays, self.size = arrays, size
         self.lines: list[str] = []
         self.depth = 0
         self.count = 0
@@ -275,7 +275,7 @@ class Writer:
         depth = self.depth
         for i in over:
             inner[i] = self.fresh("j")
-            self.line(f"for {inner[i]} in range({i.size}):")
+            self.line(f"for {inner[i]} in range({self.size(i.size)}):")
             self.depth += 1
         self.line(f"{name} += {bare(self.value(body, inner))}")
         self.depth = depth

@@ -46,7 +46,7 @@ class Loop:
 
     def __init__(self, label: Label, weights: Weights, names: Names, writer: Writer) -> None:
         self.label, self.weights, self.names, self.writer = label, weights, names, writer
-        self.size = names.size_of(label.k)
+        self.size = names.sizes.text(label.k.size)
         self.env: Env = {label.k: "k", **names.env(label.at)}
 
     def place(self) -> None:
@@ -54,13 +54,14 @@ class Loop:
         if len(self.label.at) > 1:
             rest = "u"
             for axis in reversed(range(len(self.label.at))):
-                self.writer.line(f"u{axis} = {rest} % {self.label.at[axis].size}")
-                rest = f"({rest} // {self.label.at[axis].size})"
+                size = self.names.sizes.text(self.label.at[axis].size)
+                self.writer.line(f"u{axis} = {rest} % {size}")
+                rest = f"({rest} // {size})"
 
     @property
-    def count(self) -> int:
+    def count(self) -> str:
         """How many entries the label has."""
-        return math.prod(i.size for i in self.label.at)
+        return self.names.sizes.text(math.prod(i.size for i in self.label.at))
 
     @property
     def entry(self) -> str:
@@ -108,11 +109,11 @@ class Loop:
     def _open(self, axis: Index, value: Node, env: dict) -> None:
         """A loop along an axis, or along a fibre of the label where all else is 0."""
         rows = [part for part in set(self._rows(value)) if axis in part.free]
-        if len(rows) == 1 and value in (rows[0], *(_factors(value) if rows[0] in _factors(value) else ())):
+        if len(rows) == 1 and rows[0] in _factors(value):
             self.fibre(rows[0], axis, env)
         else:
             env[axis] = self.writer.fresh("c")
-            self.writer.line(f"for {env[axis]} in range({axis.size}):")
+            self.writer.line(f"for {env[axis]} in range({self.names.sizes.text(axis.size)}):")
             self.writer.depth += 1
 
     def _rows(self, value: Node) -> list[Node]:
@@ -149,6 +150,10 @@ class Loop:
         else:
             self._exponents(exponent, loops, env)
             self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+
+    def raised_weights(self) -> None:
+        """Weights of exponents alone."""
+        self._weights("exp_below(e[k] - top)")
 
     def _outside(self) -> dict[Node, str]:
         """What does not depend on the candidate, in variables of its own."""

@@ -14,13 +14,14 @@ from fubini.compile.derive import Label
 from fubini.compile.emit import Array, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import Kept, Store
+from fubini.compile.specialise import Sizes
 from fubini.index.build import get, index, replaced
 from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
 Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data
 
-VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items")
+VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items", "sizes")
 FUNCTIONS = (
     "log",
     "log_rising",
@@ -35,7 +36,9 @@ FUNCTIONS = (
     "min",
     "pow",
 )
-RESERVED = frozenset((*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range"))  # what the text of loops has names for
+RESERVED: frozenset[str] = frozenset(
+    (*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range")
+)  # what the text of loops has names for
 
 
 class Rows(NamedTuple):
@@ -51,13 +54,13 @@ class Names(dict):
 
     def __init__(self, evaluate: Evaluate, specialised: bool = True, hoists: bool = True) -> None:
         super().__init__()
-        self.evaluate, self.specialised, self.hoists = evaluate, specialised, hoists
+        self.evaluate, self.sizes, self.hoists = evaluate, Sizes(specialised), hoists
         self.numbers: dict[str, np.ndarray] = {}  # of data
         self.recipes: list[Recipe] = []
         self.latents: dict[str, Leaf] = {}  # whose numbers are given with each sweep
         self.stores: dict[Leaf, Store] = {}
         self._rows: dict[Node, Sparse] = {}
-        self._taken = set(RESERVED)
+        self._taken: set[str] = set(RESERVED)
 
     @property
     def arrays(self) -> Names:
@@ -104,10 +107,6 @@ class Names(dict):
         self[leaf] = Array(self.name(leaf.name), (*order, *(() if last is None else (last,))))
         return self[leaf]
 
-    def size_of(self, k: Index) -> str:
-        """The number of candidates, as text."""
-        return str(k.size) if self.specialised else "w.size"
-
     def env(self, at: tuple[Index, ...]) -> dict[Index, str]:
         """Names of the place of a label."""
         return {i: "u" if len(at) == 1 else f"u{axis}" for axis, i in enumerate(at)}
@@ -146,4 +145,4 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     found_rows = coo_array((weight[inside], (row[inside], place[inside])), (u.size, l.size)).tocsr()
     found_rows.sum_duplicates()
     found_rows.eliminate_zeros()
-    return Rows(*(part.astype(np.int64) for part in (found_rows.indptr, found_rows.indices)), found_rows.data)
+    return Rows(found_rows.indptr.astype(np.int64), found_rows.indices.astype(np.int64), found_rows.data)

@@ -12,9 +12,11 @@ from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
 from fubini.compile.emit import HEAD, Writer, helpers
 from fubini.compile.fibre import is_data
+from fubini.compile.fuse import fused_sums
 from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
+from fubini.compile.recompute import Recompute, density_of
 from fubini.index.build import multiply
 from fubini.index.node import Index, Leaf, Node
 
@@ -48,6 +50,11 @@ class Assembly:
         self.labels = tuple(map(self._prepared, derivation.labels))
         self.states = self._states()
 
+    @property
+    def updates(self) -> bool:
+        """Statistics are kept, and updated by what each label changes."""
+        return {"histogram", "difference"} <= self.passes
+
     def _prepared(self, label: Label) -> Label:
         """With what data alone decide in arrays."""
         loose = partial(_is_of_item, at=frozenset(label.at))
@@ -60,6 +67,12 @@ class Assembly:
 
     def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
         """Room for the statistics that scores read, directly or through what is derived from them."""
+        if not self.updates:
+            found = {}
+            for one in self.derivation.statistics if "histogram" in self.passes else ():
+                array = self.names.state(one.leaf, None)
+                found[array.name] = (one.leaf, array.order)
+            return found
         read = frozenset().union(*(label.score.leaves for label in self.labels))
         needed = set(read)
         for one in reversed(self.derivation.derived):
@@ -83,6 +96,8 @@ class Assembly:
         bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
         sizes = max(label.k.size for label in self.labels)
         room = {"w": np.zeros(sizes), "e": np.zeros(sizes)}
+        if self.names.sizes.read:
+            room["sizes"] = self.names.sizes.array
         caches = {
             self.names[kept.leaf].name: (kept.leaf, (0,)) for label in self.labels for kept in self.names.kept(label)
         }
@@ -105,11 +120,14 @@ class Assembly:
         for kept in self.data.kept.values():
             if kept.leaf not in self.names:
                 self.names.data(kept.leaf, kept.value, kept.axes)
-        return Writer(self.names)
+        return Writer(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
         """Every label put in, one after another, into empty statistics."""
         writer = self._writer()
+        if not self.updates:
+            writer.line("return 0")
+            return "start", writer.lines
         seen: set[Leaf] = set()
         alone = len(self.labels) == 1
         for label in self.labels:
@@ -127,6 +145,8 @@ class Assembly:
         return "start", writer.lines
 
     def _sweep(self, label: Label) -> tuple[str, list[str]]:
+        if not self.updates:
+            return self._anew(label)
         writer = self._writer()
         loop = Loop(label, self._cached(label), self.names, writer)
         if self.names.kept(label):
@@ -142,6 +162,18 @@ class Assembly:
             loop.draw()
             loop.restore()
             loop.refresh()
+        writer.line("return 0")
+        return f"sweep_{self.names[label.leaf].name}", writer.lines
+
+    def _anew(self, label: Label) -> tuple[str, list[str]]:
+        """A sweep that computes the density of every candidate."""
+        density = density_of(self.derivation, "histogram" in self.passes)
+        if "hoist" in self.passes:
+            density = hoisted(density, partial(_is_of_item, at=frozenset()), self.data)
+        if "fuse" in self.passes:
+            density = fused_sums(density)
+        writer = self._writer()
+        Recompute(self.derivation, self.names, writer, self.passes).sweep(label, density)
         writer.line("return 0")
         return f"sweep_{self.names[label.leaf].name}", writer.lines
 
