@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fubini.compile.difference import Change, Derived, Difference, Keeping, guarded, whole
 from fubini.compile.statistics import Statistic, Statistics, increment
 from fubini.errors import NoRule
-from fubini.index.build import add, index, plus
+from fubini.index.build import ZERO, add, index, plus
 from fubini.index.node import Index, Leaf, Node
 
 
@@ -38,8 +38,23 @@ class Derivation(NamedTuple):
     labels: tuple[Label, ...]
 
 
-def derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
+def derived(terms: Sequence[Node], labels: Sequence[Leaf], differences: bool = True) -> Derivation:
     """Statistics, and the difference that each label makes."""
+    mine = tuple(term for term in terms if term.leaves & set(labels))
+    try:
+        return _derived(mine, labels)
+    except NoRule:
+        if differences:
+            raise
+    return Derivation(mine, ZERO, ZERO, (), (), tuple(_bare(leaf) for leaf in labels))
+
+
+def _bare(leaf: Leaf) -> Label:
+    """A label of which no difference is known."""
+    return Label(leaf, tuple(Index(size, "u") for size in leaf.shape), Index(candidates(leaf), "k"), {}, ZERO)
+
+
+def _derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
     found = Statistics(terms, labels)
     keeping = Keeping(frozenset(one.leaf for one in found.all))
     plain = plus(*found.terms)

@@ -17,7 +17,7 @@ from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
-from fubini.index.build import multiply
+from fubini.index.build import ZERO, multiply
 from fubini.index.node import Index, Leaf, Node
 
 PASSES = ("histogram", "hoist", "difference", "fuse", "specialise")
@@ -41,7 +41,8 @@ class Assembly:
     """Puts a program together."""
 
     def __init__(self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES) -> None:
-        self.derivation, self.passes = derivation, frozenset(passes)
+        grouped = derivation.plain is not ZERO or not derivation.terms
+        self.derivation, self.passes = derivation, frozenset(passes) - (set() if grouped else {"histogram"})
         self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
         self.data = Store("H")
         for label in derivation.labels:

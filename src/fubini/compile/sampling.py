@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.compile.machine import Machine
 from fubini.errors import DataError, DomainError
 from fubini.index.node import Leaf
 
@@ -33,9 +31,14 @@ class Schedule(NamedTuple):
         return place if place >= 0 else None
 
 
-def schedule(sweeps: Any, thin: Any, keep: Any) -> Schedule:
+def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any) -> Schedule:
     """Checked."""
-    for name, value in (("sweeps", sweeps), ("thin", thin), *((("keep", keep),) if keep is not None else ())):
+    for name, value in (
+        ("sweeps", sweeps),
+        ("thin", thin),
+        ("chains", chains),
+        *((("keep", keep),) if keep is not None else ()),
+    ):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise DomainError(f"{name}={value!r}", expected="a positive whole number")
     if thin > sweeps:
@@ -76,20 +79,3 @@ def free_items(leaf: Leaf, fixed: Any) -> np.ndarray:
     if np.any((given < 0) | (given >= count)):
         raise DataError(f"fixed entries of {leaf.name!r} at {given.max()}", expected=f"indices from 0 to {count - 1}")
     return np.setdiff1d(np.arange(count), given.ravel())
-
-
-def sweeps(
-    machine: Machine, items: Mapping[str, np.ndarray], generator: np.random.Generator, count: int
-) -> Iterator[int]:
-    """Sweeps one after another; statistics that drift are made anew before each."""
-    for sweep in range(count):
-        if machine.program.drifts:
-            machine.restart()
-        for label, mine in items.items():
-            machine.sweep(label, generator.random(len(mine)), mine)
-        yield sweep
-
-
-def names_of(labels: Sequence[Leaf]) -> tuple[str, ...]:
-    """Of latents."""
-    return tuple(leaf.name for leaf in labels)

@@ -147,5 +147,5 @@ def unsupported(of: Node, labels: Iterable[Leaf], expected: str) -> NoRule:
         f"a compiled sampler of {names}",
         expected=expected,
         nearest=f"in {written(of)[:160]}",
-        advice="gibbs(…, blocked=True) draws each latent whole, or infer(key) samples all of the model",
+        advice='gibbs(…, without=("difference",)) computes the density anew for every candidate, and is slow',
     )

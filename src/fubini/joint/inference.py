@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,21 +23,13 @@ from fubini.infer.nuts import Settings, nuts
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.draws import arviz
 from fubini.joint.form import Form
 from fubini.joint.gibbs import discrete_gibbs
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
 from fubini.joint.run import Blank, Given
 from fubini.joint.target import target_of
-
-
-def arviz() -> Any:
-    """ArviZ, which takes a second to import, and warns that its next version will differ."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz as module
-    return module
-
 
 METHODS = ("nuts", "svi", "laplace")
 LARGE = 20_000_000  # numbers of a group that is left out unless asked for

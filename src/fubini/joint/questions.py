@@ -91,9 +91,9 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba") -> Sampler:
-        """A compiled sampler of these labels, or of all; `without` names passes to leave out."""
-        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine)
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
+        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
@@ -243,13 +243,14 @@ class Collapsed:
             require_evidence(float(found), self.joint)
         return Array(found)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba") -> Sampler:
-        """A compiled sampler of these labels, or of all that is left.
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite, one entry after another.
 
-        `without` names passes to leave out: the draws stay the same, and take longer. The engine "python" runs the
-        same loops uncompiled, for a look inside.
+        What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
+        `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
+        out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
         """
-        return Sampler(self.joint, self.collapse, names, without, engine)
+        return Sampler(self.joint, self.collapse, names, without, engine, blocked)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

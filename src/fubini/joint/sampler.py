@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -9,22 +11,26 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import eval_context
-from tqdm import tqdm
 
 from fubini.arrays import Data
-from fubini.compile.derive import Derivation, derived
+from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
 from fubini.compile.machine import Machine
 from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
-from fubini.compile.sampling import free_items, given_labels, schedule, sweeps
+from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.lower import Evaluation, aligned
 from fubini.index.node import Index, Leaf, Node
+from fubini.infer.checkpoint import Checkpoint
+from fubini.joint.blocked import Blocked
+from fubini.joint.chains import Chains, words
 from fubini.joint.closed_form import required
 from fubini.joint.collapse import Collapse
-from fubini.symbolic.collect import Blocked
+from fubini.joint.draws import Draws
+from fubini.joint.moves import Rest
+from fubini.symbolic.collect import Blocked as NoElimination
 from fubini.symbolic.search import Latent
 
 ENGINES = ("numba", "python")
@@ -34,10 +40,17 @@ class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
     def __init__(
-        self, joint: Any, plan: Collapse, names: Sequence[str], without: Sequence[str] = (), engine: str = "numba"
+        self,
+        joint: Any,
+        plan: Collapse,
+        names: Sequence[str],
+        without: Sequence[str] = (),
+        engine: str = "numba",
+        blocked: bool = False,
     ) -> None:
         self.joint, self.plan, self.engine = joint, plan, engine
-        self.names = tuple(names) or plan.kept
+        finite = tuple(name for name in plan.kept if plan.reading.domains[name].kind == "bint")
+        self.names = tuple(names) or finite
         for name in self.names:
             required(name, joint, plan.kept)
         if engine not in ENGINES:
@@ -49,26 +62,27 @@ class Sampler:
                 )
         self.passes = tuple(name for name in PASSES if name not in without)
         self.labels = {name: plan.reading.sites[name] for name in self.names}
+        for leaf in self.labels.values():
+            candidates(leaf)
         require_finite(joint, plan)
+        self._rests: dict[int, Rest | None] = {}
+        self.blocked = Blocked(joint, plan, self.names) if blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint!r}"
 
     def source(self) -> str:
         """The text of the loops, as they are compiled."""
+        if self.blocked is not None:
+            raise NoRule(
+                "the source of a blocked sampler", expected="compiled loops", nearest="XLA has no text of ours"
+            )
         return self.program.source
 
     @cached_property
     def derivation(self) -> Derivation:
         """Statistics, and the score of each label."""
-        rest = [name for name in self.plan.kept if name not in self.labels]
-        if rest:
-            raise NoRule(
-                f"gibbs({listed(self.names)})",
-                expected=f"labels alone; {listed(rest)} is left too",
-                advice=f"eliminate({listed(rest)}) first",
-            )
-        return derived(self._terms(), tuple(self.labels.values()))
+        return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
 
     def _terms(self) -> tuple[Node, ...]:
         """The density that is left, normal latents integrated out in natural form where they can be."""
@@ -76,7 +90,7 @@ class Sampler:
         latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.plan.eliminated}
         try:
             return naturally(tuple(reading.terms.values()), latents)
-        except Blocked:
+        except NoElimination:
             return self.plan.reduced.terms
 
     @cached_property
@@ -108,33 +122,67 @@ class Sampler:
         sweeps: int = 1000,
         chains: int = 1,
         *,
+        warmup: int | None = None,
         thin: int = 1,
         keep: int | None = None,
         start: Mapping[str, Any] | None = None,
         fixed: Mapping[str, Any] | Any = None,
+        checkpoint: str | os.PathLike | None = None,
         progress: bool = False,
-    ) -> dict[str, np.ndarray]:
-        """Draws [chain, sweep, …] of the labels.
+    ) -> Draws:
+        """Draws [chain, sweep, …] of all that is left, by name.
 
-        Every `thin`-th sweep is stored, and of these the last `keep`. `start` gives labels to begin with, and `fixed`
-        the entries that stay so, as a mask or as indices.
+        The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
+        `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
+        `checkpoint`, a path, a killed run goes on where it was.
         """
         require_key(key)
-        plan = schedule(sweeps, thin, keep)
+        schedule = scheduled(sweeps, thin, keep, chains)
+        begin = self._started(start or {})
+        if self.blocked is not None:
+            self._no_options(fixed=fixed, checkpoint=checkpoint)
+            return Draws(self.blocked.run(key, schedule, chains, begin))
         items = self._items(fixed)
-        found = {name: np.empty((chains, plan.kept, *leaf.shape), np.int64) for name, leaf in self.labels.items()}
-        for chain in range(chains):
-            generator = np.random.default_rng([*_words(key), chain])
-            self.machine.set(self._begin(start or {}, generator, chain))
-            for sweep in tqdm(self._sweeps(items, generator, plan.sweeps), total=plan.sweeps, disable=not progress):
-                place = plan.place(sweep)
-                if place is not None:
-                    for name, leaf in self.labels.items():
-                        found[name][chain, place] = self.machine.values(name) + int(leaf.low or 0)
-        return found
+        before = self._warmup if warmup is None else warmup
+        run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
+        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, items))
+        return Draws(run.all(key, chains, begin, file, progress))
 
-    def _sweeps(self, items: Mapping[str, np.ndarray], generator: np.random.Generator, count: int) -> Any:
-        return sweeps(self.machine, items, generator, count)
+    @property
+    def _warmup(self) -> int:
+        """Sweeps in which the no-U-turn sampler adapts, where there is one."""
+        rest = self._rest(0)
+        return 0 if rest is None or rest.walk is None else 300
+
+    def _rest(self, warmup: int) -> Rest | None:
+        """Moves of the latents that are left beside the labels."""
+        if warmup not in self._rests:
+            names = [name for name in self.plan.kept if name not in self.labels]
+            self._rests[warmup] = Rest(self.joint, self.plan, names, warmup) if names else None
+        return self._rests[warmup]
+
+    def _no_options(self, **options: Any) -> None:
+        for name, value in options.items():
+            if value is not None:
+                raise DomainError(
+                    f"run({name}=…) of a blocked sampler", expected=f"no {name}", advice="leave blocked out"
+                )
+
+    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, items: Mapping[str, np.ndarray]) -> dict:
+        """What a checkpoint is of."""
+        content = hashlib.blake2b(digest_size=16)
+        for array in (*self.plan.reading.reader.known.values(), *items.values()):
+            content.update(np.ascontiguousarray(array).tobytes())
+        return {
+            "model": hashlib.blake2b(self.plan.reading.text.encode(), digest_size=16).hexdigest(),
+            "labels": list(self.labels),
+            "eliminated": list(self.plan.eliminated),
+            "numbers": content.hexdigest(),
+            "key": words(key),
+            "schedule": list(schedule),
+            "chains": chains,
+            "warmup": warmup,
+        }
 
     def _items(self, fixed: Any) -> dict[str, np.ndarray]:
         given = fixed if isinstance(fixed, Mapping) else {self.names[0]: fixed}
@@ -142,31 +190,25 @@ class Sampler:
             required(name, self.joint, self.names)
         return {name: free_items(leaf, given.get(name)) for name, leaf in self.labels.items()}
 
-    def _begin(self, start: Mapping[str, Any], generator: np.random.Generator, chain: int) -> dict[str, np.ndarray]:
-        """Labels to begin with: those given, for all chains or for each, or random ones."""
+    def _started(self, start: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Labels to begin with, for all chains or for each."""
         for name in start:
             required(name, self.joint, self.names)
-        found = {}
-        for name, leaf in self.labels.items():
-            if name in start:
-                given = given_labels(leaf, start[name])
-                found[name] = given[chain] if given.ndim > len(leaf.shape) else given
-            else:
-                found[name] = generator.integers(0, int((leaf.high or 0) - (leaf.low or 0)) + 1, leaf.shape)
-        return found
+        low = self.blocked is not None  # there labels are counted as the model does
+        return {
+            name: given_labels(self.labels[name], value) + (int(self.labels[name].low or 0) if low else 0)
+            for name, value in start.items()
+        }
 
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
-        """p(candidate | all other labels) of one entry."""
+        """p(candidate | all other latents) of one entry."""
         leaf = self.labels[required(name, self.joint, self.names)]
-        self.machine.set({other: given_labels(self.labels[other], value) for other, value in labels.items()})
+        self.machine.set(
+            {n: given_labels(self.labels[n], v) if n in self.labels else np.asarray(v) for n, v in labels.items()}
+        )
         number = int(np.ravel_multi_index(tuple(np.atleast_1d(place)), leaf.shape))
         self.machine.sweep(name, np.zeros(1), np.array([number]))
         return self.machine.weights(name, int((leaf.high or 0) - (leaf.low or 0)) + 1)
-
-
-def _words(key: Data) -> list[int]:
-    raw = jax.random.key_data(key) if jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return [int(word) for word in np.asarray(raw).ravel()]
 
 
 def require_finite(joint: Any, plan: Collapse) -> None:
