@@ -57,9 +57,11 @@ class Difference:
     """Changes of nodes, given those of the arrays that they read."""
 
     def __init__(self, changes: Mapping[Leaf, tuple[tuple[Index, ...], Node]], derived: Mapping[Node, Derived]) -> None:
-        self.changes, self.derived = dict(changes), derived
+        self.changes = {leaf: change for leaf, change in changes.items() if change[1] is not ZERO}
         for one in derived.values():  # in order: later ones read earlier ones
-            self.changes[one.leaf] = (one.axes, whole(self.of(one.value)))
+            change = whole(self.of(one.value))
+            if change is not ZERO:
+                self.changes[one.leaf] = (one.axes, change)
 
     def of(self, this: Node) -> Change:
         """The change of a node."""
@@ -150,6 +152,8 @@ def whole(change: Change) -> Node:
 
 def guarded(of: Node) -> Change:
     """A node as a sum of values under tests."""
+    if of is ZERO:
+        return {}
     parts = of.args if of.kind == "add" else ((of, 1.0),)
     return joined([({_tests(part): _rest(part)}, coefficient) for part, coefficient in parts])
 

@@ -11,7 +11,7 @@ from fubini.compile.emit import Env, Writer, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 from fubini.index.build import ZERO, add, const, index, less, replaced, scale
-from fubini.index.node import BINDERS, Index, Leaf, Node, children
+from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.ranges import bounds
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
@@ -211,11 +211,12 @@ def fixed_parts(of: Node, k: Index) -> list[Node]:
     return [found for part in children(of) for found in fixed_parts(part, k)]
 
 
-def _has_bound(of: Node) -> bool:
-    """It reads an index that is bound outside of it."""
+def _has_bound(of: Node, height: int | None = None) -> bool:
+    """It reads an index that is bound outside of it: one of a binder that is higher than itself."""
+    height = of.height if height is None else height
     if of.kind == "index":
-        return not isinstance(of.args[0], Index)
-    return of.kind not in BINDERS and any(map(_has_bound, children(of)))
+        return isinstance(of.args[0], int) and of.args[0] > height
+    return any(_has_bound(part, height) for part in children(of))
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:

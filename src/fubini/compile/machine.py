@@ -120,8 +120,8 @@ class Machine:
             raise DataError(
                 f"the conditional of {label!r} at entry {int(items[failed - 1])}",
                 expected="a candidate of positive weight, and weights that are finite",
-                nearest="all candidates have weight 0, or one is not a number",
-                advice="check the data, and that no prior rules out what was observed",
+                nearest="all candidates have weight 0, or one is infinite or not a number",
+                advice="check the data, and give proper priors: a class without items has no density else",
             )
 
     def weights(self, label: str, size: int) -> np.ndarray:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from fubini.index.build import ONE, ZERO, add, call, multiply, scale, times
+from fubini.errors import DataError
+from fubini.index.build import ONE, ZERO, add, call, multiply, remade, scale, times
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.notation import written
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Monomial, monomials
 from fubini.symbolic.elimination import eliminated
@@ -18,14 +20,16 @@ from fubini.symbolic.finite import tests
 from fubini.symbolic.search import Latent
 
 
-def without(terms: Sequence[Node], latents: Mapping[str, Latent]) -> tuple[Node, ...]:
+def without(
+    terms: Sequence[Node], latents: Mapping[str, Latent], labels: frozenset[Leaf] = frozenset()
+) -> tuple[Node, ...]:
     """log ∫ exp(Σ terms) over latents, one after another; blocked where entries of a normal one meet."""
     for leaf, domain in latents.values():
-        terms = natural(terms, leaf) if domain.kind == "real" else eliminated(terms, leaf, domain.kind).terms
+        terms = natural(terms, leaf, labels) if domain.kind == "real" else eliminated(terms, leaf, domain.kind).terms
     return tuple(term for term in terms if term is not ZERO)
 
 
-def natural(terms: Sequence[Node], latent: Leaf) -> tuple[Node, ...]:
+def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = frozenset()) -> tuple[Node, ...]:
     """∫ exp(−½ P x² + B x) dx  =  √(2π/P) exp(½ B²/P), at every entry"""
     rest = [term for term in terms if latent not in term.leaves]
     mine = add((term, 1.0) for term in terms if latent in term.leaves)
@@ -36,9 +40,22 @@ def natural(terms: Sequence[Node], latent: Leaf) -> tuple[Node, ...]:
     precision, push = scale(-2.0, _whole(found[2.0])), _whole(found[1.0])
     if precision is ZERO:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+    if labels and without_items(precision, labels) is ZERO:
+        raise DataError(
+            f"a sampler with {latent.name!r} integrated out",
+            expected="a proper prior of it: a class without items has no density else",
+            nearest=f"its precision is {written(precision)[:160]}",
+        )
     quadratic = scale(0.5, multiply(((push, 2.0), (precision, -1.0))))
     normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (call("log", precision), -0.5), (quadratic, 1.0)))
     return (*rest, _whole(found[0.0]), total(at, normaliser))
+
+
+def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
+    """A node where all sums over labels are 0."""
+    if not of.leaves & labels:
+        return of
+    return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))
 
 
 def _degree(of: Monomial, mine: Node, latent: Leaf) -> float:

@@ -89,7 +89,7 @@ class Sampler:
         reading = self.plan.reading
         latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.plan.eliminated}
         try:
-            return naturally(tuple(reading.terms.values()), latents)
+            return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
         except NoElimination:
             return self.plan.reduced.terms
 
