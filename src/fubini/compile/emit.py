@@ -54,11 +54,12 @@ def log(x):
 @njit(error_model="numpy")
 def log_rising(x, r):
     """log Γ(x + r) / Γ(x), a product for small whole r"""
-    if abs(r) > 16.0 or r != math.floor(r) or x + min(r, 0.0) <= 0.0:
+    low, count = (x, r) if r >= 0.0 else (x + r, -r)
+    if count > 16.0 or count != math.floor(count) or low <= 0.0:
         return math.lgamma(x + r) - math.lgamma(x)
     product = 1.0
-    for i in range(int(abs(r))):
-        product *= x + min(r, 0.0) + i
+    for i in range(int(count)):
+        product *= low + i
     return math.log(product) if r > 0.0 else -math.log(product)
 ''',
     "lgamma_if_positive": '''\

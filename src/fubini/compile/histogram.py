@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini.index.build import ONE, ZERO, add, equal, get, index, is_test, minus, multiply, plus, scale, times
+from fubini.index.build import ONE, ZERO, add, equal, get, index, is_test, minus, multiply, opened, plus, scale, times
 from fubini.index.node import BINDERS, Index, Leaf, Node, children
 from fubini.index.notation import written
 from fubini.index.sums import total
@@ -234,10 +234,23 @@ def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndar
             place = numbers(at).astype(np.int64)
             keep &= (place >= low) & (place <= high)
             places.append(np.clip(place, 0, one.axis.size - 1))
-        array = np.zeros(slot.leaf.shape)
-        np.add.at(array, tuple(place[keep] for place in places), numbers(slot.value)[keep])
-        found[slot.leaf] = _cumulated(array, slot.indexed)
+        flat = np.ravel_multi_index([place[keep] for place in places], slot.leaf.shape) if places else keep[keep] * 0
+        array = np.bincount(flat, numbers(slot.value)[keep], minlength=int(np.prod(slot.leaf.shape, dtype=int)))
+        found[slot.leaf] = _cumulated(array.reshape(slot.leaf.shape), slot.indexed)
     return found
+
+
+def grouped_sum(
+    of: Node, order: Sequence[Index], evaluate: Callable[[Node, Sequence[Index]], np.ndarray]
+) -> np.ndarray | None:
+    """A sum that is one histogram and no more, over its free indices in this order; None for others."""
+    over, body = opened(of)
+    found = summarised(over, body)
+    if found is None or found.final.kind != "get" or len(found.final.args) != len(order) + 1:
+        return None
+    (array,) = filled(found, evaluate).values()
+    axes = [part.args[0] for part in found.final.args[1:]]
+    return np.transpose(array, [axes.index(i) for i in order]) if set(axes) == set(order) else None
 
 
 def _cumulated(array: np.ndarray, indexed: Sequence[Idx]) -> np.ndarray:

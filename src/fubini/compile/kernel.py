@@ -178,7 +178,8 @@ class Loop:
 
     def _exponents(self, exponent: Node, loops: tuple[Fibre, ...], env: Env) -> None:
         if loops:
-            self.writer.line("e[:] = 0.0")
+            with self.writer.block(f"for k in range({self.size}):"):
+                self.writer.line("e[k] = 0.0")
         for loop in loops:
             depth, inner = self.writer.depth, dict(self.env)
             self.fibre(loop.rows, loop.place, inner)
@@ -189,7 +190,7 @@ class Loop:
         with self.writer.block(f"for k in range({self.size}):"):
             if exponent is not ZERO:
                 self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
-            self.writer.line("top = max(top, e[k])")
+            self.writer.line("top = e[k] if e[k] > top else top")
 
     def draw(self) -> None:
         """The first candidate at which the sum of weights exceeds a uniform share of all."""

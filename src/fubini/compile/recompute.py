@@ -43,7 +43,7 @@ class Recompute:
                 elif grouped:
                     self.fill()
                 self.writer.line(f"e[k] = {self.writer.bare(density, loop.env)}")
-                self.writer.line("top = max(top, e[k])")
+                self.writer.line("top = e[k] if e[k] > top else top")
                 if once:
                     loop.remove()
             loop.raised_weights()

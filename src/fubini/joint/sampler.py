@@ -15,12 +15,14 @@ from jax.core import eval_context
 from fubini.arrays import Data
 from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
+from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine
 from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
 from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
 from fubini.factors.randomness import require_key
+from fubini.index.build import index
 from fubini.index.lower import Evaluation, aligned
 from fubini.index.node import Index, Leaf, Node
 from fubini.infer.checkpoint import Checkpoint
@@ -104,7 +106,13 @@ class Sampler:
         return Machine(self.program, self._value, self.engine)
 
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
-        """Numbers that the data decide."""
+        """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
+        if node.kind == "get" and node.args[1:] == tuple(map(index, order)):
+            return np.asarray(self.plan.reading.arrays({})[node.args[0]])
+        if node.kind == "sum" and (found := grouped_sum(node, order, self._evaluate)) is not None:
+            return found
+        if node.kind == "const":
+            return np.asarray(node.args[0])
         with jax.enable_x64(True), eval_context():
             return np.asarray(aligned(Evaluation(self.plan.reading.arrays({})).of(node), tuple(order)))
 
