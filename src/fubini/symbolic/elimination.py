@@ -168,6 +168,9 @@ def _is_never_zero(of: Node) -> bool:
 
 def _never_zero(weight: Node) -> Node:
     """A weight, 1 where it is 0; what is positive anyway stays as it is, for other latents to be seen in it."""
+    if weight.kind == "add" and len(weight.args) == 1:
+        part, coefficient = weight.args[0]
+        return scale(coefficient, _never_zero(part))
     factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
     sure = [(base, exponent) for base, exponent in factors if exceeds_zero(base)]
     rest = multiply(factor for factor in factors if factor not in sure)
