@@ -23,6 +23,7 @@ from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
 from fubini.joint.inference import infer
+from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
@@ -94,6 +95,13 @@ class Questions(Flavour):
     def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
         return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
+
+    def kernel(self, *names: str, engine: str = "numba") -> Kernel:
+        """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
+
+        A law is given the latents that are eliminated after it, whose values the function takes too.
+        """
+        return Kernel(self, names, engine)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
