@@ -89,3 +89,22 @@ def test_messages() -> None:
 
     with pytest.raises(Intractable, match=r"the law of 'm' given what is left has no closed form"):
         blocked().condition(x=1.0).kernel("m")
+
+
+def test_other_data_reach_all_that_is_made_of_them() -> None:
+    """An observed number in the mean of another site, and an array of which the model makes another."""
+
+    @fb.model
+    def chained(x):
+        m = yield dist.Normal(0.0, 1.0)
+        s = yield dist.Normal(m * (x - x.mean()), 1.0)
+        t = yield dist.Normal(2 * s + m, 1.0)
+
+    x, s, t = g.normal(size=(3, 4))
+    new_s = g.normal(size=4)
+    found = chained(x).condition(s=s, t=t).kernel("m", engine="python")(s=new_s)["m"]
+    exact = chained(x).condition(s=new_s, t=t).kernel("m", engine="python")()["m"]
+    centred = x - x.mean()
+    precision = 1 + (centred**2).sum() + 4
+    assert abs(found["loc"] - ((centred * new_s).sum() + (t - 2 * new_s).sum()) / precision) < 1e-12
+    assert found == exact

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fubini.compile.emit import HEAD, Writer, helpers
+from fubini.compile.hoist import Store, hoisted
 from fubini.compile.names import Evaluate, Names
 from fubini.errors import NoRule
-from fubini.index.build import index, opened, replaced
+from fubini.index.build import get, index, opened, remade, replaced
 from fubini.index.node import Index, Leaf, Node, children
+from fubini.index.sums import total
 
 FAST = '{"reassoc", "nsz", "contract", "arcp"}'  # sums in any order; nothing is assumed of infinities
 
@@ -35,6 +37,7 @@ class Function(NamedTuple):
 
 def function_of(outputs: Sequence[Output], evaluate: Evaluate, known: frozenset[Leaf]) -> Function:
     """One function that fills all outputs."""
+    outputs = [output._replace(value=settled(output.value)) for output in outputs]
     names = Names(evaluate)
     writer = Writer(names, names.sizes.text)
     env: dict = {}
@@ -92,7 +95,7 @@ def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
         groups.setdefault(of.args[0], []).append(of)
     for group in groups.values():
         over, _ = opened(group[0])
-        bodies = [_along(of, over) for of in group]
+        bodies = _outside(writer, [_along(of, over) for of in group], over, env)
         mine = [writer.fresh("sum") for _ in group]
         for name in mine:
             writer.line(f"{name} = 0.0")
@@ -105,6 +108,22 @@ def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
             writer.line(f"{name} += {writer.bare(body, inner)}")
         writer.depth = depth
         env.update(zip(group, mine, strict=True))
+
+
+def _outside(writer: Writer, bodies: Sequence[Node], over: tuple[Index, ...], env: dict) -> list[Node]:
+    """Bodies of a loop, with what is the same for all items in variables before it."""
+    store = Store("a")
+    found = [hoisted(body, lambda node: not node.free and bool(node.leaves), store) for body in bodies]
+    for kept in store.kept.values():
+        env[get(kept.leaf)] = writer.fresh("a")
+        writer.line(f"{env[get(kept.leaf)]} = {writer.bare(kept.value, env)}")
+    return found
+
+
+def settled(of: Node) -> Node:
+    """With every sum made anew: factors that are the same for all items stand before it."""
+    inner = remade(of, settled)
+    return total(*opened(inner)) if inner.kind == "sum" else inner
 
 
 def _along(of: Node, over: tuple[Index, ...]) -> Node:

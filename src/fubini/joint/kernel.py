@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
 from fubini.compile.exact import Function, Output, function_of, room
@@ -14,7 +15,6 @@ from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.index.node import Index, Leaf, Node
 from fubini.joint.closed_form import required
 from fubini.joint.form import Form
-from fubini.joint.paths import flat
 from fubini.joint.reading import Reading, read
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
@@ -29,7 +29,8 @@ class Kernel:
 
     def __init__(self, joint: Any, names: Sequence[str], engine: str = "numba") -> None:
         self.joint, self.engine = joint, engine
-        self.reading: Reading = read(joint)
+        self.form = Form(joint)
+        self.reading, self.places = _read(self.form)
         for name in names:
             required(name, joint, self.reading.sites)
         self.steps = _steps(joint, self.reading)
@@ -64,47 +65,53 @@ class Kernel:
         for name in given:
             if name not in wanted:
                 raise DomainError(f"kernel({name}=…)", expected=f"arrays that it reads: {listed(wanted)}")
-        self._require_own(name for name in given if wanted[name][1].role == "data")
+        self._require_own(name for name in given if wanted[name][1].is_integer)
         return [
             np.asarray(self._array(leaf, given), np.int64 if leaf.is_integer else float)
             for leaf in self.compiled.data.values()
         ]
 
     def _require_own(self, names: Iterable[str]) -> None:
-        """Data may be replaced where each array of the model was read as one of its own."""
+        """Whole numbers may be replaced where each array of them was read as one of its own, and nothing made of it."""
         asked = listed(names)
-        contents = [np.asarray(leaf) for leaf in Form(self.joint).leaves if np.size(leaf) > 1]
-        twins = len({(array.shape, array.tobytes()) for array in contents}) < len(contents)
-        named = {leaf.name for leaf in self.reading.reader.known}
-        folded = [name for name in flat(getattr(self.joint, "observed", {})) if name not in named]
-        if asked != "none" and (twins or folded):
+        mine = [
+            _content(leaf) for leaf in self.form.leaves if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
+        ]
+        others = [leaf for leaf in self.compiled.data.values() if leaf.role != "site" and leaf not in self.places]
+        made = [leaf for leaf in others if _content(self.reading.reader.known[leaf]) not in mine]
+        if asked != "none" and (len(set(mine)) < len(mine) or made):
             raise DataError(
                 f"other data for {asked}",
-                expected="a kernel made for data of which no two arrays are equal, and none is one number repeated",
-                nearest="equal arrays are read as one, and a repeated number as a number",
-                advice="make the kernel with data like those to come",
+                expected="a kernel made for whole numbers of which no two arrays are equal, and none was computed with",
+                nearest="equal arrays are read as one, and what depends on whole numbers alone is computed beforehand",
+                advice="make the kernel with data like those to come, or a new one for each",
             )
 
     def _array(self, leaf: Leaf, given: Mapping[str, Any]) -> np.ndarray:
         if leaf.name not in given:
-            if leaf.role == "site":
-                raise DataError(
-                    f"no value for {leaf.name!r}", expected="values of the latents eliminated after those asked for"
-                )
-            return np.asarray(self.reading.reader.known[leaf]).reshape(leaf.shape)
+            return self._own(leaf).reshape(leaf.shape)
         array = np.asarray(given[leaf.name])
         if array.shape != leaf.shape:
             raise DomainError(f"an array {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}")
-        low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
         if leaf.is_integer and not np.all(array == np.floor(array)):
             raise DataError(
                 f"an array {leaf.name!r} of type {array.dtype}", expected="whole numbers, as those compiled for"
             )
+        low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
         if leaf.role == "data" and not np.all((array >= low) & (array <= high)):
             raise DataError(
                 f"an array {leaf.name!r}", expected=f"numbers from {low:g} to {high:g}, as those compiled for"
             )
         return array
+
+    def _own(self, leaf: Leaf) -> np.ndarray:
+        """The model's own numbers."""
+        if leaf.role == "site":
+            expected = "values of the latents eliminated after those asked for"
+            raise DataError(f"no value for {leaf.name!r}", expected=expected)
+        return np.asarray(
+            self.form.leaves[self.places[leaf]] if leaf in self.places else self.reading.reader.known[leaf]
+        )
 
     def __call__(self, **given: Any) -> dict[str, dict[str, Any]]:
         """Parameters by latent."""
@@ -117,6 +124,30 @@ class Kernel:
                 value = next(values)
                 found[name][parameter] = value if value.shape else float(value)
         return found
+
+
+def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
+    """A model as a function of its real numbers, of which nothing is known; and which leaf is which of these."""
+    found: list[tuple[Reading, dict[Leaf, int]]] = []
+    real = [place for place, leaf in enumerate(form.leaves) if np.asarray(leaf).dtype.kind == "f"]
+
+    def look(numbers: list[Any]) -> list[Any]:
+        leaves = list(form.leaves)
+        for place, number in zip(real, numbers, strict=True):
+            leaves[place] = number
+        reading = read(form.rebuilt(leaves))
+        places = {id(number): place for place, number in zip(real, numbers, strict=True)}
+        known = reading.reader.known.items()
+        found.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))
+        return numbers
+
+    jax.eval_shape(look, [form.leaves[place] for place in real])
+    return found[0]
+
+
+def _content(array: Any) -> tuple[int, bytes]:
+    numbers = np.asarray(array, float)
+    return numbers.size, numbers.tobytes()
 
 
 def _steps(joint: Any, reading: Reading) -> dict[str, Eliminated]:
