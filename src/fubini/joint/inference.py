@@ -29,6 +29,7 @@ from fubini.joint.gibbs import discrete_gibbs
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
 from fubini.joint.run import Blank, Given
+from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
 
 METHODS = ("nuts", "svi", "laplace")
@@ -69,7 +70,13 @@ def infer(
                     expected="a model whose discrete sites can be summed out",
                     nearest=f"{listed(n for n in plan.kept if plan.reading.domains[n].is_discrete)} cannot be",
                 )
-            values, stats, how = discrete_gibbs(first, joint, _settings(draws, chains, warmup, progress, {}))
+            settings = _settings(draws, chains, warmup, progress, {})
+            labels = compiled_gibbs(first, joint, plan, settings)
+            if labels is None:
+                values, stats, how = discrete_gibbs(first, joint, settings)
+                plan = collapse(joint, ())
+            else:
+                values, stats, how = _recovered(second, plan, labels, chains, draws), {}, "gibbs"
         else:
             require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
@@ -314,7 +321,7 @@ def _data(
     )
     found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
     found.posterior.attrs.update(  # type: ignore[attr-defined]
-        inference_library="fubini", method=how, eliminated=list(plan.eliminated) if how != "gibbs" else []
+        inference_library="fubini", method=how, eliminated=list(plan.eliminated)
     )
     return found
 

@@ -130,7 +130,8 @@ class Questions(Flavour):
         `method` ("nuts", "svi" or "laplace"), and what was integrated out is drawn back. With `checkpoint`, a path, a
         killed run goes on where it was. The groups of log-likelihoods and predictive draws are there unless they would
         be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass. Where a discrete site cannot
-        be summed out, NumPyro's Gibbs steps sample all sites of the model, `eliminate` or not.
+        be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so
+        with all sites where no rule makes one.
         """
         return infer(
             self,

@@ -26,6 +26,7 @@ from fubini.index.build import index
 from fubini.index.lower import Evaluation, aligned
 from fubini.index.node import Index, Leaf, Node
 from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.nuts import Settings
 from fubini.joint.blocked import Blocked
 from fubini.joint.chains import Chains, words
 from fubini.joint.closed_form import required
@@ -55,6 +56,13 @@ class Sampler:
         self.names = tuple(names) or finite
         for name in self.names:
             required(name, joint, plan.kept)
+        if not self.names:
+            raise NoRule(
+                f"gibbs() of {joint!r}",
+                expected="a latent with finitely many values that is left",
+                nearest=f"{listed(plan.kept)} is left",
+                advice="infer(key) draws continuous latents",
+            )
         if engine not in ENGINES:
             raise DomainError(f"engine={engine!r}", expected=f"one of {listed(ENGINES)}")
         for name in without:
@@ -217,6 +225,21 @@ class Sampler:
         number = int(np.ravel_multi_index(tuple(np.atleast_1d(place)), leaf.shape))
         self.machine.sweep(name, np.zeros(1), np.array([number]))
         return self.machine.weights(name, int((leaf.high or 0) - (leaf.low or 0)) + 1)
+
+
+def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) -> Draws | None:
+    """Draws [chain, draw, …] of what is left by a compiled sampler; None where no rule makes one."""
+    try:
+        sampler = Sampler(joint, plan, ())
+        return sampler.run(
+            key,
+            sweeps=settings.draws,
+            chains=settings.chains,
+            warmup=settings.warmup,
+            progress=settings.progress,
+        )
+    except NoRule:
+        return None
 
 
 def require_finite(joint: Any, plan: Collapse) -> None:
