@@ -25,10 +25,12 @@ from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
 from fubini.joint.inference import infer
+from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_if_any, factors_of, posterior
+from fubini.joint.sampler import Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -90,6 +92,17 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
+        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
+
+    def kernel(self, *names: str, engine: str = "numba") -> Kernel:
+        """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
+
+        A law is given the latents that are eliminated after it, whose values the function takes too.
+        """
+        return Kernel(self, names, engine)
+
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
         return mode(self)
@@ -117,7 +130,8 @@ class Questions(Flavour):
         `method` ("nuts", "svi" or "laplace"), and what was integrated out is drawn back. With `checkpoint`, a path, a
         killed run goes on where it was. The groups of log-likelihoods and predictive draws are there unless they would
         be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass. Where a discrete site cannot
-        be summed out, NumPyro's Gibbs steps sample all sites of the model, `eliminate` or not.
+        be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so
+        with all sites where no rule makes one.
         """
         return infer(
             self,
@@ -237,6 +251,15 @@ class Collapsed:
         if not is_traced(found):
             require_evidence(float(found), self.joint)
         return Array(found)
+
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite, one entry after another.
+
+        What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
+        `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
+        out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
+        """
+        return Sampler(self.joint, self.collapse, names, without, engine, blocked)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""
