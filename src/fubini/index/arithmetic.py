@@ -32,11 +32,12 @@ def called(name: Any, xp: ModuleType | Any, given: Sequence[Data]) -> Data:
     """A function by its name in index notation, or one of JAX that was left as it was, at numbers."""
     if not isinstance(name, str):
         return xp.asarray(name(*given))
+    if name == "quotient":
+        return given[0].astype(int) // given[1].astype(int)
+    given = [array * 1.0 for array in given]  # functions of whole numbers have fewer digits
     if name in _SPECIAL:
         return _SPECIAL[name][xp is np](*given)
     match name, given:
-        case "quotient", (a, b):
-            return (a.astype(int) // b.astype(int)).astype(float)
         case "nonzero", (weight,):
             return xp.where(weight == 0, 1.0, weight)
         case "lgamma_if_positive", (a,):

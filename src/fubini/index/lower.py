@@ -19,6 +19,7 @@ from fubini.index.build import is_test, opened
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
+from fubini.index.ranges import is_whole
 
 LARGEST = 5_000_000  # numbers of a part that is computed beforehand
 
@@ -65,7 +66,7 @@ class Evaluation:
     def _get(self, this: Node) -> Axes:
         leaf, *at = this.args
         array = self.xp.asarray(self.arrays[leaf])
-        if self.xp is np and array.dtype.kind == "f":
+        if self.xp is np:
             array = array.astype(float)
         if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
             axes = tuple(part.args[0] for part in at)
@@ -80,8 +81,11 @@ class Evaluation:
     def _add(self, this: Node) -> Axes:
         parts = [self.of(part) for part, _ in this.args]
         axes = _union(parts)
-        coefficients = [coefficient for _, coefficient in this.args]
-        return Axes(sum(c * aligned(part, axes) for part, c in zip(parts, coefficients, strict=True)), axes)
+        data = [aligned(part, axes) for part in parts]
+        coefficients: list[float] = [coefficient for _, coefficient in this.args]
+        if not this.leaves and is_whole(this):  # of indices, which single precision would round
+            data, coefficients = [part.astype(int) for part in data], [int(c) for c in coefficients]
+        return Axes(sum(c * part for part, c in zip(data, coefficients, strict=True)), axes)
 
     def _mul(self, this: Node) -> Axes:
         return self.product_of(this.args)
@@ -207,14 +211,15 @@ class Evaluation:
         """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""
         for place, (base, _) in enumerate(factors):
             for one, entry in (base.args, base.args[::-1]) if base.kind == "eq" else ():
-                if one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free:
+                inside = one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free
+                if inside and is_whole(entry):
                     i, at = one.args[0], self.of(entry)
                     rest = [factor for other, factor in enumerate(factors) if other != place]
                     parts = [(_taken(self.of(part), i, at), e) for part, e in rest if not _is_guard(part, e)]
                     tests = [(_taken(self.of(part), i, at), 1.0) for part, e in rest if _is_guard(part, e)]
-                    inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
+                    reached = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
                     value = _product([*parts, (Axes(self.xp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
-                    return _where(_product([*tests, (inside, 1.0)]), value)
+                    return _where(_product([*tests, (reached, 1.0)]), value)
         return self.product_of(factors)
 
     def _segments(
@@ -228,7 +233,12 @@ class Evaluation:
             for one, other in (base.args, base.args[::-1]):
                 free = one.kind == "index" and one.args[0] not in over
                 others = [part for spot, (part, _) in enumerate(factors) if spot != place]
-                if free and other.free <= set(over) and not any(one.args[0] in part.free for part in others):
+                if (
+                    free
+                    and other.free <= set(over)
+                    and is_whole(other)
+                    and not any(one.args[0] in part.free for part in others)
+                ):
                     found[place] = (one.args[0], other)
         return found
 
@@ -373,7 +383,7 @@ class Rows:
         for factor in list(factors):
             for one, entry in (factor[0].args, factor[0].args[::-1]) if factor[0].kind == "eq" else ():
                 inside = one.kind == "index" and one.args[0] in over and not entry.free & {one.args[0], *self.frame}
-                if inside and factor in factors and not entry.free & {i for i, _ in self.gathered}:
+                if inside and factor in factors and is_whole(entry) and not entry.free & {i for i, _ in self.gathered}:
                     self.gathered.append((one.args[0], self.evaluation.of(entry)))
                     factors.remove(factor)
         return factors
@@ -453,10 +463,11 @@ def _taken(part: Axes, i: Index, at: Axes) -> Axes:
 
 
 def _raised(data: Data, exponent: float) -> Data:
+    data = data * 1.0  # whole numbers would overflow
     if exponent == 1:
         return data
     if exponent == 0.5:
         return xp_of(data).sqrt(data)
     if exponent == -0.5:
         return 1.0 / xp_of(data).sqrt(data)
-    return (data if exponent > 0 else data * 1.0) ** (int(exponent) if exponent == int(exponent) else exponent)
+    return data ** (int(exponent) if exponent == int(exponent) else exponent)
