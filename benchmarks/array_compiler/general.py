@@ -1,6 +1,6 @@
 """General-purpose samplers on the same mixture: JAGS, and NumPyro's Gibbs steps within Hamiltonian ones.
 
-    python -m benchmarks.array_compiler.general [--points 10000] [--classes 50]
+    python -m benchmarks.array_compiler.general [--points 2000] [--classes 20]
 
 Both keep proportions and means and draw them too; ours has them integrated out. JAGS is run where its program is
 installed. NumPyro weighs each candidate of each label by the whole density: it gets a mixture that it can finish.
@@ -95,8 +95,8 @@ def by_ours(t: np.ndarray, m: int, start: np.ndarray, sweeps: int) -> tuple[floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=10_000)
-    parser.add_argument("--classes", type=int, default=50)
+    parser.add_argument("--points", type=int, default=2_000)
+    parser.add_argument("--classes", type=int, default=20)
     options = parser.parse_args()
     print_header(("numba", "jax", "numpyro"))
     columns = ("mixture", "sampler  ", "   a sweep", "times ours", f"accuracy after {SWEEPS[1]} sweeps")
