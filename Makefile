@@ -5,12 +5,13 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+INSTALL := $(PIP) install --no-compile
 
 .PHONY: test fast lint demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
-test: lint
+test: $(VENV)/.installed-test
 	$(BIN)/pytest -q -n $(JOBS)
 
 fast: $(VENV)/.installed-test
@@ -39,10 +40,10 @@ $(VENV)/.created:
 # One stamp per set of dependencies, renewed when pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml $(VENV)/.created
 	echo "installing fubini"
-	$(PIP) install --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/.installed-%: pyproject.toml $(VENV)/.created
 	echo "installing fubini[$*]"
-	$(PIP) install --editable ".[$*]"
+	$(INSTALL) --editable ".[$*]"
 	touch $@

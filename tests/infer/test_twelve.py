@@ -1,6 +1,7 @@
 """Twelve models inferred: what is integrated out, and posterior means against long runs of another sampler."""
 
 import json
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ from tests.infer.reference import FILE, summary
 REFERENCE = json.loads(FILE.read_text())
 ERRORS = 4.0  # how many Monte Carlo standard errors a mean may be off
 DRAWS = {"eight schools": 1000}  # others need fewer for R-hat below 1.01
+RUNS_LONG = ("factor analysis",)  # longer than it compiles: worth XLA's polish
 WITH_FILES = ("radon", "Gaussian mixture", "local level", "change point", "batting")
 WITHOUT = tuple(case.name for case in cases(None))
 
@@ -46,6 +48,16 @@ def check(case: Case) -> None:
         assert np.all(of["rhat"] < 1.01), f"R-hat of {name}: {np.max(of['rhat']):.4f}"
         off = np.abs(of["mean"] - expected) / np.hypot(of["mcse"], error)
         assert np.all(off < ERRORS), f"{name}: {np.max(off):.2f} standard errors"
+
+
+@pytest.fixture(autouse=True)
+def polish(request) -> Iterator[None]:
+    """Optimised code for models that are slow without."""
+    rough = jax.config.read("jax_disable_most_optimizations")
+    long = getattr(request.node, "callspec", None) is not None and request.node.callspec.params["name"] in RUNS_LONG
+    jax.config.update("jax_disable_most_optimizations", rough and not long)
+    yield
+    jax.config.update("jax_disable_most_optimizations", rough)
 
 
 @pytest.mark.slow

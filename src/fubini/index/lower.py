@@ -82,7 +82,7 @@ class Evaluation:
         parts = [self.of(part) for part, _ in this.args]
         axes = _union(parts)
         data = [aligned(part, axes) for part in parts]
-        coefficients: list[float] = [coefficient for _, coefficient in this.args]
+        coefficients: Sequence[float] = [coefficient for _, coefficient in this.args]
         if not this.leaves and is_whole(this):  # of indices, which single precision would round
             data, coefficients = [part.astype(int) for part in data], [int(c) for c in coefficients]
         return Axes(sum(c * part for part, c in zip(data, coefficients, strict=True)), axes)
