@@ -25,7 +25,7 @@ from fubini.measures.language import (
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, log, sqrt
 from tests.measures.cases import again
-from tests.measures.oracle import expectations
+from tests.measures.oracle import expectations, sampled_expectation
 
 COUNT = int(os.environ.get("FUBINI_RANDOM_PROGRAMS", "60"))
 
@@ -134,3 +134,38 @@ def test_conditions_are_kept():
 
     found = simplify(cut())
     assert len(found.branches[0].tests) == 1
+
+
+def cut_program(seed):
+    """Two or three draws, and inequalities between them and numbers."""
+
+    @measure
+    def made():
+        rng = np.random.default_rng(seed)
+        number = lambda low, high: round(float(rng.uniform(low, high)), 2)  # noqa: E731
+        drawn = []
+        for _ in range(rng.integers(1, 4)):
+            laws = (Uniform(0, 1), Uniform(-1, 2), Exponential(number(0.5, 2)), Normal(number(-1, 1), 1), Beta(2, 1))
+            drawn.append((yield laws[rng.integers(len(laws))]))
+        for _ in range(rng.integers(1, 3)):
+            x, y = (drawn[rng.integers(len(drawn))] for _ in range(2))
+            c = number(-0.5, 1.5)
+            tests = (x < c, c < x, x < y + 0.5, x + y < 2, x - y > 0.2, 2 * x < 1 + y)
+            yield condition(tests[rng.integers(len(tests))])
+        return tuple(x for x in drawn if rng.uniform() < 0.5)
+
+    return made()
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_inequalities_stay(seed):
+    """Against a large sample: quadrature does not see where a density jumps."""
+    written = cut_program(seed)
+    if not written.branches:
+        return
+    found = simplify(written)
+    assert again(found, {}) == found, str(found)
+    before = sampled_expectation(written, 200_000, np.random.default_rng(seed))
+    after = sampled_expectation(found, 200_000, np.random.default_rng(seed + 1))
+    error = np.hypot(before[1], after[1])
+    assert abs(after[0] - before[0]) <= 5.5 * error + 1e-6, f"{written}\n\nbecame\n\n{found}\n{before} {after}"

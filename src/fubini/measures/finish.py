@@ -34,7 +34,8 @@ def finished(state: State) -> Branch:
         if is_written and draw.law.family not in FLAT:
             draws.append(draw)
             limits = [limit for limit in limits if limit.of is not draw.leaf]
-            terms = [term for term in terms if term is not prior]
+            if prior in terms:
+                terms.remove(prior)  # one of them: laws without a parameter in common may have the same constant
         else:
             law, limits = _flat(state, draw, limits)
             draws.append(Draw(draw.leaf, draw.at, law))

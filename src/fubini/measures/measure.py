@@ -46,7 +46,7 @@ def branch_key(branch: Branch) -> tuple:
         names[draw.leaf] = _canonical.setdefault(facts, Leaf(f"x{place}", draw.leaf.shape, **facts_of(draw.leaf)))
     plain = branch.mapped(lambda of: renamed(of, names), names)
     draws = tuple((d.leaf, d.law.family, d.law.label, _law_key(d)) for d in plain.draws)
-    tests = tuple(_bound(test.over, test.node) for test in plain.tests)
+    tests = frozenset(_bound(test.over, test.node) for test in plain.tests)  # all of them hold, in any order
     return draws, tests, plain.weight, _value_key(plain.value)
 
 
