@@ -209,8 +209,11 @@ class Writer:
         return f"({text})" if "/" in text and not text.startswith("sqrt") else text
 
     def _factor(self, part: Node) -> str:
-        text = self.of(part) if part.kind == "mul" else self.inside(part)
-        return f"({text})" if text.startswith("1/") else text
+        if part.kind != "mul":
+            return self.inside(part)
+        text = self.of(part)
+        sums = any(base.kind == "add" for base, _ in part.args)  # into which a number before them would be multiplied
+        return f"({text})" if sums or text.startswith("1/") else text
 
     def _mul(self, this: Node) -> str:
         above = sorted(self._raised(base, power) for base, power in this.args if power > 0)
