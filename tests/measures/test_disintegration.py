@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from fubini.errors import DomainError, FubiniError
-from fubini.measures.disintegrate import disintegrate
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Exponential,
     Gamma,
@@ -22,6 +21,7 @@ from fubini.measures.language import (
     superpose,
     weight,
 )
+from fubini.measures.disintegrate import disintegrate
 from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, log, maximum, minimum, sqrt, symbol

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Beta,
     Categorical,

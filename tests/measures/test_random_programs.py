@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Beta,
     Binomial,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fubini.measures.language import (
+from fubini.measures import (
     Beta,
     BetaPrime,
     Binomial,

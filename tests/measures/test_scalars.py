@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fubini.index.build import add
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Beta,
     Categorical,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fubini.measures.language import Gamma, Normal, factor, measure, observe, plate, weight
+from fubini.measures import Gamma, Normal, factor, measure, observe, plate, weight
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, function, log, product, symbol, total, where
 from tests.measures.cases import Case, check, leaf

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fubini.index.build import ZERO, const, get, plus, replaced
 from fubini.index.node import Leaf, Node
 from fubini.index.ranges import bounds, is_whole
+from fubini.measures.draws import leaf_in
 from fubini.measures.inverse import Solution, solutions
-from fubini.measures.language import leaf_in
 from fubini.measures.laws import Law, Support
 from fubini.measures.limits import Limit, ends_of, limits_of_support, simplified
 from fubini.measures.program import Draw

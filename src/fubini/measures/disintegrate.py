@@ -26,7 +26,7 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
     What is conditioned on is solved for one draw, whose density at the solution times |dx/dt| becomes a weight; a
     branch in which it is certain is left as it is under the test that it is `at`.
 
-    >>> from fubini.measures.language import Normal, measure
+    >>> from fubini.measures import Normal, measure
     >>> from fubini.measures.simplify import simplify
     >>> from fubini.measures.values import symbol
     >>> @measure

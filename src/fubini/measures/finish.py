@@ -8,7 +8,7 @@ from fractions import Fraction
 from fubini.index.build import ZERO, add, call, const, get, plus
 from fubini.index.node import Leaf, Node
 from fubini.measures.change import flat_law
-from fubini.measures.language import leaf_of
+from fubini.measures.draws import leaf_of
 from fubini.measures.laws import INFINITY, Law, Support
 from fubini.measures.limits import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key

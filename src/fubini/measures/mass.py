@@ -15,7 +15,7 @@ from fubini.symbolic.families import exponential
 def total_mass(measure: Measure) -> Number:
     """∫ 1 dM, of which opaque measures count as having mass 1.
 
-    >>> from fubini.measures.language import Uniform, measure, weight
+    >>> from fubini.measures import Uniform, measure, weight
     >>> @measure
     ... def ramp():
     ...     x = yield Uniform(0, 1)

@@ -28,7 +28,7 @@ ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
 def simplify(measure: Measure) -> Measure:
     """The same measure, with as few draws and as plain a weight as the rules find.
 
-    >>> from fubini.measures.language import Normal, measure
+    >>> from fubini.measures import Normal, measure
     >>> @measure
     ... def noisy(a, b):
     ...     x = yield Normal(0, a)
