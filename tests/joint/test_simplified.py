@@ -96,5 +96,11 @@ def test_what_is_left_is_flat_under_the_weight():
     assert text.splitlines()[2] == "    s = yield Lebesgue(0, inf)"
 
 
+def test_a_reduced_model():
+    post = MODELS["mixture"][0].condition(**MODELS["mixture"][1])
+    assert str(fb.simplify(post.eliminate("theta", "mu"))) == str(fb.simplify(post))
+    assert "theta = yield Dirichlet(array(3, lambda i: 1))" in str(fb.simplify(post.eliminate("mu")))
+
+
 def test_a_measure_is_simplified_as_such():
     assert fb.simplify(fb.measures.StudentT(1)) == fb.measures.Cauchy(0, 1)

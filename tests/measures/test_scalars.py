@@ -33,6 +33,7 @@ from fubini.measures import (
     superpose,
     weight,
 )
+from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, gamma, lgamma, log, sqrt, symbol
 from fubini.symbolic.tidy import tidied
@@ -573,6 +574,53 @@ def test_a4_18_truncation(end, side):
     width = inside[1] - inside[0]
     expected = reject if width <= 0 else superpose((width / 2, Uniform(*inside)))
     check(Case(written, expected, cuts=(end,)))
+
+
+@pytest.mark.parametrize(("end", "mass"), [(-0.5, 0.0), (0.3, 0.3), (1.0, 1.0), (1.7, 1.0)])
+def test_a4_20_symbolic_truncation(end, mass):
+    c = symbol("c")
+
+    @program
+    def written():
+        x = yield Uniform(0, 1)
+        yield condition(x < c)
+
+    assert total_mass(written)(c=end) == pytest.approx(mass)
+
+
+def test_a4_22_slice():
+    u = symbol("u", kind="positive")
+
+    @program
+    def written():
+        x = yield Normal(0, 1)
+        yield weight(exp(-u) * exp(x**2 / 2))
+        yield condition(x**2 / 2 < u)
+        return x
+
+    front = 2 * sqrt(u) * exp(-u) / math.sqrt(math.pi)
+    expected = superpose((front, Uniform(-sqrt(2 * u), sqrt(2 * u))))
+    check(Case(written, expected, {u: 0.8}, compares="elsewhere"))
+    assert total_mass(written)(u=0.8) == pytest.approx(2 * math.sqrt(0.8 / math.pi) * math.exp(-0.8))
+
+
+@pytest.mark.parametrize("height", [-0.2, 0.1, 0.39, 0.5])
+def test_a4_23_clamp(height):
+    y = symbol("y")
+
+    @program
+    def written():
+        x = yield Normal(0, 1)
+        density = exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+        yield condition((y > 0) * (y < density))
+        yield weight(1 / density)
+        return x
+
+    inside = 0 < height < 1 / math.sqrt(2 * math.pi)
+    radius = math.sqrt(-math.log(2 * math.pi) - 2 * math.log(height)) if inside else 0.0
+    assert total_mass(written)(y=height) == pytest.approx(2 * radius)
+    (branch,) = simplify(written).branches
+    assert [draw.law.family for draw in branch.draws] == ["Uniform"]
 
 
 def test_a4_31_acceptance_ratios():

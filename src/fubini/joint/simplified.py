@@ -8,6 +8,7 @@ from typing import Any
 from fubini.index.build import ONE, add, call, const, scale
 from fubini.index.node import Index, Leaf, Node
 from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.questions import Collapsed
 from fubini.measures.change import flat_law
 from fubini.measures.integrals import law_of
 from fubini.measures.laws import Law, Vector
@@ -55,7 +56,9 @@ def simplify(of: Any) -> Measure | Program:
 
 
 def _plan(joint: Any) -> Collapse:
-    """The plan that leaves fewest sites: all that can go, or all but finite ones."""
+    """The plan that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
+    if isinstance(joint, Collapsed):
+        return joint.collapse
     whole = collapse(joint)
     sites = {name: domain for name, domain in whole.reading.domains.items() if not domain.is_discrete}
     if not whole.kept or len(sites) == len(whole.reading.domains):

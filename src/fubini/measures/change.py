@@ -63,7 +63,8 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
     """With t as a draw of its own, as far between numbers as all that is known of it alone says."""
     numbers = [limit for limit in state.limits if limit.leaves == {t}]
     ends = ends_of(t, (), [*numbers, Limit((), low, get(t), False), Limit((), get(t), high, False)])
-    if not all(len(end) == 1 and end[0].kind == "const" for end in (ends.lows, ends.highs)):
+    known = all(len(end) == 1 and end[0].kind == "const" for end in (ends.lows, ends.highs))
+    if not known or not all(limit.holds for limit in ends.limits):
         raise Blocked(t, get(t), "an interval between two numbers")
     support = Support(ends.lows[0], ends.highs[0], t.is_integer)
     new = leaf_in(support, "t")

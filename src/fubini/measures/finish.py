@@ -57,7 +57,7 @@ def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limi
         ends = ends_of(draw.leaf, draw.at, mine)
     except Blocked:
         ends = None
-    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1:
+    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1 or ends.limits:
         return flat_law(numbers_around(draw.leaf)), limits
     low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
     return flat_law(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]

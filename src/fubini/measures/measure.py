@@ -23,7 +23,10 @@ class Measure:
         return isinstance(other, Measure) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        laws = [
+            [(draw.law.family, draw.law.label, draw.leaf.shape) for draw in branch.draws] for branch in self.branches
+        ]
+        return hash(tuple(map(tuple, laws)))
 
     def __repr__(self) -> str:
         return program(self.branches)

@@ -32,13 +32,14 @@ class Standard(NamedTuple):
 
 def cases(leaf: Leaf, ends: Ends) -> Iterator[Case]:
     """Every choice of a greatest low and a least high; where they are known, one."""
-    at, lows, highs = ends
+    at, lows, highs, others = ends
     for low in lows or (None,):
         for high in highs or (None,):
             limits = [Limit(at, other, low, strict) for other, strict in _others(lows, low) if low is not None]
             limits += [Limit(at, high, other, strict) for other, strict in _others(highs, high) if high is not None]
             if low is not None and high is not None:
                 limits.append(Limit(at, low, high, not leaf.is_integer))
+            limits += others
             if not any(limit.fails for limit in limits):
                 yield Case(leaf, low, high, tuple(limit for limit in limits if not limit.holds))
 
