@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fubini.index.build import call, minus, scale
-from fubini.index.node import Leaf, Node
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import is_positive
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
@@ -52,14 +52,14 @@ def simplify(measure: Measure) -> Measure:
 
 def _best(state: State) -> list[Branch]:
     """With each expression that is returned as a draw of its own, where that can be recognised."""
-    for expression in _expressions(state.value):
-        split = [one for one, _ in pieces(state, expression)]
+    for expression, over in _expressions(state.value):
+        split = [] if over else [one for one, _ in pieces(state, expression)]
         if len(split) > 1:
             found = [branch for one in split for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):
                 return found
             continue
-        for candidate in changed(state, expression):
+        for candidate in changed(state, expression, over):
             found = [branch for one in candidate for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):
                 return found
@@ -107,11 +107,15 @@ def _is_recognised(branch: Branch, state: State) -> bool:
     return simpler and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
 
 
-def _expressions(value: Returned) -> Iterator[Node]:
-    """Numbers that are returned, and are more than a draw."""
-    for node in () if isinstance(value, Items) else nodes_of(value) if isinstance(value, tuple) else (value,):
-        if node.leaves and node.kind not in ("get", "const") and not node.free:
-            yield node
+def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:
+    """What is returned and is more than a draw: numbers, and entries of arrays with their indices."""
+    if isinstance(value, tuple) and not isinstance(value, Items):
+        for part in value:
+            yield from _expressions(part)
+        return
+    over, node = value if isinstance(value, Items) else ((), value)
+    if node.leaves and node.kind not in ("get", "const") and node.free == set(over):
+        yield node, over
 
 
 # -- all draws ------------------------------------------------------------------------------------------------------
