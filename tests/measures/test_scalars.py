@@ -38,7 +38,7 @@ from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, gamma, lgamma, log, sqrt, symbol
 from fubini.symbolic.tidy import tidied
 from tests.measures.cases import Case, check, leaf
-from tests.measures.oracle import expectations, tanh_sinh
+from tests.measures.oracle import expectations, tanh_sinh, value_of
 
 mu, nu0, x0 = symbol("mu"), symbol("nu", kind="positive"), symbol("x0")
 a, b, k, theta = (symbol(name, kind="positive") for name in ("a", "b", "k", "theta"))
@@ -586,6 +586,27 @@ def test_a4_20_symbolic_truncation(end, mass):
         yield condition(x < c)
 
     assert total_mass(written)(c=end) == pytest.approx(mass)
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_a4_17_orderings_of_normals(order):
+    """x > y has mass ½; of the rest, x > 0 has ⅛ and x < 0 has ⅜; which of the two is drawn first says nothing."""
+
+    def branch(*tests):
+        @program
+        def written():
+            drawn = {}
+            for name in order:
+                drawn[name] = yield Normal(0, 1)
+            for test in tests:
+                yield condition(test(drawn["x"], drawn["y"]))
+
+        return float(np.exp(value_of(simplify(written).branches[0].weight, {})))
+
+    assert branch(lambda x, y: y < x) == pytest.approx(1 / 2)
+    assert branch(lambda x, y: x < y, lambda x, y: x > 0) == pytest.approx(1 / 8)
+    assert branch(lambda x, y: x < y, lambda x, y: x < 0) == pytest.approx(3 / 8)
+    assert branch(lambda x, y: y < x, lambda x, y: x < 0.7) == pytest.approx(stats.norm.cdf(0.7) ** 2 / 2)
 
 
 def test_a4_22_slice():

@@ -26,6 +26,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
 from fubini.measures.program import transformed
+from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
 from fubini.measures.values import log_normal_mass
@@ -57,16 +58,19 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
         "real": (
             lambda: Integral(eliminated(new, leaf, "real"), standard),
             lambda: Integral(eliminated_tail(new, leaf), standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "positive": (
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
             lambda: _log_normal(new, standard, at),
             lambda: _truncated(terms, case, at, standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: _truncated(terms, case, at, standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "nat": (lambda: Integral(_counted(new, leaf, None), standard),),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),

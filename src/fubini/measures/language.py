@@ -16,7 +16,7 @@ from typing import Any
 
 from fubini.assignment import target
 from fubini.errors import DomainError
-from fubini.index.build import ONE, ZERO, call, index, negate, plus, replaced
+from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, multiply, negate, plus, replaced, scale
 from fubini.index.node import Index, Node
 from fubini.measures.laws import Support, log_density, support_of
 from fubini.measures.measure import Measure
@@ -162,12 +162,10 @@ def weight(of: Any) -> Measure:
         test, first, second = node.args
         test, rest = (test, first) if second is ZERO else (negate(test), second)
         return bind_all(condition(Number(test)), weight(Number(rest)))
-    factors = list(node.args) if node.kind == "mul" else [(node, 1.0)]
-    tests = tuple(Test((), base) for base, _ in factors if base.kind in ("lt", "eq"))
-    rest = node
-    for test in tests:
-        rest = replaced(rest, {test.node: ONE})
-    return Measure((Branch((), tests, call("log", rest), ()),))
+    coefficient, factors = as_product(node)
+    tests = [base for base in factors if is_test(base)]
+    rest = scale(coefficient, multiply((base, power) for base, power in factors.items() if base not in tests))
+    return Measure((Branch((), tuple(Test((), test) for test in tests), call("log", rest), ()),))
 
 
 def condition(test: Any) -> Measure:

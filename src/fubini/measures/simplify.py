@@ -22,6 +22,7 @@ from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of, with_facts
 from fubini.symbolic.collect import Blocked
 
+SEARCHED = 3  # draws of which all orders are tried
 ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
 
 
@@ -64,8 +65,7 @@ def _best(state: State) -> list[Branch]:
             if all(_is_recognised(branch, state) for branch in found):
                 return found
     reduced = _integrated(state)
-    hidden = any(draw.leaf not in one.kept for one in reduced for draw in one.waiting)
-    split = _split(state, reduced) if hidden else None
+    split = _split(state, reduced) if _hidden(reduced) else None
     if split is None:
         done = [new for one in reduced for new in _recognised(one)]
         split = _split(state, done) if any(one.waiting for one in done) else None
@@ -122,9 +122,10 @@ def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:
 
 
 def _integrated(state: State) -> list[State]:
-    """All draws that are not returned integrated out, as far as there are rules."""
+    """All draws that are not returned integrated out, in the order that leaves fewest where there are few."""
     state = with_facts(state)
     kept = state.kept
+    best: list[State] | None = None
     for draw in sorted(reversed(state.waiting), key=lambda draw: _order(state, draw)):
         if draw.leaf in kept:
             continue
@@ -132,8 +133,17 @@ def _integrated(state: State) -> list[State]:
             cases = _attempts_by_sign(state, draw)
         except Blocked:
             continue
-        return [done for case in cases for done in _integrated(case)]
-    return [state]
+        found = [done for case in cases for done in _integrated(case)]
+        if best is None or _hidden(found) < _hidden(best):
+            best = found
+        if not _hidden(best) or len(state.waiting) > SEARCHED:
+            return best
+    return [state] if best is None else best
+
+
+def _hidden(states: list[State]) -> int:
+    """How many draws are left that are not returned."""
+    return sum(draw.leaf not in state.kept for state in states for draw in state.waiting)
 
 
 def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
