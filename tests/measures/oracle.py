@@ -61,6 +61,7 @@ FUNCTIONS = {
     "lgamma": special.gammaln,
     "lgamma_if_positive": lambda x: np.where(x > 0, special.gammaln(x), np.inf),
     "abs": np.abs,
+    "log1p": np.log1p,
     "tanh": np.tanh,
     "quotient": lambda a, b: a // b,
     "min": np.minimum,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fubini.errors import DomainError, Intractable
+from fubini.errors import DomainError, Intractable, UnknownName
 from fubini.measures import (
     Bernoulli,
     Beta,
@@ -34,7 +34,7 @@ from fubini.measures import (
 from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from tests.measures.cases import again, leaf
-from tests.measures.oracle import expectations
+from tests.measures.oracle import expectations, value_of
 
 mu, t = symbol("mu"), symbol("t", 3)
 
@@ -157,7 +157,22 @@ def test_mass_as_a_number():
         return x
 
     a = symbol("a", kind="positive")
-    assert total_mass(ramp(a))(a=2.0) == pytest.approx(1 / 3)
+    assert total_mass(ramp(a))(a=2.0) == pytest.approx(1 / 3, rel=1e-14)
+    with pytest.raises(UnknownName, match="a value of 'a'"):
+        total_mass(ramp(a))(b=2.0)
+
+
+def test_weights_far_from_one_are_added():
+    """e^−5000 + e^−5001, which are both zero as numbers."""
+    far = symbol("far")
+    found = simplify(superpose(factor(-(far**2)), factor(-(far**2) - 1)))
+    (branch,) = found.branches
+    assert float(np.ravel(value_of(branch.weight, {leaf(far): np.array([5000.0**0.5])}))[0]) == pytest.approx(
+        -5000 + np.log1p(np.exp(-1))
+    )
+    (plain,) = simplify(superpose(factor(-5000), factor(-5001))).branches
+    assert plain.weight.args[0] == pytest.approx(-5000 + np.log1p(np.exp(-1)))
+    assert again(found, {leaf(far): 0}) == found
 
 
 def test_opaque_measures_are_kept():

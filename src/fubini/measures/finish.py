@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from fubini.index.build import ZERO, add, call, const, get, plus
-from fubini.index.node import Leaf, Node
+import numpy as np
+
+from fubini.index.build import ZERO, add, call, closed, const, equal, get, index, plus, where
+from fubini.index.node import Index, Leaf, Node, children
 from fubini.measures.change import flat_law
 from fubini.measures.draws import leaf_of
 from fubini.measures.laws import INFINITY, Law, Support
@@ -106,5 +108,14 @@ def _sum(a: Branch, b: Branch) -> Node:
     for old, new in names.items():
         other = transformed(other, old, lambda *at, new=new: get(new, *at))
     if a.weight.kind == other.kind == "const":
-        return _rounded(const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0]))))
-    return _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))
+        return _rounded(const(float(np.logaddexp(a.weight.args[0], other.args[0]))))
+    plain = _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))
+    if not _has_exp(plain):
+        return plain
+    which = Index(2)  # log Σ exp, which neither overflows nor vanishes
+    return closed("lse", [which], where(equal(index(which), ZERO), a.weight, other))
+
+
+def _has_exp(of: Node) -> bool:
+    """A power of e that stands by itself could be beyond all numbers."""
+    return (of.kind == "call" and of.args[0] == "exp") or any(map(_has_exp, children(of)))

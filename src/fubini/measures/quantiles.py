@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fubini.index.build import ONE, add, call, const, divide, get, minus, scale
+from fubini.index.build import ONE, add, call, const, divide, get, minus, plus, scale
 from fubini.index.node import Leaf, Node
 from fubini.measures.laws import INFINITY
 from fubini.measures.standard import Case
@@ -27,9 +27,7 @@ def eliminated_quantile(terms: Sequence[Node], case: Case) -> Eliminated:
     leaf = case.leaf
     whole = add((term, 1.0) for term in terms)
     parts = whole.args if whole.kind == "add" else ((whole, 1.0),)
-    masses = [
-        (part, c) for part, c in parts if part.kind == "call" and part.args[0] is log_mass and leaf in part.leaves
-    ]
+    masses = [(part, c) for part, c in parts if leaf in part.leaves and _is_mass(part)]
     if leaf.shape or not masses:
         raise Blocked(leaf, whole, "powers of the mass of the same normal")
     result = eliminated([add(item for item in parts if item not in masses)], leaf, "real")
@@ -66,7 +64,8 @@ def _log_of_difference(low: Node | None, high: Node | None, is_below: bool, p: f
     first = scale(p, ends[0]) if larger is not None else const(0.0)
     if smaller is None:
         return first
-    return call("log", minus(call("exp", first), call("exp", scale(p, ends[1]))))
+    ratio = call("exp", minus(scale(p, ends[1]), first))
+    return plus(first, call("log1p", scale(-1.0, ratio)))
 
 
 def _log_side(end: Node | None, is_below: bool) -> Node:
