@@ -350,20 +350,20 @@ def sampled_expectation(measure, size, rng):
 # -- programs -------------------------------------------------------------------------------------------------------
 
 
-def alike(a, b, parameters, rng):
+def alike(a, b, parameters):
     """The same draws in the same order, with parameters, weights and values that are the same numbers."""
     if len(a.branches) != len(b.branches):
         return False
     rest = list(b.branches)
     for branch in a.branches:
-        same = next((other for other in rest if _alike(branch, other, parameters, rng)), None)
+        same = next((other for other in rest if _alike(branch, other, parameters)), None)
         if same is None:
             return False
         rest.remove(same)
     return True
 
 
-def _alike(a, b, parameters, rng):
+def _alike(a, b, parameters):
     laws = [[(d.law.family, d.law.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)]
     if laws[0] != laws[1]:
         return False

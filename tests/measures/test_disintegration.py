@@ -43,7 +43,7 @@ def density(of, at):
 
 
 def same(found, expected, at):
-    assert alike(simplify(found), expected, {leaf(t): at}, None), str(simplify(found))
+    assert alike(simplify(found), expected, {leaf(t): at}), str(simplify(found))
 
 
 @program
