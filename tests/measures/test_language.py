@@ -11,6 +11,7 @@ from fubini.measures import (
     Lebesgue,
     Measure,
     Normal,
+    Poisson,
     Uniform,
     array,
     condition,
@@ -235,6 +236,34 @@ def test_a_size_that_there_is_not(size):
 def test_observe_a_program():
     with pytest.raises(DomainError, match="one draw of a known family"):
         observe(twice(mu), 1.0)
+
+
+def test_observe_a_function_of_a_draw():
+    """Not the density of the draw: that of what is returned is asked of disintegrate."""
+
+    @measure
+    def doubled():
+        x = yield Normal(0, 1)
+        return 2 * x
+
+    with pytest.raises(DomainError, match="disintegrate a program at what it returns"):
+        observe(doubled(), 1.0)
+
+
+@pytest.mark.parametrize("value", [2.5, mu])
+def test_a_count_that_is_not_whole(value):
+    with pytest.raises(DomainError, match="expected: a whole number"):
+        observe(Poisson(2), value)
+
+
+def test_a_count_beyond_the_support():
+    assert simplify(observe(Bernoulli(0.3), 2)) == reject
+    assert simplify(observe(Uniform(0, 1), 1.5)) == reject
+
+
+def test_a_negative_weight():
+    with pytest.raises(DomainError, match="a number that is not negative"):
+        weight(-2)
 
 
 def test_a_flat_measure_in_a_plate_of_mixtures():

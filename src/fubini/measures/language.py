@@ -16,8 +16,22 @@ from typing import Any
 
 from fubini.assignment import target
 from fubini.errors import DomainError
-from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, multiply, negate, plus, replaced, scale
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    as_product,
+    call,
+    index,
+    is_test,
+    less,
+    multiply,
+    negate,
+    plus,
+    replaced,
+    scale,
+)
 from fubini.index.node import Index, Node
+from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import Support, log_density, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import (
@@ -158,6 +172,8 @@ def weight(of: Any) -> Measure:
     node = node_of(of)
     if node is ZERO:
         return Measure(())
+    if bounds(node)[1] < 0:
+        raise DomainError(f"the weight {node}", expected="a number that is not negative")
     if node.kind == "where" and ZERO in node.args[1:]:
         test, first, second = node.args
         test, rest = (test, first) if second is ZERO else (negate(test), second)
@@ -204,31 +220,31 @@ def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
 
 def observe(law: Measure, value: Any) -> Measure:
     """The density of a draw at a value, as a weight."""
-    branch = law.branches[0] if len(law.branches) == 1 else None
-    plain = branch is not None and len(branch.draws) == 1 and not branch.tests and branch.weight is ZERO
-    if branch is None or not plain or branch.draws[0].at or branch.draws[0].law.is_opaque:
-        raise DomainError(
-            f"observe {law}", expected="one draw of a known family", advice="disintegrate a program at what it returns"
-        )
-    draw, at = branch.draws[0], given_entry(value)
+    draw, at = _only_draw(law), value.at if isinstance(value, Entries) else lambda: node_of(value)
     support = support_of(draw.law)
+    if support is not None and support.is_whole and not is_whole(at()):
+        raise DomainError(
+            f"{draw.law.family} observed at {at()}", expected="a whole number", advice='symbol("x", kind="whole")'
+        )
     tests = () if support is None else inside(support, at())
     return Measure((Branch((), tests, log_density(draw.law, at), ()),))
 
 
-def given_entry(value: Any) -> Callable[..., Node]:
-    """How an observed value is read."""
-    return value.at if isinstance(value, Entries) else lambda: node_of(value)
+def _only_draw(law: Measure) -> Draw:
+    """The one draw of a measure that is nothing else."""
+    branch = law.branches[0] if len(law.branches) == 1 else None
+    if branch is not None and len(branch.draws) == 1 and not branch.tests and branch.weight is ZERO:
+        (draw,) = branch.draws
+        entry = branch.value.entry if isinstance(branch.value, Items) else branch.value
+        is_returned = isinstance(entry, Node) and entry.kind == "get" and entry.args[0] is draw.leaf
+        if is_returned and not draw.at and not draw.law.is_opaque:
+            return draw
+    raise DomainError(
+        f"observe {law}", expected="one draw of a known family", advice="disintegrate a program at what it returns"
+    )
 
 
 def inside(support: Support, at: Node) -> tuple[Test, ...]:
     """That a value is in a support, as far as it is not known."""
-    from_low = negate(less_than(at, support.low))
-    to_high = negate(less_than(support.high, at))
-    return tuple(Test((), test) for test in (from_low, to_high) if test is not ONE)
-
-
-def less_than(a: Node, b: Node) -> Node:
-    """[a < b], for ends that may be infinite"""
-    from_number = Number(a) < Number(b)
-    return from_number.node
+    tests = (negate(less(at, support.low)), negate(less(support.high, at)))
+    return tuple(Test((), test) for test in tests if test is not ONE)
