@@ -212,6 +212,20 @@ def test_parameters_that_there_are_not():
         Normal(0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("law", "expected"),
+    [
+        (lambda: Normal(0, -1), "a positive number"),
+        (lambda: Poisson(0), "a positive number"),
+        (lambda: Bernoulli(1.5), "a number between 0 and 1"),
+        (lambda: Uniform(2, 1), "ends in order"),
+    ],
+)
+def test_parameters_out_of_range(law, expected):
+    with pytest.raises(DomainError, match=expected):
+        law()
+
+
 def test_an_array_where_a_number_is_due():
     with pytest.raises(DomainError, match="index an array to get an entry"):
         Normal(t, 1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fubini.errors import Intractable
 from fubini.measures import (
     Bernoulli,
     Beta,
@@ -23,10 +24,12 @@ from fubini.measures import (
     superpose,
     weight,
 )
+from fubini.measures.disintegrate import disintegrate
+from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
-from fubini.measures.values import exp, log, sqrt
-from tests.measures.cases import again
-from tests.measures.oracle import expectations, sampled_expectation, value_of
+from fubini.measures.values import exp, log, maximum, minimum, sqrt, symbol
+from tests.measures.cases import again, leaf
+from tests.measures.oracle import expectations, sampled_draws, sampled_expectation, value_of
 
 COUNT = int(os.environ.get("FUBINI_RANDOM_PROGRAMS", "60"))
 
@@ -181,3 +184,53 @@ def test_inequalities_stay(seed):
     after = sampled_expectation(found, 200_000, np.random.default_rng(seed + 1))
     error = np.hypot(before[1], after[1])
     assert abs(after[0] - before[0]) <= 5.5 * error + 1e-6, f"{written}\n\nbecame\n\n{found}\n{before} {after}"
+
+
+EXPRESSIONS = (
+    lambda x, y, c: x + c * y,
+    lambda x, y, c: c - x + y,
+    lambda x, y, c: x**2 + c,
+    lambda x, y, c: exp(c * x),
+    lambda x, y, c: abs(x - c),
+    lambda x, y, c: minimum(x, c),
+    lambda x, y, c: maximum(x, y),
+    lambda x, y, c: c / (1 + exp(x)),
+    lambda x, y, c: x / (1 + abs(y)),
+)
+
+
+def pushed(seed):
+    """A function of two draws."""
+
+    @measure
+    def made():
+        rng = np.random.default_rng(seed)
+        number = lambda: round(float(rng.uniform(0.5, 1.5)), 2)  # noqa: E731
+        laws = (Uniform(-1, 2), Exponential(number()), Normal(number(), number()), Gamma(2, number()), Beta(2, 1.5))
+        x = yield laws[rng.integers(len(laws))]
+        y = yield laws[rng.integers(len(laws))]
+        return EXPRESSIONS[rng.integers(len(EXPRESSIONS))](x, y, number()), ()
+
+    return made()
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_disintegration_is_a_density(seed):
+    """The integral of the mass given t, over an interval of t, against how much of a sample falls into it."""
+    written, t, size = pushed(seed), symbol("t"), 200_000
+    (branch,) = written.branches
+    leaves, _ = sampled_draws(branch, size, np.random.default_rng(seed))
+    sample = np.broadcast_to(value_of(branch.value[0], leaves), (size,))
+    low, high = np.quantile(sample, [0.2, 0.6])
+    ends = (low + 1e-9, high - 1e-9)  # no atom lies at an end
+    points = (np.arange(2000) + 0.5) / 2000  # midpoints: densities may jump
+    at = {leaf(t): ends[0] + points * (ends[1] - ends[0])}
+    try:
+        node = total_mass(disintegrate(written, t)).node
+    except Intractable:
+        return  # nothing is claimed
+    with np.errstate(all="ignore"):
+        density = np.nan_to_num(np.broadcast_to(value_of(node, at), points.shape))
+    mass = np.mean(density) * (ends[1] - ends[0])
+    expected = np.mean((sample > ends[0]) & (sample < ends[1]))
+    assert mass == pytest.approx(expected, abs=6 * (0.25 / size) ** 0.5 + 2e-3), f"{written}\n{node}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fubini.errors import DomainError
-from fubini.index.build import ZERO, const, equal, get, index
+from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
-from fubini.index.node import Index, Leaf
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds
 from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
 from fubini.measures.measure import Measure
@@ -56,11 +56,28 @@ def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
         given = {**defaults, **dict(zip(names, args, strict=False)), **named}
         if set(given) != set(names) or len(args) > len(names):
             raise DomainError(f"{family} of {', '.join(map(str, given))}", expected=", ".join(names))
-        return drawn(Law(family, tuple(node_of(given[name]) for name in names)))
+        nodes = {name: node_of(given[name]) for name in names}
+        _require_possible(family, nodes)
+        return drawn(Law(family, tuple(nodes.values())))
 
     make.__name__ = make.__qualname__ = family
     make.__doc__ = f"{family}({', '.join(names)})"
     return make
+
+
+POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "concentration0", "df"))
+
+
+def _require_possible(family: str, given: Mapping[str, Node]) -> None:
+    """No parameter is certain to be out of range."""
+    for name, node in given.items():
+        low, high = bounds(node)
+        if name in POSITIVE and high <= 0:
+            raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
+        if name == "probs" and (low > 1 or high < 0):
+            raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")
+    if {"low", "high"} <= set(given) and bounds(minus(given["high"], given["low"]))[1] <= 0:
+        raise DomainError(f"{family} from {given['low']} to {given['high']}", expected="ends in order")
 
 
 Normal, Cauchy, Laplace = _constructor("Normal"), _constructor("Cauchy"), _constructor("Laplace")
