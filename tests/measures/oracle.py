@@ -6,7 +6,7 @@ import math
 import numpy as np
 from scipy import special, stats
 
-from fubini.index.build import opened
+from fubini.index.build import is_test, opened
 from fubini.measures.laws import Vector
 from fubini.measures.program import Items
 from fubini.measures.values import log_mass
@@ -31,7 +31,9 @@ def value_of(node, leaves, at=None):
         case "add":
             return sum(c * part(term) for term, c in node.args)
         case "mul":
-            return math.prod(np.power(part(base), exponent) for base, exponent in node.args)
+            tests = [base for base, _ in node.args if is_test(base)]
+            rest = math.prod(np.power(part(base), exponent) for base, exponent in node.args if base not in tests)
+            return np.where(math.prod(map(part, tests)) != 0, rest, 0.0) if tests else rest  # 0 where a test fails
         case "call":
             return FUNCTIONS[node.args[0]](*map(part, node.args[1:]))
         case "eq":
