@@ -214,6 +214,17 @@ def pushed(seed):
     return made()
 
 
+def has_mass(seed):
+    try:
+        return total_mass(disintegrate(pushed(seed), symbol("t"))) is not None
+    except Intractable:
+        return False
+
+
+def test_most_disintegrations_have_a_mass():
+    assert sum(map(has_mass, range(40))) > 20
+
+
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_disintegration_is_a_density(seed):
     """The integral of the mass given t, over an interval of t, against how much of a sample falls into it."""
