@@ -14,6 +14,8 @@ from fubini.measures import (
     Dirichlet,
     Gamma,
     Normal,
+    Uniform,
+    condition,
     dirac,
     factor,
     measure,
@@ -24,7 +26,7 @@ from fubini.measures import (
 )
 from fubini.measures.simplify import simplify
 from fubini.measures.values import array, exp, lgamma, log, product, sqrt, symbol, total, where
-from tests.measures.cases import Case, check, leaf
+from tests.measures.cases import Case, again, check, leaf
 from tests.measures.oracle import value_of
 
 N, M = 3, 2
@@ -579,6 +581,29 @@ def test_a4_46_clinical_trial():
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
     check(CASES[name])
+
+
+ends = symbol("ends", N)
+
+
+@pytest.mark.parametrize("values", [[0.5, 2.0, 0.3], [0.2, 0.4, 0.6], [2.0, 3.0, 4.0], [0.5, -1.0, 0.3]])
+def test_each_entry_has_its_own_end(values):
+    """Π_i min(1, c_i), whichever of the two is less at each entry."""
+
+    @program
+    def written():
+        x = yield plate(N, lambda i: Uniform(0, 1))
+        yield plate(N, lambda i: condition(x[i] < ends[i]))
+        return x
+
+    found = simplify(written)
+    (branch,) = found.branches
+    at = {leaf(ends): np.array([values])}
+    holds = all(value_of(test.node, at, {i: n for i in test.over}) for test in branch.tests for n in range(N))
+    with np.errstate(all="ignore"):
+        mass = float(np.exp(np.ravel(value_of(branch.weight, at))[0])) if holds else 0.0
+    assert mass == pytest.approx(np.prod(np.clip(values, 0, 1)))
+    assert again(found, {leaf(ends): 0}) == found
 
 
 # -- sizes -----------------------------------------------------------------------------------------------------------
