@@ -509,8 +509,27 @@ def test_a4_44_posterior_of_topics():
             assert value == pytest.approx(NUMBERS[prior][column] + counted[row, column])
 
 
-def test_a4_41_and_42_conditionals():
-    """Each conditional as the ratio of masses with the label put in, against the counts without it."""
+def test_a4_41_conditional_of_a_document():
+    """The ratio of masses with the class put in, against products over the words of the document."""
+    prior, words, u = np.array(NUMBERS[alpha]), np.array(NUMBERS[beta]), 0
+    model = simplify(naive_bayes(keep=False)).branches[0].weight
+    logs, expected = [], []
+    others = u != DOC
+    by_class = table(M, 3, LABEL[DOC[others]], WORD[others])
+    sizes = np.bincount(np.delete(LABEL, u), minlength=M)
+    for k in range(M):
+        new = {**NUMBERS, label: np.where(np.arange(N) == u, k, LABEL)}
+        at = {leaf(symbol): np.asarray(value, float)[None] for symbol, value in new.items()}
+        logs.append(float(np.ravel(value_of(model, at))[0]))
+        mine = np.bincount(WORD[u == DOC], minlength=3)
+        above = np.prod([by_class[k, v] + j + words[v] for v in range(3) for j in range(mine[v])])
+        below = np.prod([by_class[k].sum() + j + words.sum() for j in range(mine.sum())])
+        expected.append((sizes[k] + prior[k]) * above / below)
+    np.testing.assert_allclose(np.exp(np.array(logs) - logs[0]), np.array(expected) / expected[0], rtol=1e-9)
+
+
+def test_a4_42_conditional_of_a_word():
+    """The ratio of masses with the topic put in, against the counts without it."""
     prior, words = np.array(NUMBERS[alpha]), np.array(NUMBERS[beta])
     model = simplify(topics(keep=False)).branches[0].weight
     logs = []
