@@ -156,6 +156,8 @@ def is_whole(of: Node) -> bool:
             return all(power >= 0 and power == int(power) and is_whole(part) for part, power in of.args)
         case "where":
             return all(map(is_whole, of.args[1:]))
+        case "sum":
+            return is_whole(of.args[1])
         case "call":
             return of.args[0] in ("floor", "int", "quotient")
     return False

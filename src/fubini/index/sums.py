@@ -138,7 +138,7 @@ def _solution(test: Node, i: Index) -> Node | None:
     a, b = test.args
     for one, other in ((a, b), (b, a)):
         if one is index(i) and i not in other.free:
-            return other
+            return other if is_whole(other) else None
     whole = minus(a, b)
     terms = dict(whole.args) if whole.kind == "add" else {whole: 1.0}
     coefficient = terms.pop(index(i), 0.0)

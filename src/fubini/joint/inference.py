@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,21 +23,14 @@ from fubini.infer.nuts import Settings, nuts
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.draws import arviz
 from fubini.joint.form import Form
 from fubini.joint.gibbs import discrete_gibbs
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
 from fubini.joint.run import Blank, Given
+from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
-
-
-def arviz() -> Any:
-    """ArviZ, which takes a second to import, and warns that its next version will differ."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz as module
-    return module
-
 
 METHODS = ("nuts", "svi", "laplace")
 LARGE = 20_000_000  # numbers of a group that is left out unless asked for
@@ -78,7 +70,13 @@ def infer(
                     expected="a model whose discrete sites can be summed out",
                     nearest=f"{listed(n for n in plan.kept if plan.reading.domains[n].is_discrete)} cannot be",
                 )
-            values, stats, how = discrete_gibbs(first, joint, _settings(draws, chains, warmup, progress, {}))
+            settings = _settings(draws, chains, warmup, progress, {})
+            labels = compiled_gibbs(first, joint, plan, settings)
+            if labels is None:
+                values, stats, how = discrete_gibbs(first, joint, settings)
+                plan = collapse(joint, ())
+            else:
+                values, stats, how = _recovered(second, plan, labels, chains, draws), {}, "gibbs"
         else:
             require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
@@ -323,7 +321,7 @@ def _data(
     )
     found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
     found.posterior.attrs.update(  # type: ignore[attr-defined]
-        inference_library="fubini", method=how, eliminated=list(plan.eliminated) if how != "gibbs" else []
+        inference_library="fubini", method=how, eliminated=list(plan.eliminated)
     )
     return found
 

@@ -11,13 +11,13 @@ from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import Real
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DomainError, NoRule
+from fubini.errors import NoRule
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
 from fubini.joint.collapse import Collapse, collapse, collapse_real_first, collapse_together
 from fubini.joint.form import Form
-from fubini.joint.posterior import factors_of
+from fubini.joint.posterior import factors_if_any
 from fubini.symbolic.laws import family
 from fubini.terms.factor import Factor
 
@@ -26,11 +26,9 @@ NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have an
 
 def marginal(joint: Any, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
-    if is_network(joint):
-        try:
-            return _of_network(joint, name)
-        except DomainError:
-            pass  # written in plain JAX
+    if is_network(joint) and (written := factors_if_any(joint)) is not None:
+        factors, variables = written
+        return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
     plan = collapse(joint, None, name)
     if plan.blocked:
         plan = _otherwise(joint, name, plan)
@@ -49,12 +47,6 @@ def _otherwise(joint: Any, name: str, blocked: Collapse) -> Collapse:
         if found.blocked or found.reduced.steps[-1].names != (name,):
             raise no_closed_form(f"marginal({name!r})", blocked, "infer(key) gives draws of it")
     return found
-
-
-def _of_network(joint: Any, name: str) -> Factor:
-    factors, variables = factors_of(joint)
-    others = [variable for variable in variables if variable.name != name]
-    return eliminate(factors, others).normalize()
 
 
 def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:

@@ -13,20 +13,24 @@ import numpy as np
 
 from fubini.arrays import Data, is_traced
 from fubini.domains import Domain
+from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
 from fubini.joint.calls import require_in_domain
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
+from fubini.joint.closed_posterior import closed_posterior
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
 from fubini.joint.inference import infer
+from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
-from fubini.joint.posterior import factor_evidence, factors_of, posterior
+from fubini.joint.posterior import factors_if_any, factors_of, posterior
+from fubini.joint.sampler import Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -41,11 +45,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).log_evidence()), 6)
         -1.328012
         """
-        if is_network(self):
-            try:
-                return factor_evidence(self)
-            except DomainError:
-                pass  # written in plain JAX
+        if is_network(self) and (written := factors_if_any(self)) is not None:
+            return eliminate(*written).log()
         return Collapsed(self, ()).log_evidence()
 
     def posterior(self) -> Factor:
@@ -55,7 +56,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        return posterior(self)
+        written = factors_if_any(self)
+        return closed_posterior(self) if written is None else posterior(self, *written)
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed."""
@@ -90,6 +92,17 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
+        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
+
+    def kernel(self, *names: str, engine: str = "numba") -> Kernel:
+        """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
+
+        A law is given the latents that are eliminated after it, whose values the function takes too.
+        """
+        return Kernel(self, names, engine)
+
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
         return mode(self)
@@ -117,7 +130,8 @@ class Questions(Flavour):
         `method` ("nuts", "svi" or "laplace"), and what was integrated out is drawn back. With `checkpoint`, a path, a
         killed run goes on where it was. The groups of log-likelihoods and predictive draws are there unless they would
         be very large. Options of the sampler: target_accept, max_tree_depth, dense_mass. Where a discrete site cannot
-        be summed out, NumPyro's Gibbs steps sample all sites of the model, `eliminate` or not.
+        be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so
+        with all sites where no rule makes one.
         """
         return infer(
             self,
@@ -237,6 +251,15 @@ class Collapsed:
         if not is_traced(found):
             require_evidence(float(found), self.joint)
         return Array(found)
+
+    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite, one entry after another.
+
+        What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
+        `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
+        out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
+        """
+        return Sampler(self.joint, self.collapse, names, without, engine, blocked)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

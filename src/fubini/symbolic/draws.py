@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
+from fubini.index.arithmetic import xp_of
 from fubini.index.chains import path
 from fubini.index.lower import Axes, Evaluation, aligned
 from fubini.index.node import Index, Leaf, Node
@@ -21,7 +22,7 @@ from fubini.symbolic.student import Student
 def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
     """The numbers of a node over these indices, whether it has them or not."""
     found: Axes = evaluation.of(part)
-    return jnp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
+    return evaluation.xp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
 
 
 def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
@@ -52,8 +53,9 @@ def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
 
 def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
     """Unknowns in the shape of a layout as the arrays of the latents."""
+    xp = xp_of(unknowns)
     if layout.flipped:
-        unknowns = jnp.flip(unknowns, axis=len(layout.apart))
+        unknowns = xp.flip(unknowns, axis=len(layout.apart))
     found = {}
     for latent in latents:
         others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
@@ -64,7 +66,7 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
         start = layout.first[latent]
         mine = unknowns[..., start : start + count].reshape(shape)
         order = (*layout.axes, *others)
-        found[latent] = jnp.transpose(mine, [order.index(axis) for axis in range(len(order))])
+        found[latent] = xp.transpose(mine, [order.index(axis) for axis in range(len(order))])
     return found
 
 

@@ -1,0 +1,96 @@
+"""The conditional of one label, derived: the score of each candidate, and what the label adds to each statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fubini.compile.difference import Change, Derived, Difference, Keeping, guarded, whole
+from fubini.compile.statistics import Statistic, Statistics, increment
+from fubini.errors import NoRule
+from fubini.index.build import ZERO, add, index, plus
+from fubini.index.node import Index, Leaf, Node
+
+
+class Label(NamedTuple):
+    """A latent with finitely many values: its place, its candidate, and the scores of these."""
+
+    leaf: Leaf
+    at: tuple[Index, ...]
+    k: Index
+    changes: dict[Leaf, tuple[tuple[Index, ...], Change]]  # of statistics, then of what is derived from them
+    score: Node  # log p(candidate | all others), up to what no candidate changes
+
+    @property
+    def rows(self) -> dict[Leaf, frozenset[int]]:
+        """The axes of each statistic along which the label changes the entry of its class alone."""
+        return {leaf: frozenset(_classes(axes, change, self.k)) for leaf, (axes, change) in self.changes.items()}
+
+
+class Derivation(NamedTuple):
+    """A density of labels: as a function of statistics, what else is kept, and the conditional of each label."""
+
+    terms: tuple[Node, ...]  # as they are given
+    plain: Node  # in statistics
+    density: Node  # in statistics, and what is derived from them
+    statistics: tuple[Statistic, ...]
+    derived: tuple[Derived, ...]
+    labels: tuple[Label, ...]
+
+
+def derived(terms: Sequence[Node], labels: Sequence[Leaf], differences: bool = True) -> Derivation:
+    """Statistics, and the difference that each label makes."""
+    mine = tuple(term for term in terms if term.leaves & set(labels))
+    try:
+        return _derived(mine, labels)
+    except NoRule:
+        if differences:
+            raise
+    return Derivation(mine, ZERO, ZERO, (), (), tuple(_bare(leaf) for leaf in labels))
+
+
+def _bare(leaf: Leaf) -> Label:
+    """A label of which no difference is known."""
+    return Label(leaf, tuple(Index(size, "u") for size in leaf.shape), Index(candidates(leaf), "k"), {}, ZERO)
+
+
+def _derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
+    found = Statistics(terms, labels)
+    keeping = Keeping(frozenset(one.leaf for one in found.all))
+    plain = plus(*found.terms)
+    density = keeping.of(plain)
+    kept = tuple(keeping.derived.values())
+    mine = tuple(term for term in terms if term.leaves & set(labels))
+    return Derivation(
+        mine, plain, density, found.all, kept, tuple(_label(leaf, found, keeping, density) for leaf in labels)
+    )
+
+
+def _label(leaf: Leaf, found: Statistics, keeping: Keeping, density: Node) -> Label:
+    at, k = tuple(Index(size, "u") for size in leaf.shape), Index(candidates(leaf), "k")
+    steps = {one.leaf: (one.axes, increment(one, leaf, at, k)) for one in found.all}
+    difference = Difference(steps, keeping.derived)
+    score = whole(difference.of(density))
+    parts = score.args if score.kind == "add" else ((score, 1.0),)
+    changes = {name: (axes, guarded(change)) for name, (axes, change) in difference.changes.items()}
+    return Label(leaf, at, k, changes, add((part, c) for part, c in parts if k in part.free))
+
+
+def candidates(leaf: Leaf) -> int:
+    """How many values a label has."""
+    if not leaf.is_integer or leaf.low is None or leaf.high is None:
+        raise NoRule(
+            f"gibbs({leaf.name!r})",
+            expected="a latent with finitely many values",
+            advice="eliminate it, or leave it out: what is continuous is drawn by its own conditional",
+        )
+    return int(leaf.high - leaf.low) + 1
+
+
+def _classes(axes: tuple[Index, ...], change: Change, k: Index) -> set[int]:
+    """Axes that every part of a change has a test [axis = k] of."""
+    found = [
+        {place for place, axis in enumerate(axes) for test in guards if set(test.args) == {index(axis), index(k)}}
+        for guards in change
+    ]
+    return set.intersection(*found) if found else set(range(len(axes)))

@@ -1,0 +1,82 @@
+"""Fibres: what one label touches. A sum over an index l of which all but few terms are 0, by rows of the label.
+
+F(u, l) = Σ_J [a(J) = u] [b(J) = l] w(J) depends on data alone, and is stored by rows; where it is 0, so is the term.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fubini.index.build import ZERO, index, multiply, opened, replaced
+from fubini.index.node import Index, Node, children
+
+
+class Fibre(NamedTuple):
+    """Σ_l body, of which only the l with F(u, l) ≠ 0 count."""
+
+    place: Index  # l
+    rows: Node  # F
+    body: Node
+
+
+class Grouped(NamedTuple):
+    """Σ_J [row(J) = u] [place(J) = l] weight(J)"""
+
+    over: tuple[Index, ...]
+    row: Node
+    place: Node
+    weight: Node
+
+
+def fibre_of(of: Node, u: Index) -> Fibre | None:
+    """A sum over one index as a loop over a fibre, where it can be."""
+    over, body = opened(of)
+    if len(over) != 1:
+        return None
+    found = {part for part in rows_in(body, u) if over[0] in part.free}
+    if len(found) != 1:
+        return None
+    (rows,) = found
+    return Fibre(over[0], rows, body) if is_zero(replaced(body, {rows: ZERO})) else None
+
+
+def rows_in(of: Node, u: Index) -> list[Node]:
+    """Sums F(u, l) over data in a node."""
+    if of.kind == "sum" and is_data(of) and u in of.free and len(of.free) == 2 and grouped(of, u) is not None:
+        return [of]
+    return [found for part in children(of) for found in rows_in(part, u)]
+
+
+def grouped(of: Node, u: Index) -> Grouped | None:
+    """A sum by rows u and places l, where both are tested for."""
+    (l,) = of.free - {u}  # noqa: E741
+    over, body = opened(of)
+    factors = dict(body.args) if body.kind == "mul" else {body: 1.0}
+    found: dict[Index, Node] = {}
+    for test in [base for base in factors if base.kind == "eq"]:
+        for one, other in (test.args, test.args[::-1]):
+            if one in (index(u), index(l)) and one.args[0] not in found and other.free <= set(over):
+                found[one.args[0]] = other
+                factors.pop(test)
+                break
+    weight = multiply(factors.items())
+    if len(found) < 2 or weight.free & {u, l}:
+        return None
+    return Grouped(over, found[u], found[l], weight)
+
+
+def is_data(of: Node) -> bool:
+    """The data alone decide it."""
+    return all(leaf.role in ("data", "opaque") for leaf in of.leaves)
+
+
+def is_zero(of: Node) -> bool:
+    """It is 0 whatever the numbers are."""
+    if of is ZERO:
+        return True
+    if of.kind == "call":
+        name, *args = of.args
+        return (name == "same" and is_zero(args[0])) or (name == "log_rising" and args[1] is ZERO)
+    if of.kind == "mul":
+        return any(exponent > 0 and is_zero(base) for base, exponent in of.args)
+    return of.kind == "add" and all(is_zero(part) for part, _ in of.args)

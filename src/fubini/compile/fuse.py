@@ -1,0 +1,59 @@
+"""Fusion: passes over as many items become one loop, and so do sums over indices of the same sizes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fubini.index.build import add, closed, index, opened, remade, replaced
+from fubini.index.node import Index, Leaf, Node
+
+
+class Pass(NamedTuple):
+    """A loop over items in which an array grows: where, by what, and under which tests."""
+
+    over: tuple[Index, ...]
+    leaf: Leaf
+    places: tuple[Node, ...]
+    tests: tuple[Node, ...]
+    value: Node
+
+    def along(self, over: tuple[Index, ...]) -> Pass:
+        """The same pass over other indices."""
+        names = dict(zip(map(index, self.over), map(index, over), strict=True))
+        many = lambda nodes: tuple(replaced(node, names) for node in nodes)  # noqa: E731
+        return Pass(over, self.leaf, many(self.places), many(self.tests), replaced(self.value, names))
+
+
+def fused(passes: list[Pass]) -> list[list[Pass]]:
+    """Passes over indices of the same sizes together, over the indices of the first."""
+    groups: dict[tuple[int, ...], list[Pass]] = {}
+    for one in passes:
+        group = groups.setdefault(tuple(i.size for i in one.over), [])
+        group.append(one.along(group[0].over) if group else one)
+    return list(groups.values())
+
+
+def apart(passes: list[Pass]) -> list[list[Pass]]:
+    """Every pass in a loop of its own."""
+    return [[one] for one in passes]
+
+
+def fused_sums(of: Node) -> Node:
+    """Σ_i a + Σ_i b  =  Σ_i (a + b), wherever sums stand side by side"""
+    inner = remade(of, fused_sums)
+    if inner.kind != "add":
+        return inner
+    groups: dict[tuple[int, ...], list[tuple[Node, float]]] = {}
+    rest = []
+    for part, coefficient in inner.args:
+        (groups.setdefault(part.args[0], []) if part.kind == "sum" else rest).append((part, coefficient))
+    return add([*rest, *((_joined(group), 1.0) for group in groups.values())])
+
+
+def _joined(group: list[tuple[Node, float]]) -> Node:
+    over, first = opened(group[0][0])
+    bodies = [(first, group[0][1])]
+    for part, coefficient in group[1:]:
+        mine, body = opened(part)
+        bodies.append((replaced(body, dict(zip(map(index, mine), map(index, over), strict=True))), coefficient))
+    return closed("sum", over, add(bodies))

@@ -1,0 +1,82 @@
+"""Hoisting: what no candidate needs anew leaves the loops.
+
+Parts that the data alone decide are computed once; parts that depend on a class and its statistics are kept in an
+array by class, of which a step refreshes two entries (rule D8 of the reference on array latents).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fubini.compile.statistics import canonical
+from fubini.index.build import add, get, index, multiply, remade, replaced
+from fubini.index.node import Index, Leaf, Node, children
+from fubini.index.ranges import bounds
+
+
+class Kept(NamedTuple):
+    """An array of what a node is at each place of its axes."""
+
+    leaf: Leaf
+    axes: tuple[Index, ...]
+    value: Node
+
+
+class Store:
+    """Arrays in place of nodes, one for all that are equal."""
+
+    def __init__(self, stem: str) -> None:
+        self.stem = stem
+        self.kept: dict[Node, Kept] = {}
+
+    def entry(self, of: Node) -> Node:
+        """The entry of the array that holds a node."""
+        free, key = canonical(of)
+        if key not in self.kept:
+            low = bounds(of)[0]
+            shape = tuple(i.size for i in free)
+            leaf = Leaf(
+                f"{self.stem}{len(self.kept)}",
+                shape,
+                low=None if low == -math.inf else low,
+                is_integer=False,
+                role="state",
+            )
+            axes = tuple(Index(i.size, i.label) for i in free)
+            value = replaced(of, dict(zip(map(index, free), map(index, axes), strict=True)))
+            self.kept[key] = Kept(leaf, axes, value)
+        return get(self.kept[key].leaf, *map(index, free))
+
+
+def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
+    """With the largest loose parts of a node in arrays; of sums and products, the loose terms and factors as one."""
+    if of.kind in ("const", "index", "get"):
+        return of
+    if is_loose(of):
+        return store.entry(of)
+    if of.kind in ("add", "mul"):
+        loose = [(part, number) for part, number in of.args if is_loose(part)]
+        tight = [(hoisted(part, is_loose, store), number) for part, number in of.args if (part, number) not in loose]
+        make = add if of.kind == "add" else multiply
+        if loose:
+            whole = make(loose)
+            tight.append((whole if whole.kind in ("const", "get") else hoisted(whole, is_loose, store), 1.0))
+        return make(tight)
+    return remade(of, lambda part: hoisted(part, is_loose, store))
+
+
+def is_of_class(of: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> bool:
+    """It depends on a class and the statistics of this class alone, which `states` give the axes of."""
+    return of.free == {k} and all(_is_row(part, k, states) for part in _entries(of) if part.args[0] in states)
+
+
+def _is_row(entry: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> bool:
+    leaf, *at = entry.args
+    return any(at[axis] is index(k) for axis in states[leaf])
+
+
+def _entries(of: Node) -> list[Node]:
+    found = [of] if of.kind == "get" else []
+    return [*found, *(entry for part in children(of) for entry in _entries(part))]

@@ -1,0 +1,248 @@
+"""Loops written from a derivation: a sweep over the entries of each label, and the statistics from nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fubini.compile.derive import Label
+from fubini.compile.emit import Env, Writer, bare
+from fubini.compile.fibre import Fibre, fibre_of, rows_in
+from fubini.compile.names import Names
+from fubini.index.build import ZERO, add, const, index, less, replaced, scale
+from fubini.index.node import Index, Leaf, Node, children
+from fubini.index.ranges import bounds
+
+FACTORS = 16  # logarithms that become factors of a weight, at most
+
+
+class Weights(NamedTuple):
+    """A score as Π factors · exp(exponent + Σ loops)"""
+
+    factors: tuple[tuple[Node, float], ...]
+    exponent: Node
+    loops: tuple[Fibre, ...]
+
+
+def weights_of(score: Node, at: tuple[Index, ...]) -> Weights:
+    """Logarithms as factors, sums over what an item touches as loops, the rest as an exponent."""
+    factors: list[tuple[Node, float]] = []
+    exponent: list[tuple[Node, float]] = []
+    loops: list[Fibre] = []
+    for part, coefficient in score.args if score.kind == "add" else ((score, 1.0),):
+        fibre = fibre_of(part, at[0]) if part.kind == "sum" and len(at) == 1 else None
+        if part.kind == "call" and part.args[0] == "log" and len(factors) < FACTORS and not part.height:
+            factors.append((part.args[1], coefficient))
+        elif fibre is not None:
+            loops.append(fibre._replace(body=scale(coefficient, fibre.body)))
+        else:
+            exponent.append((part, coefficient))
+    return Weights(tuple(factors), add(exponent), tuple(loops))
+
+
+class Loop:
+    """The text of what is done for one label."""
+
+    def __init__(self, label: Label, weights: Weights, names: Names, writer: Writer) -> None:
+        self.label, self.weights, self.names, self.writer = label, weights, names, writer
+        self.size = names.sizes.text(label.k.size)
+        self.env: Env = {label.k: "k", **names.env(label.at)}
+
+    def place(self) -> None:
+        """The place of an entry, from its number."""
+        if len(self.label.at) > 1:
+            rest = "u"
+            for axis in reversed(range(len(self.label.at))):
+                size = self.names.sizes.text(self.label.at[axis].size)
+                self.writer.line(f"u{axis} = {rest} % {size}")
+                rest = f"({rest} // {size})"
+
+    @property
+    def count(self) -> str:
+        """How many entries the label has."""
+        return self.names.sizes.text(math.prod(i.size for i in self.label.at))
+
+    @property
+    def entry(self) -> str:
+        """The label itself."""
+        places = ", ".join(self.env[i] for i in self.label.at) or "()"
+        return f"{self.names.arrays[self.label.leaf].name}[{places}]"
+
+    # -- statistics --------------------------------------------------------------------------------------------------
+
+    def remove(self) -> None:
+        """Take the label out of the statistics, then out of what is derived from these."""
+        for leaf in self.label.changes:
+            self.change(leaf, "-=")
+
+    def restore(self) -> None:
+        """Put the label in, what is derived first."""
+        for leaf in reversed(self.label.changes):
+            self.change(leaf, "+=")
+
+    def change(self, leaf: Leaf, sign: str) -> None:
+        """One array, by what the label adds to it."""
+        axes, change = self.label.changes[leaf]
+        if leaf in self.names.arrays:
+            for guards, value in change.items():
+                self._part(leaf, axes, sorted(guards, key=lambda test: test.serial), value, sign)
+
+    def _part(self, leaf: Leaf, axes: tuple[Index, ...], guards: Sequence[Node], value: Node, sign: str) -> None:
+        targets, tests = solved(axes, guards)
+        value = replaced(value, targets)
+        tests = [replaced(test, targets) for test in tests]
+        env, depth = dict(self.env), self.writer.depth
+        for axis in axes:
+            if index(axis) not in targets:
+                self._open(axis, value, env)
+        conditions = [self.writer.test(test, env) for test in tests]
+        if conditions:
+            self.writer.line(f"if {' and '.join(conditions)}:")
+            self.writer.depth += 1
+        array = self.names.arrays[leaf]
+        at = [targets.get(index(axis), index(axis)) for axis in axes]
+        places = ", ".join(self.writer.place(at[axis], env) for axis in array.order) or "()"
+        self.writer.line(f"{array.name}[{places}] {sign} {self.writer.bare(value, env)}")
+        self.writer.depth = depth
+
+    def _open(self, axis: Index, value: Node, env: dict) -> None:
+        """A loop along an axis, or along a fibre of the label where all else is 0."""
+        rows = [part for part in set(self._rows(value)) if axis in part.free]
+        if len(rows) == 1 and rows[0] in _factors(value):
+            self.fibre(rows[0], axis, env)
+        else:
+            env[axis] = self.writer.fresh("c")
+            self.writer.line(f"for {env[axis]} in range({self.names.sizes.text(axis.size)}):")
+            self.writer.depth += 1
+
+    def _rows(self, value: Node) -> list[Node]:
+        return rows_in(value, self.label.at[0]) if len(self.label.at) == 1 else []
+
+    def fibre(self, rows: Node, place: Index, env: dict) -> None:
+        """A loop over what the label touches."""
+        sparse = self.names.sparse(rows, self.label.at[0])
+        p = self.writer.fresh("p")
+        env[place], env[rows] = f"{sparse.place}[{p}]", f"{sparse.value}[{p}]"
+        self.writer.line(f"for {p} in range({sparse.first}[u], {sparse.first}[u + 1]):")
+        self.writer.depth += 1
+
+    # -- candidates --------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """What is kept of class k."""
+        for kept in self.names.kept(self.label):
+            array = self.names.arrays[kept.leaf]
+            env = {**self.env, kept.axes[0]: "k"}
+            self.writer.line(f"{array.name}[k] = {self.writer.bare(kept.value, env)}")
+
+    def weigh(self) -> None:
+        """The weights w[k] of candidates, and their sum."""
+        factors, exponent, loops = self.weights
+        env = {**self.env, **self._outside()}
+        if exponent is ZERO and not loops:
+            self._weights(self.writer.product(factors, env))
+        elif bounds(exponent)[1] <= 0 and not loops:
+            self._weights(self._raised(factors, f"exp_below({self.writer.bare(exponent, env)})", env))
+            with self.writer.block("if total < 1e-280:"):
+                self._exponents(exponent, loops, env)
+                self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+        else:
+            self._exponents(exponent, loops, env)
+            self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+
+    def raised_weights(self) -> None:
+        """Weights of exponents alone."""
+        self._weights("exp_below(e[k] - top)")
+
+    def _outside(self) -> dict[Node, str]:
+        """What does not depend on the candidate, in variables of its own."""
+        if not self.names.hoists:
+            return {}
+        found: dict[Node, str] = {}
+        for part in (*(base for base, _ in self.weights.factors), self.weights.exponent):
+            for node in fixed_parts(part, self.label.k):
+                if node not in found:
+                    text = self.writer.bare(node, self.env)
+                    found[node] = self.writer.fresh("a")
+                    self.writer.line(f"{found[node]} = {text}")
+        return found
+
+    def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
+        return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
+
+    def _weights(self, text: str) -> None:
+        with self.writer.block(f"for k in range({self.size}):"):
+            self.writer.line(f"w[k] = {bare(text)}")
+        self.writer.line(f"total = summed(w, {self.size})")
+
+    def _exponents(self, exponent: Node, loops: tuple[Fibre, ...], env: Env) -> None:
+        if loops:
+            with self.writer.block(f"for k in range({self.size}):"):
+                self.writer.line("e[k] = 0.0")
+        for loop in loops:
+            depth, inner = self.writer.depth, dict(self.env)
+            self.fibre(loop.rows, loop.place, inner)
+            with self.writer.block(f"for k in range({self.size}):"):
+                self.writer.line(f"e[k] += {self.writer.bare(loop.body, inner)}")
+            self.writer.depth = depth
+        self.writer.line("top = -math.inf")
+        with self.writer.block(f"for k in range({self.size}):"):
+            if exponent is not ZERO:
+                self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
+            self.writer.line("top = e[k] if e[k] > top else top")
+
+    def draw(self) -> None:
+        """The first candidate at which the sum of weights exceeds a uniform share of all."""
+        with self.writer.block("if not 0.0 < total < math.inf:"):
+            self.writer.line("return t + 1")
+        self.writer.line("level, k = uniforms[t] * total - w[0], 0")
+        with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
+            self.writer.line("k += 1")
+            self.writer.line("level -= w[k]")
+        self.writer.line(f"{self.entry} = k")
+
+
+def fixed_parts(of: Node, k: Index) -> list[Node]:
+    """The largest parts of a node that read arrays and do not depend on the candidate, outside of sums."""
+    if of.kind in ("const", "index") or not of.leaves:
+        return []
+    if k not in of.free and not _has_bound(of):
+        return [of]
+    return [found for part in children(of) for found in fixed_parts(part, k)]
+
+
+def _has_bound(of: Node, height: int | None = None) -> bool:
+    """It reads an index that is bound outside of it: one of a binder that is higher than itself."""
+    height = of.height if height is None else height
+    if of.kind == "index":
+        return isinstance(of.args[0], int) and of.args[0] > height
+    return any(_has_bound(part, height) for part in children(of))
+
+
+def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:
+    """Tests [axis = e] solved for axes, and the tests that are left; places beyond an axis are tested for."""
+    targets: dict[Node, Node] = {}
+    left: list[Node] = []
+    for test in guards:
+        pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
+        found = next(((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes)), None)
+        if found is None:
+            left.append(test)
+            continue
+        axis, entry = found
+        targets[axis] = entry
+        low, high = bounds(entry)
+        left.extend([less(const(-1.0), entry)] if low < 0 else [])
+        left.extend([less(entry, const(axis.args[0].size))] if high > axis.args[0].size - 1 else [])
+    return targets, left
+
+
+def _is_open(of: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> bool:
+    return of.kind == "index" and of.args[0] in axes and of not in targets
+
+
+def _factors(of: Node) -> list[Node]:
+    if of.kind == "add" and len(of.args) == 1:
+        of = of.args[0][0]
+    return [base for base, exponent in of.args if exponent > 0] if of.kind == "mul" else [of]

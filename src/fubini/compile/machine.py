@@ -1,0 +1,139 @@
+"""A program made to run: compiled once in memory and on disk, with room for its statistics."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from fubini.compile.difference import Derived
+from fubini.compile.names import Evaluate
+from fubini.compile.program import Program
+from fubini.errors import DataError
+from fubini.index.node import Leaf
+
+_LOADED: dict[str, ModuleType] = {}
+
+
+def folder() -> Path:
+    """Where compiled code is kept: FUBINI_CACHE, or the user's folder for caches; a new one where that is closed."""
+    base = os.environ.get("FUBINI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fubini"
+    try:
+        Path(base).mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=base):
+            return Path(base)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="fubini-"))
+
+
+def loaded(source: str) -> ModuleType:
+    """The functions of a source, from memory, or from a file whose compiled code lies beside it."""
+    name = "loops_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
+    if name not in _LOADED:
+        path = folder() / f"{name}.py"
+        if not path.exists() or path.read_text(encoding="utf-8") != source:
+            new = path.with_name(f"{name}.{os.getpid()}.new")
+            new.write_text(source, encoding="utf-8")
+            os.replace(new, path)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # where Numba looks for it when it reads compiled code
+        spec.loader.exec_module(module)
+        _LOADED[name] = module
+    return _LOADED[name]
+
+
+def interpreted(source: str) -> ModuleType:
+    """The functions of a source as plain Python: slow, and the same."""
+    module = ModuleType("loops")
+    plain = source.replace("from numba import njit", "def njit(*args, **options): return lambda function: function")
+    exec(compile(plain, "loops", "exec"), module.__dict__)
+    return module
+
+
+class Machine:
+    """Sweeps of a program, on arrays of its own."""
+
+    def __init__(
+        self,
+        program: Program,
+        empty: Callable[[Derived, Mapping[Leaf, np.ndarray]], np.ndarray],
+        engine: str = "numba",
+    ) -> None:
+        self.program = program
+        self.functions = loaded(program.source) if engine == "numba" else interpreted(program.source)
+        self.empty = empty  # the value of what is derived, at given statistics and latents
+        self.arrays: dict[str, np.ndarray] = dict(program.numbers)
+        for name, (leaf, order) in program.states.items():
+            self.arrays[name] = np.zeros([leaf.shape[axis] for axis in order])
+        for name, leaf in program.latents.items():
+            self.arrays[name] = np.zeros(leaf.shape, np.int64 if leaf.is_integer else float)
+
+    def refill(self, evaluate: Evaluate) -> None:
+        """Other data: every array that data decide, made anew."""
+        for recipe in self.program.recipes:
+            self.arrays.update(recipe(evaluate))
+
+    def set(self, values: Mapping[str, np.ndarray]) -> None:
+        """Latents at these values, and the statistics of them."""
+        for name, leaf in self.program.latents.items():
+            self.arrays[name][...] = values[leaf.name]
+        self.restart()
+
+    def restart(self) -> None:
+        """Statistics from nothing: rounding that added up is gone."""
+        latents = {leaf: self.arrays[name] for name, leaf in self.program.latents.items()}
+        for name, (_, _) in self.program.states.items():
+            self.arrays[name][...] = 0.0
+        several = len(self.program.labels) > 1
+        if several:
+            self._call("start", np.empty(0), np.empty(0, np.int64))
+        states = {leaf: self._plain(name) for name, (leaf, _) in self.program.states.items()}
+        for one in self.program.derived:
+            name = next((name for name, (leaf, _) in self.program.states.items() if leaf is one.leaf), None)
+            if name is not None:
+                none = {leaf: np.zeros(leaf.shape) for leaf in one.value.leaves if leaf.role == "state"}
+                value = np.broadcast_to(self.empty(one, {**none, **latents, **states}), one.leaf.shape)
+                self.arrays[name][...] = np.transpose(value, self.program.states[name][1])
+                states[one.leaf] = self._plain(name)
+        if not several:
+            self._call("start", np.empty(0), np.empty(0, np.int64))
+
+    def _plain(self, name: str) -> np.ndarray:
+        """Statistics along their axes in the order of the leaf."""
+        order = self.program.states[name][1]
+        return np.transpose(self.arrays[name], np.argsort(order)) if order else self.arrays[name]
+
+    def sweep(self, label: str, uniforms: np.ndarray, items: np.ndarray) -> None:
+        """New values of some entries of a label, one after another, each from one uniform number."""
+        failed = self._call(f"sweep_{self.program.labels[label]}", uniforms, items)
+        if failed:
+            raise DataError(
+                f"the conditional of {label!r} at entry {int(items[failed - 1])}",
+                expected="a candidate of positive weight, and weights that are finite",
+                nearest="all candidates have weight 0, or one is infinite or not a number",
+                advice="check the data, and give proper priors: a class without items has no density else",
+            )
+
+    def weights(self, label: str, size: int) -> np.ndarray:
+        """Of the candidates at the entry that was last drawn, normalised."""
+        weights = self.arrays["w"][:size]
+        return weights / weights.sum()
+
+    def values(self, label: str) -> np.ndarray:
+        """The present entries, counted from 0."""
+        return self.arrays[self.program.labels[label]]
+
+    def _call(self, name: str, uniforms: np.ndarray, items: np.ndarray) -> Any:
+        given = {"uniforms": uniforms, "items": items, **self.arrays}
+        with np.errstate(all="ignore"):  # as compiled: what overflows is found by the sum of the weights
+            return getattr(self.functions, name)(*(given[argument] for argument in self.program.arguments))

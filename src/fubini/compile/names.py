@@ -1,0 +1,148 @@
+"""The arrays that generated loops read and write: a name and a layout for each, and the numbers of data."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from fubini.compile.derive import Label
+from fubini.compile.emit import Array, Sparse
+from fubini.compile.fibre import grouped
+from fubini.compile.hoist import Kept, Store
+from fubini.compile.specialise import Sizes
+from fubini.index.build import get, index, replaced
+from fubini.index.node import Index, Leaf, Node, node
+
+Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
+Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data
+
+VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items", "sizes")
+FUNCTIONS = (
+    "log",
+    "log_rising",
+    "lgamma_if_positive",
+    "nonzero",
+    "logistic",
+    "exp_below",
+    "summed",
+    "int",
+    "abs",
+    "max",
+    "min",
+    "pow",
+)
+RESERVED: frozenset[str] = frozenset(
+    (*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range")
+)  # what the text of loops has names for
+
+
+class Rows(NamedTuple):
+    """A data-only sum F(u, l) by rows: first[u] … first[u + 1] are the p with F(u, place[p]) = value[p]."""
+
+    first: np.ndarray
+    place: np.ndarray
+    value: np.ndarray
+
+
+class Names(dict):
+    """Names by leaf; data are named, and found, when they are first read."""
+
+    def __init__(self, evaluate: Evaluate, specialised: bool = True, hoists: bool = True) -> None:
+        super().__init__()
+        self.evaluate, self.sizes, self.hoists = evaluate, Sizes(specialised), hoists
+        self.numbers: dict[str, np.ndarray] = {}  # of data
+        self.recipes: list[Recipe] = []
+        self.latents: dict[str, Leaf] = {}  # whose numbers are given with each sweep
+        self.stores: dict[Leaf, Store] = {}
+        self._rows: dict[Node, Sparse] = {}
+        self._taken: set[str] = set(RESERVED)
+
+    @property
+    def arrays(self) -> Names:
+        """By leaf."""
+        return self
+
+    def __missing__(self, leaf: Leaf) -> Array:
+        order = tuple(range(len(leaf.shape)))
+        if leaf.role == "site":
+            self[leaf] = Array(self.name(leaf.name), order)
+            self.latents[self[leaf].name] = leaf
+            return self[leaf]
+        axes = tuple(Index(size) for size in leaf.shape)
+        return self.data(leaf, get(leaf, *map(index, axes)), axes)
+
+    def data(self, leaf: Leaf, value: Node, axes: tuple[Index, ...]) -> Array:
+        """An array that the data decide: the numbers of a node over these axes."""
+        name, kind = self.name(leaf.name), np.int64 if leaf.is_integer else float
+        self[leaf] = Array(name, tuple(range(len(axes))))
+
+        def recipe(evaluate: Evaluate) -> dict[str, np.ndarray]:
+            return {name: np.array(np.broadcast_to(evaluate(value, axes), leaf.shape), kind, order="C")}
+
+        self._made(recipe)
+        return self[leaf]
+
+    def _made(self, recipe: Recipe) -> None:
+        self.recipes.append(recipe)
+        self.numbers.update(recipe(self.evaluate))
+
+    def name(self, wanted: str) -> str:
+        """A name like the one that is wanted, and not in use."""
+        found = re.sub(r"\W", "_", wanted, flags=re.ASCII)
+        if not found or found[0].isdigit() or keyword.iskeyword(found):
+            found = f"x_{found}"
+        while found in self._taken:
+            found += "_"
+        self._taken.add(found)
+        return found
+
+    def state(self, leaf: Leaf, last: int | None) -> Array:
+        """An array of statistics, the axis of candidates last."""
+        order = [axis for axis in range(len(leaf.shape)) if axis != last]
+        self[leaf] = Array(self.name(leaf.name), (*order, *(() if last is None else (last,))))
+        return self[leaf]
+
+    def env(self, at: tuple[Index, ...]) -> dict[Index, str]:
+        """Names of the place of a label."""
+        return {i: "u" if len(at) == 1 else f"u{axis}" for axis, i in enumerate(at)}
+
+    def kept(self, label: Label) -> list[Kept]:
+        """What is kept by class for a label."""
+        return list(self.stores[label.leaf].kept.values()) if label.leaf in self.stores else []
+
+    def sparse(self, rows: Node, u: Index) -> Sparse:
+        """The names of a data-only sum by rows."""
+        (l,) = rows.free - {u}  # noqa: E741
+        key = _key(rows, u, l)
+        if key not in self._rows:
+            names = Sparse(*(self.name(f"F{len(self._rows)}_{part}") for part in Rows._fields))
+            self._made(lambda evaluate: dict(zip(names, by_rows(rows, u, evaluate), strict=True)))
+            self._rows[key] = names
+        return self._rows[key]
+
+
+def _key(rows: Node, u: Index, l: Index) -> Node:  # noqa: E741
+    """The same for sums that differ in the names of the indices alone."""
+    return replaced(rows, {index(u): node("index", "row", 0, u.size), index(l): node("index", "place", 0, l.size)})
+
+
+def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
+    """A data-only sum F(u, l), without the entries that are 0."""
+    found = grouped(of, u)
+    assert found is not None
+    (l,) = of.free - {u}  # noqa: E741
+    shape = tuple(i.size for i in found.over)
+    row, place, weight = (
+        np.broadcast_to(evaluate(part, found.over), shape).ravel().astype(kind)
+        for part, kind in ((found.row, np.int64), (found.place, np.int64), (found.weight, float))
+    )
+    inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
+    found_rows = coo_array((weight[inside], (row[inside], place[inside])), (u.size, l.size)).tocsr()
+    found_rows.sum_duplicates()
+    found_rows.eliminate_zeros()
+    return Rows(found_rows.indptr.astype(np.int64), found_rows.indices.astype(np.int64), found_rows.data)

@@ -1,0 +1,77 @@
+"""Normal latents integrated out in natural form, ½ B²/P: what statistics of the labels can be updated in.
+
+The eliminator writes squares around means, which lose nothing but are new for every label that changes. Here the
+precision P and the push B are plain sums over items; `difference` writes what they change by around means again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from fubini.errors import DataError
+from fubini.index.build import ONE, ZERO, add, call, multiply, remade, scale, times
+from fubini.index.node import Index, Leaf, Node
+from fubini.index.notation import written
+from fubini.index.sums import total
+from fubini.symbolic.collect import Blocked, Monomial, monomials
+from fubini.symbolic.elimination import eliminated
+from fubini.symbolic.finite import tests
+from fubini.symbolic.search import Latent
+
+
+def without(
+    terms: Sequence[Node], latents: Mapping[str, Latent], labels: frozenset[Leaf] = frozenset()
+) -> tuple[Node, ...]:
+    """log ∫ exp(Σ terms) over latents, one after another; blocked where entries of a normal one meet."""
+    for leaf, domain in latents.values():
+        terms = natural(terms, leaf, labels) if domain.kind == "real" else eliminated(terms, leaf, domain.kind).terms
+    return tuple(term for term in terms if term is not ZERO)
+
+
+def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = frozenset()) -> tuple[Node, ...]:
+    """∫ exp(−½ P x² + B x) dx  =  √(2π/P) exp(½ B²/P), at every entry"""
+    rest = [term for term in terms if latent not in term.leaves]
+    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    at = tuple(Index(size, "i") for size in latent.shape)
+    found: dict[float, list[Node]] = {0.0: [], 1.0: [], 2.0: []}
+    for part in monomials(mine, latent):
+        found[_degree(part, mine, latent)].append(_at_entry(part, at))
+    precision, push = scale(-2.0, _whole(found[2.0])), _whole(found[1.0])
+    if precision is ZERO:
+        raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+    if labels and without_items(precision, labels) is ZERO:
+        raise DataError(
+            f"a sampler with {latent.name!r} integrated out",
+            expected="a proper prior of it: a class without items has no density else",
+            nearest=f"its precision is {written(precision)[:160]}",
+        )
+    quadratic = scale(0.5, multiply(((push, 2.0), (precision, -1.0))))
+    normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (call("log", precision), -0.5), (quadratic, 1.0)))
+    return (*rest, _whole(found[0.0]), total(at, normaliser))
+
+
+def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
+    """A node where all sums over labels are 0."""
+    if not of.leaves & labels:
+        return of
+    return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))
+
+
+def _degree(of: Monomial, mine: Node, latent: Leaf) -> float:
+    if not of.features:
+        return 0.0
+    feature, *others = of.features
+    if others or feature.kind != "power" or feature.power not in (1.0, 2.0):
+        raise Blocked(latent, mine, "one of its entries in a square: entries that meet there are coupled")
+    return feature.power
+
+
+def _at_entry(of: Monomial, at: tuple[Index, ...]) -> Node:
+    """The coefficient of x[i], or of what has no x."""
+    where = tests(of.features[0].place, at) if of.features else ONE
+    return total(of.over, times(of.coefficient, where))
+
+
+def _whole(parts: Iterable[Node]) -> Node:
+    return add((part, 1.0) for part in parts)

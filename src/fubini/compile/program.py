@@ -1,0 +1,202 @@
+"""A whole program for a density of labels: its text, its arrays, and the functions that Numba makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from fubini.compile.derive import Derivation, Label
+from fubini.compile.difference import Derived
+from fubini.compile.emit import HEAD, Writer, helpers
+from fubini.compile.fibre import is_data
+from fubini.compile.fuse import fused_sums
+from fubini.compile.hoist import Store, hoisted, is_of_class
+from fubini.compile.kernel import Loop, Weights, weights_of
+from fubini.compile.names import Evaluate, Names, Recipe
+from fubini.compile.recompute import Recompute, density_of
+from fubini.index.build import ZERO, multiply
+from fubini.index.node import Index, Leaf, Node
+
+PASSES = ("histogram", "hoist", "difference", "fuse", "specialise")
+
+
+class Program(NamedTuple):
+    """Source text, and the arrays that all of its functions take, in order."""
+
+    source: str
+    arguments: tuple[str, ...]
+    numbers: dict[str, np.ndarray]  # data
+    recipes: tuple[Recipe, ...]  # how these are made
+    states: dict[str, tuple[Leaf, tuple[int, ...]]]  # statistics and what is kept: the leaf, and the order of its axes
+    latents: dict[str, Leaf]  # read or written
+    labels: dict[str, str]  # the name of a latent, and that of its array
+    derived: tuple[Derived, ...]
+    drifts: bool  # statistics are no whole numbers: rounding adds up
+
+
+class Assembly:
+    """Puts a program together."""
+
+    def __init__(self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES) -> None:
+        grouped = derivation.plain is not ZERO or not derivation.terms
+        self.derivation, self.passes = derivation, frozenset(passes) - (set() if grouped else {"histogram"})
+        self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
+        self.data = Store("H")
+        for label in derivation.labels:
+            array = self.names[label.leaf]
+            self.names[label.leaf] = array._replace(low=int(label.leaf.low or 0))
+        self.labels = tuple(map(self._prepared, derivation.labels))
+        self.states = self._states()
+
+    @property
+    def updates(self) -> bool:
+        """Statistics are kept, and updated by what each label changes."""
+        return {"histogram", "difference"} <= self.passes
+
+    def _prepared(self, label: Label) -> Label:
+        """With what data alone decide in arrays."""
+        loose = partial(_is_of_item, at=frozenset(label.at))
+        hoist = (lambda node: hoisted(node, loose, self.data)) if "hoist" in self.passes else (lambda node: node)
+        changes = {
+            leaf: (axes, {guards: hoist(value) for guards, value in change.items()})
+            for leaf, (axes, change) in label.changes.items()
+        }
+        return label._replace(changes=changes, score=hoist(label.score))
+
+    def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
+        """Room for the statistics that scores read, directly or through what is derived from them."""
+        if not self.updates:
+            found = {}
+            for one in self.derivation.statistics if "histogram" in self.passes else ():
+                array = self.names.state(one.leaf, None)
+                found[array.name] = (one.leaf, array.order)
+            return found
+        read = frozenset().union(*(label.score.leaves for label in self.labels))
+        needed = set(read)
+        for one in reversed(self.derivation.derived):
+            if one.leaf in needed:
+                needed |= one.value.leaves if len(self.labels) > 1 else set()
+                needed |= frozenset().union(
+                    *(v.leaves for label in self.labels for v in label.changes.get(one.leaf, ((), {}))[1].values())
+                )
+        found = {}
+        for leaf in [*(one.leaf for one in self.derivation.statistics), *(one.leaf for one in self.derivation.derived)]:
+            if leaf in needed:
+                rows = [label.rows[leaf] for label in self.derivation.labels if label.rows.get(leaf)]
+                array = self.names.state(leaf, min(rows[0]) if rows else None)
+                found[array.name] = (leaf, array.order)
+        return found
+
+    # -- text --------------------------------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The text, once all arrays that it reads have names."""
+        bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
+        sizes = max(label.k.size for label in self.labels)
+        room = {"w": np.zeros(sizes), "e": np.zeros(sizes)}
+        if self.names.sizes.read:
+            room["sizes"] = self.names.sizes.array
+        caches = {
+            self.names[kept.leaf].name: (kept.leaf, (0,)) for label in self.labels for kept in self.names.kept(label)
+        }
+        states = {**self.states, **caches}
+        arguments = ("uniforms", "items", *self.names.latents, *states, *self.names.numbers, *room)
+        text = []
+        for name, lines in bodies:
+            head = f'@njit(cache=True, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
+            text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
+        drifts = any(not leaf.is_integer for leaf, _ in self.states.values())
+        labels = {label.leaf.name: self.names[label.leaf].name for label in self.labels}
+        numbers = {**self.names.numbers, **room}
+        derived = self.derivation.derived
+        source = "\n\n".join([HEAD, *filter(None, [helpers("\n".join(text))]), *text])
+        return Program(
+            source, arguments, numbers, tuple(self.names.recipes), states, self.names.latents, labels, derived, drifts
+        )
+
+    def _writer(self) -> Writer:
+        for kept in self.data.kept.values():
+            if kept.leaf not in self.names:
+                self.names.data(kept.leaf, kept.value, kept.axes)
+        return Writer(self.names, self.names.sizes.text)
+
+    def _start(self) -> tuple[str, list[str]]:
+        """Every label put in, one after another, into empty statistics."""
+        writer = self._writer()
+        if not self.updates:
+            writer.line("return 0")
+            return "start", writer.lines
+        seen: set[Leaf] = set()
+        alone = len(self.labels) == 1
+        for label in self.labels:
+            loop = Loop(label, Weights((), label.score, ()), self.names, writer)
+            mine = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
+            seen.update(mine)
+            with writer.block(f"for u in range({loop.count}):"):
+                loop.place()
+                writer.line(f"k = {loop.entry}")
+                kept = {one.leaf for one in self.derivation.derived}
+                for leaf in reversed(mine):
+                    if alone or leaf not in kept:
+                        loop.change(leaf, "+=")
+        writer.line("return 0")
+        return "start", writer.lines
+
+    def _sweep(self, label: Label) -> tuple[str, list[str]]:
+        if not self.updates:
+            return self._anew(label)
+        writer = self._writer()
+        loop = Loop(label, self._cached(label), self.names, writer)
+        if self.names.kept(label):
+            with writer.block(f"for k in range({loop.size}):"):
+                loop.refresh()
+        with writer.block("for t in range(items.size):"):
+            writer.line("u = items[t]")
+            loop.place()
+            writer.line(f"k = {loop.entry}")
+            loop.remove()
+            loop.refresh()
+            loop.weigh()
+            loop.draw()
+            loop.restore()
+            loop.refresh()
+        writer.line("return 0")
+        return f"sweep_{self.names[label.leaf].name}", writer.lines
+
+    def _anew(self, label: Label) -> tuple[str, list[str]]:
+        """A sweep that computes the density of every candidate."""
+        density = density_of(self.derivation, "histogram" in self.passes)
+        if "hoist" in self.passes:
+            density = hoisted(density, partial(_is_of_item, at=frozenset()), self.data)
+        if "fuse" in self.passes:
+            density = fused_sums(density)
+        writer = self._writer()
+        Recompute(self.derivation, self.names, writer, self.passes).sweep(label, density)
+        writer.line("return 0")
+        return f"sweep_{self.names[label.leaf].name}", writer.lines
+
+    def _cached(self, label: Label) -> Weights:
+        """The weights of candidates, with what depends on a class alone in arrays."""
+        found = weights_of(label.score, label.at)
+        if "hoist" not in self.passes:
+            return found
+        store = self.names.stores[label.leaf] = Store("C")
+        rows = {leaf: axes for leaf, axes in label.rows.items()}
+        loose = lambda node: is_of_class(node, label.k, rows)  # noqa: E731
+        mine = [(base, power) for base, power in found.factors if loose(base)]
+        others = [(hoisted(base, loose, store), power) for base, power in found.factors if (base, power) not in mine]
+        if mine:
+            whole = multiply(mine)
+            others.append((whole if whole.kind == "get" else store.entry(whole), 1.0))
+        exponent = hoisted(found.exponent, loose, store)
+        for kept in store.kept.values():
+            self.names.state(kept.leaf, None)
+        return Weights(tuple(others), exponent, found.loops)
+
+
+def _is_of_item(of: Node, at: frozenset[Index]) -> bool:
+    """Data alone decide it, for each place of a label."""
+    return is_data(of) and bool(of.leaves) and of.free <= at

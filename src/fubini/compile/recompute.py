@@ -1,0 +1,106 @@
+"""Sweeps without differences: the density of every candidate is computed anew, from statistics or from the items.
+
+It is what `difference` and `histogram` save, and draws the same.
+"""
+
+from __future__ import annotations
+
+from fubini.compile.derive import Derivation, Label
+from fubini.compile.emit import Writer
+from fubini.compile.fuse import Pass, apart, fused
+from fubini.compile.histogram import Slot, place_of, slots, summarised
+from fubini.compile.kernel import Loop, Weights
+from fubini.compile.names import Names
+from fubini.compile.statistics import Statistic
+from fubini.index.build import ZERO, const, get, index, less, negate, plus
+from fubini.index.node import Node
+from fubini.index.ranges import bounds
+
+
+class Recompute:
+    """Writes a sweep over a label."""
+
+    def __init__(self, derivation: Derivation, names: Names, writer: Writer, passes: frozenset[str]) -> None:
+        self.derivation, self.names, self.writer, self.passes = derivation, names, writer, passes
+
+    def sweep(self, label: Label, density: Node) -> None:
+        """One entry after another: the density with each candidate in its place."""
+        loop = Loop(label, Weights((), ZERO, ()), self.names, self.writer)
+        grouped = "histogram" in self.passes
+        once = grouped and "hoist" in self.passes
+        with self.writer.block("for t in range(items.size):"):
+            self.writer.line("u = items[t]")
+            loop.place()
+            if once:
+                self.fill()
+                self.writer.line(f"k = {loop.entry}")
+                loop.remove()
+            self.writer.line("top = -math.inf")
+            with self.writer.block(f"for k in range({loop.size}):"):
+                self.writer.line(f"{loop.entry} = k")
+                if once:
+                    loop.restore()
+                elif grouped:
+                    self.fill()
+                self.writer.line(f"e[k] = {self.writer.bare(density, loop.env)}")
+                self.writer.line("top = e[k] if e[k] > top else top")
+                if once:
+                    loop.remove()
+            loop.raised_weights()
+            loop.draw()
+
+    def fill(self) -> None:
+        """The statistics of all labels as they are."""
+        kept = [one for one in self.derivation.statistics if one.leaf in self.names]
+        for one in kept:
+            self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
+        passes = [part for one in kept for part in passes_of(one)]
+        for group in (fused if "fuse" in self.passes else apart)(passes):
+            self._loop(group)
+
+    def _loop(self, group: list[Pass]) -> None:
+        env, depth = {}, self.writer.depth
+        for i in group[0].over:
+            env[i] = self.writer.fresh("j")
+            self.writer.line(f"for {env[i]} in range({self.names.sizes.text(i.size)}):")
+            self.writer.depth += 1
+        inside = self.writer.depth
+        for one in group:
+            conditions = [self.writer.test(test, env) for test in one.tests]
+            if conditions:
+                self.writer.line(f"if {' and '.join(conditions)}:")
+                self.writer.depth += 1
+            array = self.names[one.leaf]
+            places = ", ".join(self.writer.place(one.places[axis], env) for axis in array.order) or "()"
+            self.writer.line(f"{array.name}[{places}] += {self.writer.bare(one.value, env)}")
+            self.writer.depth = inside
+        self.writer.depth = depth
+
+
+def passes_of(one: Statistic) -> list[Pass]:
+    """A statistic as passes over its items that go straight to their groups; over all groups where there is no such."""
+    found = summarised(one.over, one.body)
+    mine = [] if found is None else slots(found.reducer)
+    places = [_places(one, slot) for slot in mine]
+    entries = plus(*(get(slot.leaf, *(index(idx.axis) for idx in slot.indexed)) for slot in mine))
+    if found is None or found.final is not entries or None in places:
+        return [Pass((*one.axes, *one.over), one.leaf, tuple(map(index, one.axes)), (), one.body)]
+    return [Pass(one.over, one.leaf, *at, slot.value) for slot, at in zip(mine, places, strict=True) if at is not None]
+
+
+def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
+    """Where an item goes along each axis, and the tests that it has to pass; None for what is cumulated."""
+    at = {idx.axis: idx for idx in slot.indexed}
+    if set(at) != set(one.axes) or any(idx.side != "=" for idx in slot.indexed):
+        return None
+    tests = [test if holds else negate(test) for test, holds in slot.tests]
+    for idx in slot.indexed:
+        entry, low, high = place_of(idx)
+        tests.extend([less(const(low - 1.0), entry)] if bounds(entry)[0] < low else [])
+        tests.extend([less(entry, const(high + 1.0))] if bounds(entry)[1] > high else [])
+    return tuple(at[axis].at for axis in one.axes), tuple(tests)
+
+
+def density_of(derivation: Derivation, grouped: bool) -> Node:
+    """The density in statistics, or in items."""
+    return derivation.plain if grouped else plus(*derivation.terms)

@@ -1,0 +1,81 @@
+"""A sampler of labels on a machine: sweeps, what of them is kept, and where a run goes on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fubini.errors import DataError, DomainError
+from fubini.index.node import Leaf
+
+
+class Schedule(NamedTuple):
+    """How many sweeps there are, and which of them are kept: every `thin`-th, and of these the last `keep`."""
+
+    sweeps: int
+    thin: int = 1
+    keep: int | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many sweeps are kept."""
+        whole = self.sweeps // self.thin
+        return whole if self.keep is None else min(self.keep, whole)
+
+    def place(self, sweep: int) -> int | None:
+        """Where the state after a sweep, counted from 0, is kept."""
+        if (sweep + 1) % self.thin:
+            return None
+        place = (sweep + 1) // self.thin - 1 - (self.sweeps // self.thin - self.kept)
+        return place if place >= 0 else None
+
+
+def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any) -> Schedule:
+    """Checked."""
+    for name, value in (
+        ("sweeps", sweeps),
+        ("thin", thin),
+        ("chains", chains),
+        *((("keep", keep),) if keep is not None else ()),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise DomainError(f"{name}={value!r}", expected="a positive whole number")
+    if thin > sweeps:
+        raise DomainError(f"thin={thin} of {sweeps} sweeps", expected="at least one sweep that is kept")
+    return Schedule(int(sweeps), int(thin), None if keep is None else int(keep))
+
+
+def given_labels(leaf: Leaf, value: Any) -> np.ndarray:
+    """Labels in range, counted from 0."""
+    array, low, high = np.asarray(value), int(leaf.low or 0), int(leaf.high or 0)
+    if array.shape[array.ndim - len(leaf.shape) :] != leaf.shape:
+        raise DomainError(f"labels {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}")
+    if array.dtype.kind not in "biuf" or not np.all(array == np.floor(array)):
+        raise DataError(f"labels {leaf.name!r} of type {array.dtype}", expected="whole numbers")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        place = tuple(int(axis[0]) for axis in np.nonzero(outside))
+        raise DataError(
+            f"labels {leaf.name!r} with {array[place]:g} at {place}", expected=f"labels from {low} to {high}"
+        )
+    return array.astype(np.int64) - low
+
+
+def free_items(leaf: Leaf, fixed: Any) -> np.ndarray:
+    """The numbers of the entries that are drawn: all but those held fixed, given by a mask or by indices."""
+    count = int(np.prod(leaf.shape, dtype=int))
+    if fixed is None:
+        return np.arange(count)
+    given = np.asarray(fixed)
+    if given.dtype == bool:
+        if given.shape != leaf.shape:
+            raise DomainError(
+                f"fixed entries of {leaf.name!r} as a mask of shape {given.shape}", expected=f"{leaf.shape}"
+            )
+        return np.flatnonzero(~given.ravel())
+    if given.dtype.kind not in "iu" and given.size:
+        raise DomainError(f"fixed entries of {leaf.name!r} as {given.dtype}", expected="a mask, or indices")
+    if np.any((given < 0) | (given >= count)):
+        raise DataError(f"fixed entries of {leaf.name!r} at {given.max()}", expected=f"indices from 0 to {count - 1}")
+    return np.setdiff1d(np.arange(count), given.ravel())

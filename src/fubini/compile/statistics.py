@@ -1,0 +1,151 @@
+"""Statistics of labels: the innermost sums of a density in which they occur, each an array that can be kept.
+
+Rules D1 and D2 of the reference on array latents: S(c) = Σ_J m(J, c, y), and what one label adds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from fubini.errors import NoRule
+from fubini.index.build import closed, const, get, index, opened, plus, remade, replaced, times
+from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
+from fubini.index.notation import written
+from fubini.index.ranges import bounds, is_whole
+from fubini.index.sums import total
+from fubini.symbolic.collect import Place
+from fubini.symbolic.finite import tests
+
+SUPPORTED = frozenset(("const", "index", "get", "add", "mul", "call", "eq", "lt", "where", "sum"))
+
+
+class Statistic(NamedTuple):
+    """S(axes) = Σ over items of a body that reads labels; `leaf` stands for the array."""
+
+    leaf: Leaf
+    axes: tuple[Index, ...]
+    over: tuple[Index, ...]
+    body: Node
+
+    def at(self, places: Sequence[Node], of: Node) -> Node:
+        """A node over its axes, at other places."""
+        return replaced(of, dict(zip(map(index, self.axes), places, strict=True)))
+
+
+class Statistics:
+    """Terms of a density as functions of statistics of some labels."""
+
+    def __init__(self, terms: Iterable[Node], labels: Sequence[Leaf]) -> None:
+        self.labels = frozenset(labels)
+        self.found: dict[Node, Statistic] = {}
+        self.terms = tuple(self._abstracted(term) for term in terms if term.leaves & self.labels)
+
+    @property
+    def all(self) -> tuple[Statistic, ...]:
+        """Each statistic, in the order in which it was met."""
+        return tuple(self.found.values())
+
+    def _abstracted(self, of: Node) -> Node:
+        """With the leaves of statistics in place of sums over items."""
+        if not of.leaves & self.labels:
+            return of
+        if of.kind not in SUPPORTED:
+            raise unsupported(of, self.labels, "sums over items, and functions of these")
+        if of.kind != "sum":
+            if of.kind == "get":
+                raise unsupported(of, self.labels, "labels that are read in a sum over items")
+            return remade(of, self._abstracted)
+        over, body = opened(of)
+        if not any(part.leaves & self.labels for part in inner_sums(body)):
+            return self._leaf(of)
+        if any(True for _ in reads(body, self.labels, outside_sums=True)):
+            raise unsupported(of, self.labels, "sums over items that do not depend on other sums of the same labels")
+        return total(over, self._abstracted(body))
+
+    def _leaf(self, of: Node) -> Node:
+        free, key = canonical(of)
+        if key not in self.found:
+            axes = tuple(Index(i.size, "c") for i in free)
+            over, body = opened(replaced(of, {index(i): index(axis) for i, axis in zip(free, axes, strict=True)}))
+            low, whole = (0.0 if bounds(of)[0] >= 0 else None), is_whole(of)
+            shape = tuple(i.size for i in free)
+            leaf = Leaf(f"S{len(self.found)}", shape, low=low, is_integer=whole, role="state")
+            self.found[key] = Statistic(leaf, axes, over, body)
+        return get(self.found[key].leaf, *map(index, free))
+
+
+def inner_sums(of: Node) -> Iterator[Node]:
+    """The sums in a node, outermost first."""
+    if of.kind == "sum":
+        yield of
+    elif of.height:
+        for part in children(of):
+            yield from inner_sums(part)
+
+
+def visited(of: Node) -> tuple[Index, ...]:
+    """Free indices in the order in which they are met."""
+    found: dict[Index, None] = {}
+    seen: set[Node] = set()
+
+    def visit(this: Node) -> None:
+        if this in seen or not this.free:
+            return
+        seen.add(this)
+        if this.kind == "index":
+            found.setdefault(this.args[0])
+        for part in children(this):
+            visit(part)
+
+    visit(of)
+    return tuple(found)
+
+
+def canonical(of: Node) -> tuple[tuple[Index, ...], Node]:
+    """Its free indices, and the node with places in place of them: one and the same for equal functions of these."""
+    free = visited(of)
+    return free, replaced(of, {index(i): node("index", "axis", place, i.size) for place, i in enumerate(free)})
+
+
+def reads(of: Node, labels: frozenset[Leaf], outside_sums: bool = False) -> Iterator[Node]:
+    """The entries of labels in a node."""
+    if not of.leaves & labels or (outside_sums and of.kind in BINDERS):
+        return
+    if of.kind == "get" and of.args[0] in labels:
+        yield of
+    if of.kind == "get" and of.args[0].of & labels:
+        raise unsupported(of, labels, "a function of the labels that can be read")
+    for part in children(of):
+        yield from reads(part, labels, outside_sums)
+
+
+def increment(of: Statistic, label: Leaf, at: tuple[Index, ...], k: Index) -> Node:
+    """What the label at `at` adds when it is k: Σ_J [a(J) = at] m with y[a] := k; everything where it is not read."""
+    places = {part.args[1:] for part in reads(of.body, frozenset({label}))}
+    if not places:
+        return const(0.0)
+    if len(places) > 1:
+        raise unsupported(closed("sum", of.over, of.body), frozenset({label}), "one label in each item of a sum")
+    (place,) = places
+    if any(label in part.leaves for part in place):
+        raise unsupported(of.body, frozenset({label}), "labels at places that do not depend on them")
+    value = plus(index(k), const(label.low or 0.0))
+    body = replaced(of.body, {get(label, *place): value})
+    return total(of.over, times(body, tests(_reached(place, at), at)))
+
+
+def _reached(place: Place, at: tuple[Index, ...]) -> Place:
+    """The entry along an axis of one place is at 0."""
+    return tuple(const(0.0) if i.size == 1 else part for part, i in zip(place, at, strict=True))
+
+
+def unsupported(of: Node, labels: Iterable[Leaf], expected: str) -> NoRule:
+    """The error of a density that no sampler can be made from."""
+    names = ", ".join(sorted(repr(leaf.name) for leaf in labels))
+    return NoRule(
+        f"a compiled sampler of {names}",
+        expected=expected,
+        nearest=f"in {written(of)[:160]}",
+        advice='gibbs(…, without=("difference",)) computes the density anew for every candidate, and is slow',
+    )

@@ -1,0 +1,76 @@
+"""Blocked sweeps on XLA: every latent drawn whole from its conditional, all chains side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_context
+
+from fubini.arrays import Data
+from fubini.compile.sampling import Schedule
+from fubini.errors import NoRule, listed
+from fubini.joint.collapse import Collapse
+from fubini.joint.form import Form
+from fubini.joint.moves import Values, Whole, whole_moves
+
+
+class Blocked:
+    """Sweeps over groups of latents: the labels, then the others."""
+
+    def __init__(self, joint: Any, plan: Collapse, labels: Sequence[str]) -> None:
+        self.joint, self.plan, self.form = joint, plan, Form(joint)
+        self.moves: list[Whole] = []
+        for group in ([name for name in plan.kept if name not in labels], labels):
+            found, blocked = whole_moves(plan, group)
+            if blocked:
+                raise NoRule(
+                    f"a blocked sweep of {listed(plan.kept)}",
+                    expected="conditionals in closed form of all latents, given the others",
+                    nearest=f"{listed(blocked)} has none",
+                    advice="leave more latents in, eliminate them, or leave blocked=True out",
+                )
+            self.moves.extend(found)
+
+    def sweep(self, key: Data, values: Values, numbers: Any) -> Values:
+        """Every latent once."""
+        for place, move in enumerate(self.moves):
+            values = move.draw(jax.random.fold_in(key, place), values, numbers)
+        return values
+
+    @cached_property
+    def _stretch(self) -> Callable[..., Any]:
+        def one(key: Data, values: Values, numbers: Any, thin: int, count: int) -> tuple[Values, Values]:
+            def some(values: Values, place: Data) -> tuple[Values, Values]:
+                def inner(turn: Data, values: Values) -> Values:
+                    return self.sweep(jax.random.fold_in(jax.random.fold_in(key, place), turn), values, numbers)
+
+                values = jax.lax.fori_loop(0, thin, inner, values)
+                return values, values
+
+            return jax.lax.scan(some, values, jnp.arange(count))
+
+        def many(keys: Data, values: Values, numbers: Any, thin: int, count: int) -> tuple[Values, Values]:
+            return jax.vmap(lambda key, values: one(key, values, numbers, thin, count))(keys, values)
+
+        return jax.jit(many, static_argnums=(3, 4))
+
+    def run(self, key: Data, schedule: Schedule, chains: int, start: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws [chain, sweep, …]."""
+        with self.form.width(), eval_context():
+            plain = self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
+            first, second = jax.random.split(key)
+            found = plain.sample(first, (chains,))
+            prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
+            values = {name: jnp.asarray(prior[name]) for name in self.plan.kept}
+            for name, value in start.items():
+                values[name] = jnp.broadcast_to(jnp.asarray(value), values[name].shape)
+            count = schedule.sweeps // schedule.thin
+            keys = jax.random.split(second, chains)
+            _, draws = self._stretch(keys, values, self.plan._numbers(self.form.is_wide), schedule.thin, count)
+            kept = {name: np.asarray(value)[:, count - schedule.kept :] for name, value in draws.items()}
+        return {name: kept[name] for name in self.plan.kept}

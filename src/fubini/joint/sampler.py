@@ -1,0 +1,256 @@
+"""`gibbs`: a compiled sampler of what is left of a model, one label at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import eval_context
+
+from fubini.arrays import Data
+from fubini.compile.derive import Derivation, candidates, derived
+from fubini.compile.difference import Derived
+from fubini.compile.histogram import grouped_sum
+from fubini.compile.machine import Machine
+from fubini.compile.natural import without as naturally
+from fubini.compile.program import PASSES, Assembly, Program
+from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
+from fubini.errors import DataError, DomainError, NoRule, closest, listed
+from fubini.factors.randomness import require_key
+from fubini.index.build import index
+from fubini.index.lower import Evaluation, aligned
+from fubini.index.node import Index, Leaf, Node
+from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.nuts import Settings
+from fubini.joint.blocked import Blocked
+from fubini.joint.chains import Chains, words
+from fubini.joint.closed_form import required
+from fubini.joint.collapse import Collapse
+from fubini.joint.draws import Draws
+from fubini.joint.moves import Rest
+from fubini.symbolic.collect import Blocked as NoElimination
+from fubini.symbolic.search import Latent
+
+ENGINES = ("numba", "python")
+
+
+class Sampler:
+    """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
+
+    def __init__(
+        self,
+        joint: Any,
+        plan: Collapse,
+        names: Sequence[str],
+        without: Sequence[str] = (),
+        engine: str = "numba",
+        blocked: bool = False,
+    ) -> None:
+        self.joint, self.plan, self.engine = joint, plan, engine
+        finite = tuple(name for name in plan.kept if plan.reading.domains[name].kind == "bint")
+        self.names = tuple(names) or finite
+        for name in self.names:
+            required(name, joint, plan.kept)
+        if not self.names:
+            raise NoRule(
+                f"gibbs() of {joint!r}",
+                expected="a latent with finitely many values that is left",
+                nearest=f"{listed(plan.kept)} is left",
+                advice="infer(key) draws continuous latents",
+            )
+        if engine not in ENGINES:
+            raise DomainError(f"engine={engine!r}", expected=f"one of {listed(ENGINES)}")
+        for name in without:
+            if name not in PASSES:
+                raise DomainError(
+                    f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=closest(name, PASSES)
+                )
+        self.passes = tuple(name for name in PASSES if name not in without)
+        self.labels = {name: plan.reading.sites[name] for name in self.names}
+        for leaf in self.labels.values():
+            candidates(leaf)
+        require_finite(joint, plan)
+        self._rests: dict[int, Rest | None] = {}
+        self.blocked = Blocked(joint, plan, self.names) if blocked else None
+
+    def __repr__(self) -> str:
+        return f"Gibbs sampler of {listed(self.names)} in {self.joint!r}"
+
+    def source(self) -> str:
+        """The text of the loops, as they are compiled."""
+        if self.blocked is not None:
+            raise NoRule(
+                "the source of a blocked sampler", expected="compiled loops", nearest="XLA has no text of ours"
+            )
+        return self.program.source
+
+    @cached_property
+    def derivation(self) -> Derivation:
+        """Statistics, and the score of each label."""
+        return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
+
+    def _terms(self) -> tuple[Node, ...]:
+        """The density that is left, normal latents integrated out in natural form where they can be."""
+        reading = self.plan.reading
+        latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.plan.eliminated}
+        try:
+            return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
+        except NoElimination:
+            return self.plan.reduced.terms
+
+    @cached_property
+    def program(self) -> Program:
+        """The loops."""
+        return Assembly(self.derivation, self._evaluate, self.passes).program()
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The loops, compiled."""
+        return Machine(self.program, self._value, self.engine)
+
+    def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
+        """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
+        if node.kind == "get" and node.args[1:] == tuple(map(index, order)):
+            return np.asarray(self.plan.reading.arrays({})[node.args[0]])
+        if node.kind == "sum" and (found := grouped_sum(node, order, self._evaluate)) is not None:
+            return found
+        if node.kind == "const":
+            return np.asarray(node.args[0])
+        with jax.enable_x64(True), eval_context():
+            return np.asarray(aligned(Evaluation(self.plan.reading.arrays({})).of(node), tuple(order)))
+
+    def _value(self, of: Derived, states: Mapping[Leaf, np.ndarray]) -> np.ndarray:
+        """What is derived from statistics, at given ones."""
+        with jax.enable_x64(True), eval_context():
+            known = self.plan.reading.arrays({}, {**self.plan.reading.reader.known, **states})
+            return np.asarray(aligned(Evaluation(known).of(of.value), of.axes))
+
+    # -- draws -------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        key: Data,
+        sweeps: int = 1000,
+        chains: int = 1,
+        *,
+        warmup: int | None = None,
+        thin: int = 1,
+        keep: int | None = None,
+        start: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, Any] | Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        progress: bool = False,
+    ) -> Draws:
+        """Draws [chain, sweep, …] of all that is left, by name.
+
+        The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
+        `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
+        `checkpoint`, a path, a killed run goes on where it was.
+        """
+        require_key(key)
+        schedule = scheduled(sweeps, thin, keep, chains)
+        begin = self._started(start or {})
+        if self.blocked is not None:
+            self._no_options(fixed=fixed, checkpoint=checkpoint)
+            return Draws(self.blocked.run(key, schedule, chains, begin))
+        items = self._items(fixed)
+        before = self._warmup if warmup is None else warmup
+        run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
+        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, items))
+        return Draws(run.all(key, chains, begin, file, progress))
+
+    @property
+    def _warmup(self) -> int:
+        """Sweeps in which the no-U-turn sampler adapts, where there is one."""
+        rest = self._rest(0)
+        return 0 if rest is None or rest.walk is None else 300
+
+    def _rest(self, warmup: int) -> Rest | None:
+        """Moves of the latents that are left beside the labels."""
+        if warmup not in self._rests:
+            names = [name for name in self.plan.kept if name not in self.labels]
+            self._rests[warmup] = Rest(self.joint, self.plan, names, warmup) if names else None
+        return self._rests[warmup]
+
+    def _no_options(self, **options: Any) -> None:
+        for name, value in options.items():
+            if value is not None:
+                raise DomainError(
+                    f"run({name}=…) of a blocked sampler", expected=f"no {name}", advice="leave blocked out"
+                )
+
+    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, items: Mapping[str, np.ndarray]) -> dict:
+        """What a checkpoint is of."""
+        content = hashlib.blake2b(digest_size=16)
+        for array in (*self.plan.reading.reader.known.values(), *items.values()):
+            content.update(np.ascontiguousarray(array).tobytes())
+        return {
+            "model": hashlib.blake2b(self.plan.reading.text.encode(), digest_size=16).hexdigest(),
+            "labels": list(self.labels),
+            "eliminated": list(self.plan.eliminated),
+            "numbers": content.hexdigest(),
+            "key": words(key),
+            "schedule": list(schedule),
+            "chains": chains,
+            "warmup": warmup,
+        }
+
+    def _items(self, fixed: Any) -> dict[str, np.ndarray]:
+        given = fixed if isinstance(fixed, Mapping) else {self.names[0]: fixed}
+        for name in given:
+            required(name, self.joint, self.names)
+        return {name: free_items(leaf, given.get(name)) for name, leaf in self.labels.items()}
+
+    def _started(self, start: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Labels to begin with, for all chains or for each."""
+        for name in start:
+            required(name, self.joint, self.names)
+        low = self.blocked is not None  # there labels are counted as the model does
+        return {
+            name: given_labels(self.labels[name], value) + (int(self.labels[name].low or 0) if low else 0)
+            for name, value in start.items()
+        }
+
+    def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
+        """p(candidate | all other latents) of one entry."""
+        leaf = self.labels[required(name, self.joint, self.names)]
+        self.machine.set(
+            {n: given_labels(self.labels[n], v) if n in self.labels else np.asarray(v) for n, v in labels.items()}
+        )
+        number = int(np.ravel_multi_index(tuple(np.atleast_1d(place)), leaf.shape))
+        self.machine.sweep(name, np.zeros(1), np.array([number]))
+        return self.machine.weights(name, int((leaf.high or 0) - (leaf.low or 0)) + 1)
+
+
+def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) -> Draws | None:
+    """Draws [chain, draw, …] of what is left by a compiled sampler; None where no rule makes one."""
+    try:
+        sampler = Sampler(joint, plan, ())
+        return sampler.run(
+            key,
+            sweeps=settings.draws,
+            chains=settings.chains,
+            warmup=settings.warmup,
+            progress=settings.progress,
+        )
+    except NoRule:
+        return None
+
+
+def require_finite(joint: Any, plan: Collapse) -> None:
+    """Observations and arguments that are finite."""
+    for leaf, value in plan.reading.reader.known.items():
+        array = np.asarray(value)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
+            raise DataError(
+                f"gibbs of {joint!r}",
+                expected="finite numbers in the data and arguments of the model",
+                nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
+                advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
+            )

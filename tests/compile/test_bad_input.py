@@ -1,0 +1,162 @@
+"""Messages for what no sampler can be made from, and for numbers that do not fit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.distributions import constraints
+
+import fubini as fb
+from fubini import dist
+from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName
+from tests.compile.cases import gaussian
+
+KEY = jax.random.key(0)
+S = np.arange(6.0)
+
+
+@pytest.fixture(scope="module")
+def post():
+    return gaussian(6, 3).condition(s=S)
+
+
+@pytest.fixture(scope="module")
+def sampler(post):
+    return post.eliminate("theta", "mu").gibbs("y", engine="python")
+
+
+@fb.model
+def block_model(n, k):
+    p = yield dist.Beta(1.0, 1.0).expand([k, k])
+    z = yield dist.Categorical(jnp.ones(k) / k).expand([n])
+    a = yield dist.Bernoulli(p[z[:, None], z[None, :]])
+
+
+def test_two_labels_that_meet_in_one_item() -> None:
+    edges = np.triu(np.ones((4, 4), int), 1)
+    collapsed = block_model(4, 2).condition(a=edges).eliminate("p")
+    with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'z'.*one label in each item of a sum.*without="):
+        collapsed.gibbs("z").source()
+    slow = collapsed.gibbs("z", without=("difference",), engine="python")
+    labels = np.array([0, 1, 1, 0])
+    every = np.repeat(labels[None], 2, 0)
+    every[:, 2] = [0, 1]
+    exact = np.exp(np.asarray(collapsed.log_prob(z=every)))
+    assert np.abs(slow.conditional("z", 2, z=labels) - exact / exact.sum()).max() < 1e-9
+
+
+def test_an_index_map_that_blocks_the_unproduct() -> None:
+    @fb.model
+    def modulated(n, k):
+        mu = yield dist.Normal(0.0, 1.0).expand([k])
+        y = yield dist.Categorical(jnp.ones(k) / k).expand([n])
+        s = yield dist.Normal(jnp.exp(mu[y]), 1.0)
+
+    with pytest.raises(Intractable, match=r"(?s)eliminate\('mu'\): the integral over 'mu'.*no closed form"):
+        modulated(4, 2).condition(s=np.zeros(4)).eliminate("mu").gibbs("y")
+
+
+def test_a_family_that_loops_do_not_have() -> None:
+    @fb.model
+    def angles(n, k):
+        mu = yield dist.Normal(0.0, 3.0).expand([k])
+        y = yield dist.Categorical(jnp.ones(k) / k).expand([n])
+        s = yield dist.VonMises(mu[y], 1.0)
+
+    with pytest.raises(NoRule, match=r"a compiled loop with log VonMises in it"):
+        angles(4, 2).condition(s=np.zeros(4)).gibbs("y").source()
+
+
+def test_a_latent_that_is_not_finite(post) -> None:
+    with pytest.raises(NoRule, match=r"(?s)gibbs\('mu'\).*a latent with finitely many values"):
+        post.eliminate("theta").gibbs("mu")
+
+
+def test_a_latent_that_is_gone(post) -> None:
+    with pytest.raises(UnknownName, match=r"'mu', which is eliminated already"):
+        post.eliminate("theta", "mu").gibbs("mu")
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        ([0, 1, 2, 3, 0, 0], r"(?s)labels 'y' with 3 at \(3,\).*labels from 0 to 2"),
+        ([0, 1, -1, 0, 0, 0], r"labels 'y' with -1 at \(2,\)"),
+        ([0, 1, 0.5, 0, 0, 0], r"(?s)labels 'y' of type float64.*whole numbers"),
+    ],
+)
+def test_labels_out_of_range(sampler, labels, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        sampler.run(KEY, sweeps=1, start={"y": labels})
+
+
+def test_labels_of_another_shape(sampler) -> None:
+    with pytest.raises(DomainError, match=r"(?s)labels 'y' of shape \(3,\).*the shape \(6,\)"):
+        sampler.run(KEY, sweeps=1, start={"y": [0, 1, 2]})
+
+
+def test_fixed_entries_that_there_are_not(sampler) -> None:
+    with pytest.raises(DataError, match=r"(?s)fixed entries of 'y' at 9.*indices from 0 to 5"):
+        sampler.run(KEY, sweeps=1, fixed=[9])
+    with pytest.raises(DomainError, match=r"as a mask of shape \(2,\)"):
+        sampler.run(KEY, sweeps=1, fixed=[True, False])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_data_that_are_not_finite(value: float) -> None:
+    with pytest.raises(DataError, match=r"the value (nan|inf) of the site 's'"):
+        gaussian(6, 3).condition(s=np.where(S == 2, value, S)).eliminate("theta", "mu").gibbs("y")
+
+
+def test_arguments_that_are_not_finite() -> None:
+    @fb.model
+    def scaled(scale):
+        mu = yield dist.Normal(0.0, 1.0).expand([2])
+        y = yield dist.Categorical(jnp.ones(2) / 2).expand([3])
+        s = yield dist.Normal(mu[y] + scale, 1.0)
+
+    with pytest.raises(DataError, match=r"(?s)finite numbers in the data and arguments.*has nan at \(1,\)"):
+        scaled(np.array([1.0, np.nan, 2.0])).condition(s=np.zeros(3)).eliminate("mu").gibbs("y")
+
+
+def test_no_data() -> None:
+    collapsed = gaussian(0, 3).condition(s=np.zeros(0)).eliminate("theta", "mu")
+    assert collapsed.gibbs("y", engine="python").run(KEY, sweeps=2, chains=2)["y"].shape == (2, 2, 0)
+
+
+def test_empty_classes_without_a_prior() -> None:
+    """A class without items has no density where its mean has no prior."""
+
+    @fb.model
+    def flat(n, k):
+        mu = yield dist.ImproperUniform(constraints.real, (k,), ())
+        y = yield dist.Categorical(jnp.ones(k) / k).expand([n])
+        s = yield dist.Normal(mu[y], 1.0)
+
+    with pytest.raises(DataError, match=r"(?s)'mu' integrated out.*a proper prior of it: a class without items"):
+        flat(3, 5).condition(s=np.arange(3.0)).eliminate("mu").gibbs("y").source()
+
+
+def test_classes_that_cannot_be() -> None:
+    """No candidate has a positive weight: an observation that the model rules out."""
+
+    @fb.model
+    def counted(n):
+        p = yield dist.Beta(1.0, 1.0)
+        y = yield dist.Categorical(jnp.ones(2) / 2).expand([n])
+        s = yield dist.Binomial(y, p)
+
+    sampler = counted(2).condition(s=np.array([3, 0])).eliminate("p").gibbs("y", engine="python")
+    with pytest.raises(DataError, match=r"(?s)the conditional of 'y' at entry 0.*all candidates have weight 0"):
+        sampler.run(KEY, sweeps=1)
+
+
+def test_a_pass_that_there_is_not(post) -> None:
+    with pytest.raises(DomainError, match=r"(?s)without='histogran'.*'histogram'"):
+        post.eliminate("theta", "mu").gibbs("y", without=("histogran",))
+
+
+@pytest.mark.parametrize("options", [{"sweeps": 0}, {"chains": 0}, {"thin": 0}, {"keep": -1}, {"sweeps": 2, "thin": 3}])
+def test_sizes_that_are_not_positive(sampler, options) -> None:
+    with pytest.raises(DomainError, match=r"="):
+        sampler.run(KEY, **options)

@@ -1,0 +1,57 @@
+"""Joint-distribution tests (Geweke 2004): sweeps alternate with new data, and both stay as the model draws them."""
+
+import numpy as np
+import pytest
+
+from tests.compile.cases import CASES, DOC
+
+ROUNDS = 600
+BATCHES = 20
+
+
+def features(labels: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Numbers that depend on labels alone, and on how data go together with them."""
+    flat, x = labels.ravel(), np.tanh(data.astype(float).ravel() / 3)
+    mine = flat if len(flat) == len(x) else flat[DOC]
+    alike = np.equal.outer(mine, mine) & ~np.eye(len(mine), dtype=bool)
+    near = -np.abs(np.subtract.outer(x, x))
+    return np.array(
+        [flat.mean(), alike.mean(), (alike * near).mean(), (mine * x).mean(), (alike * x * x[:, None]).mean()]
+    )
+
+
+def first(case, g):
+    """Labels and data; data of few values have the least and the greatest, for what is known of data is used."""
+    while True:
+        labels = case.labels(g)
+        data = case.data(g, labels)
+        if case.top is None or (data.min() == 0 and data.max() == case.top):
+            return labels, data
+
+
+def rebound(sampler, case, data):
+    """The same loops on other data."""
+    leaf = next(leaf for leaf in sampler.plan.reading.reader.known if leaf.name == case.observed)
+    sampler.plan.reading.reader.known[leaf] = data.reshape(leaf.shape)
+    sampler.machine.refill(sampler._evaluate)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_labels_and_data_stay_as_the_model_draws_them(name: str) -> None:
+    case, g = CASES[name], np.random.default_rng(11)
+    labels, data = first(case, g)
+    sampler = case.sampler(data, engine="python")
+    items = np.arange(labels.size)
+    chain = []
+    for _ in range(ROUNDS):
+        sampler.machine.set({case.label: labels - case.low})
+        sampler.machine.sweep(case.label, g.random(len(items)), items)
+        labels = sampler.machine.values(case.label).copy() + case.low
+        chain.append(features(labels, data))
+        data = case.data(g, labels)
+        rebound(sampler, case, data)
+    prior = np.array([features(y, case.data(g, y)) for y in (case.labels(g) for _ in range(4 * ROUNDS))])
+    means = np.array(chain).reshape(BATCHES, -1, prior.shape[1]).mean(1)
+    error = np.sqrt(means.var(0, ddof=1) / BATCHES + prior.var(0) / len(prior))
+    scores = (means.mean(0) - prior.mean(0)) / np.where(error == 0, 1.0, error)
+    assert np.abs(scores).max() < 4.5, scores

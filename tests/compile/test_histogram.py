@@ -1,0 +1,101 @@
+"""Sums as histograms: the text of the reducer, and the value against the sum itself."""
+
+import numpy as np
+import pytest
+
+from fubini.compile.histogram import filled, shown, summarised
+from fubini.index.build import closed, const, equal, get, index, less, negate, plus, times, where
+from fubini.index.lower import evaluate
+from fubini.index.node import Index, Leaf
+
+n, m, v, d = 9, 3, 4, 5
+y = Leaf("y", (n,), low=0, high=m - 1, is_integer=True)
+z = Leaf("z", (d,), low=0, high=m - 1, is_integer=True)
+doc = Leaf("doc", (n,), low=0, high=d - 1, is_integer=True)
+word = Leaf("word", (n,), low=0, high=v - 1, is_integer=True)
+s = Leaf("s", (n,))
+j, i, u, k, l = Index(n, "j"), Index(m, "i"), Index(d, "u"), Index(m, "k"), Index(v, "l")  # noqa: E741
+J, I, U, C, L = map(index, (j, i, u, k, l))  # noqa: E741
+
+g = np.random.default_rng(5)
+ARRAYS = {
+    y: g.integers(0, m, n),
+    z: g.integers(0, m, d),
+    doc: np.sort(g.integers(0, d, n)),
+    word: g.integers(0, v, n),
+    s: g.normal(size=n).round(2),
+}
+
+CASES = {
+    # P6, equations (30) and (31) of the paper
+    "P6": (times(get(s, J), equal(I, get(y, J))), (i,), "Idx(i = y[j], Add(s[j]))"),
+    # P7, figures 8 and 9: two statistics of one pass
+    "P7": (
+        plus(times(get(s, J), equal(I, get(y, J))), equal(I, get(y, J))),
+        (i,),
+        "Fanout(Idx(i = y[j], Add(1)), Idx(i = y[j], Add(s[j])))",
+    ),
+    "composed": (
+        times(equal(I, get(z, get(doc, J))), equal(L, get(word, J))),
+        (i, l),
+        "Idx(i = z[doc[j]], Idx(l = word[j], Add(1)))",
+    ),
+    "split": (
+        times(equal(I, get(y, J)), less(const(0.0), get(s, J)), get(s, J)),
+        (i,),
+        "Idx(i = y[j], Split([0 < s[j]], Add(s[j]), Nop))",
+    ),
+    "split, the other side": (
+        times(equal(I, get(y, J)), negate(less(const(0.0), get(s, J)))),
+        (i,),
+        "Idx(i = y[j], Split([0 < s[j]], Nop, Add(1)))",
+    ),
+    "above": (times(get(s, J), less(I, get(y, J))), (i,), "Idx(i < y[j], Add(s[j]))"),
+    "below": (times(get(s, J), less(get(y, J), I)), (i,), "Idx(i > y[j], Add(s[j]))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reducer(name: str) -> None:
+    body, free, text = CASES[name]
+    found = summarised([j], body)
+    assert found is not None
+    order = sorted(shown(found.reducer).split(", Idx(i"))  # the order of the two sides of a fanout is of no interest
+    assert order == sorted(text.split(", Idx(i"))
+    with_jax(found, body, free)
+
+
+def with_jax(found, body, free) -> None:
+    def numbers(node, over):
+        return np.asarray(evaluate(node, ARRAYS, over))
+
+    arrays = {**ARRAYS, **filled(found, numbers)}
+    shape = tuple(axis.size for axis in free)
+    value = np.broadcast_to(np.asarray(evaluate(found.final, arrays, free)), shape)
+    exact = np.broadcast_to(np.asarray(evaluate(closed("sum", [j], body), ARRAYS, free)), shape)
+    assert np.abs(value - exact).max() < 1e-5
+
+
+def test_point_override_is_a_correction() -> None:
+    """Σ_j s_j [i = (k if j = u else y_j)]: the histogram of y, and two terms at u"""
+    at = Index(n, "u")
+    body = times(get(s, J), equal(I, where(equal(J, index(at)), C, get(y, J))))
+    found = summarised([j], body)
+    assert found is not None
+    assert shown(found.reducer) == "Idx(i = y[j], Add(s[j]))"
+    with_jax(found, body, (i, at, k))
+
+
+def test_words_of_one_document_under_another_label() -> None:
+    """Σ_j [i = (k if doc_j = u else z[doc_j])] [l = word_j]: what it was, less one document, and that document again"""
+    body = times(equal(I, where(equal(get(doc, J), U), C, get(z, get(doc, J)))), equal(L, get(word, J)))
+    found = summarised([j], body)
+    assert found is not None
+    assert "Idx(u = doc[j], Idx(l = word[j], Add(1)))" in shown(found.reducer)
+    assert "Idx(i = z[doc[j]], Idx(l = word[j], Add(1)))" in shown(found.reducer)
+    with_jax(found, body, (i, l, u, k))
+
+
+def test_an_outer_index_in_what_is_added_is_no_histogram() -> None:
+    weight = Leaf("weight", (n, m))
+    assert summarised([j], times(equal(I, get(y, J)), get(weight, J, C))) is None
