@@ -141,6 +141,28 @@ def exceeds_zero(of: Node) -> bool:
     return False
 
 
+def is_surely_positive(of: Node) -> bool:
+    """It is greater than 0, as far as bounds tell: a number that is drawn does not reach its ends, a count may."""
+    low = bounds(of)[0]
+    return low > 0 or exceeds_zero(of) or (low == 0 and not _reaches(of, False))
+
+
+def _reaches(of: Node, up: bool) -> bool:
+    """Its greatest or least value may be taken."""
+    match of.kind:
+        case "get":
+            return of.args[0].is_integer or of.args[0].role != "site"
+        case "add":
+            return all(_reaches(part, up == (c > 0)) for part, c in of.args)
+        case "mul" if len(of.args) == 1 and bounds(of.args[0][0])[0] >= 0:
+            return _reaches(of.args[0][0], up == (of.args[0][1] > 0))
+        case "mul":
+            return up or not exceeds_zero(of)
+        case "call" if of.args[0] in ("exp", "log"):
+            return _reaches(of.args[1], up)
+    return True
+
+
 def is_whole(of: Node) -> bool:
     """It takes whole numbers only."""
     match of.kind:

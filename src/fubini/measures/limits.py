@@ -26,7 +26,7 @@ from fubini.index.build import (
 )
 from fubini.index.build import scale as scaled
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_whole
+from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_surely_positive, is_whole
 from fubini.measures.laws import Support
 from fubini.measures.program import Draw, Test
 from fubini.symbolic.collect import Blocked, Monomial, Square, linear, squares
@@ -62,7 +62,7 @@ class Limit(NamedTuple):
         if self.high.kind == "const" and self.high.args[0] == math.inf:
             return True
         gap = minus(self.high, self.low)
-        return bounds(gap)[0] >= 0 and not (gap is ZERO and self.is_strict)
+        return is_surely_positive(gap) if self.is_strict else bounds(gap)[0] >= 0
 
     @property
     def fails(self) -> bool:
@@ -208,21 +208,16 @@ def simplified(limit: Limit) -> Limit:
 def simpler_gap(gap: Node) -> Node:
     """A node of the same sign: without positive factors and denominators, and with what a logarithm is of."""
     above, below = together(gap)
-    if below and all(map(_is_surely_positive, below)):
+    if below and all(map(is_surely_positive, below)):
         return above
     common, rest = content(gap)
     if common:
         return rest
     parts = gap.args if gap.kind == "mul" else gap.args[0][0].args if _is_scaled_product(gap) else ()
-    left = [(base, power) for base, power in parts if not _is_surely_positive(base)]
+    left = [(base, power) for base, power in parts if not is_surely_positive(base)]
     if len(left) == 1 and abs(left[0][1]) == 1:
         return left[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, left[0][0])
     return _without_exp(_without_log(gap))
-
-
-def _is_surely_positive(of: Node) -> bool:
-    """Not zero either: a count may be, a number that is drawn is not."""
-    return exceeds_zero(of) or (is_positive(of) and not any(leaf.is_integer for leaf in of.leaves))
 
 
 def _without_exp(gap: Node) -> Node:
@@ -259,7 +254,7 @@ def _without_quotient(gap: Node, leaf: Leaf) -> Node:
     below: dict[Node, float] = {}
     for part, _ in terms:
         for base, exponent in part.args if part.kind == "mul" else ():
-            if exponent < 0 and leaf in base.leaves and is_positive(base):
+            if exponent < 0 and leaf in base.leaves and is_surely_positive(base):
                 below[base] = max(below.get(base, 0.0), -exponent)
     return add((multiply([(part, 1.0), *below.items()]), c) for part, c in terms)
 
