@@ -18,11 +18,13 @@ from fubini.index.build import (
     minus,
     negate,
     plus,
+    power,
     replaced,
     times,
     where,
 )
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
 from fubini.measures.program import transformed
@@ -151,6 +153,8 @@ def _truncated(terms: Terms, case: Case, at: tuple[Index, ...], standard: Standa
     leaf = case.leaf
     result = eliminated(terms, leaf, "real")
     names = {index(i): index(j) for i, j in zip(at, result.at, strict=True)}
+    if not exceeds_zero(power(result.law.parameters["scale"], -2.0)):
+        raise Blocked(leaf, result.law.log_normaliser, "a density that falls on both sides")
     loc, scale = (tidied(result.law.parameters[name]) for name in ("loc", "scale"))
     ends, places = [const(-math.inf), INFINITY], [const(-math.inf), INFINITY]
     for which, end in enumerate((case.low, case.high)):
