@@ -173,7 +173,7 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
         raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
     (slope,) = square.slopes
     names = solving(slope.place, square.over, at)
-    if names is not None and _is_never_zero(slope.coefficient):  # one square for each entry
+    if names is not None and is_never_zero(slope.coefficient):  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
     require_inside(slope.place, square.weight, latent)
@@ -192,7 +192,8 @@ def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
         raise Blocked(latent, weight, "entries within its shape")
 
 
-def _is_never_zero(of: Node) -> bool:
+def is_never_zero(of: Node) -> bool:
+    """Its sign is known."""
     return exceeds_zero(of) or exceeds_zero(scale(-1.0, of))
 
 
