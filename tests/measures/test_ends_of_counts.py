@@ -21,8 +21,6 @@ from fubini.measures.simplify import simplify
 from fubini.measures.values import maximum, symbol
 from tests.measures.oracle import expectations
 
-PHI = stats.norm.cdf
-
 
 def mass(program, **values):
     return total_mass(program())(**values)

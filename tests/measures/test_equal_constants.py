@@ -19,8 +19,6 @@ from fubini.measures.simplify import simplify
 from fubini.measures.values import sqrt
 from tests.measures.oracle import expectations
 
-PHI = stats.norm.cdf
-
 
 def mass(program, **values):
     return total_mass(program())(**values)

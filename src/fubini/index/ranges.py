@@ -167,7 +167,7 @@ def is_whole(of: Node) -> bool:
     """It takes whole numbers only."""
     match of.kind:
         case "const":
-            return of.args[0] == int(of.args[0])
+            return float(of.args[0]).is_integer()
         case "index" | "eq" | "lt":
             return True
         case "get":

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from fubini.errors import DomainError
-from fubini.index.build import ONE, ZERO, equal, index
+from fubini.index.build import ONE, ZERO, call, equal, index
 from fubini.index.node import Index, Node
+from fubini.index.ranges import is_whole
 from fubini.measures.change import require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
@@ -114,4 +115,9 @@ def _solved(state: State, draw: Draw, expression: Node, target: Node, over: tupl
         raise Blocked(draw.leaf, expression, "a draw of the same shape")
     for solution in solutions(expression, entry_of(draw.leaf, over), target):
         require_whole(draw.leaf, expression, solution)
-        yield solved_for(state, draw, solution, over)
+        if not draw.leaf.is_integer or is_whole(solution.x):
+            yield solved_for(state, draw, solution, over)
+        elif solution.x.kind != "const":
+            test = Test(over, equal(solution.x, call("floor", solution.x)))
+            new = solved_for(state, draw, solution, over)
+            yield new._replace(tests=(*new.tests, test))

@@ -10,7 +10,7 @@ from fubini.errors import DomainError
 from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import Branch, Draw, Items
@@ -65,6 +65,11 @@ def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
     return make
 
 
+WHOLE = {
+    "Binomial": ("total_count",),
+    "BetaBinomial": ("total_count",),
+    "Hypergeometric": ("first", "second", "draws"),
+}
 POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "concentration0", "df"))
 
 
@@ -72,7 +77,11 @@ def _require_possible(family: str, given: Mapping[str, Node]) -> None:
     """No parameter is certain to be out of range."""
     for name, node in given.items():
         low, high = bounds(node)
-        if name in POSITIVE and high <= 0:
+        if math.isnan(low) or math.isnan(high):
+            raise DomainError(f"{family} with {name} = {node}", expected="a number")
+        if name in WHOLE.get(family, ()) and (high < 0 or (node.kind == "const" and not is_whole(node))):
+            raise DomainError(f"{family} with {name} = {node}", expected="a whole number that is not negative")
+        if (name in POSITIVE or (family, name) == ("NegativeBinomial", "total_count")) and high <= 0:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
         if name == "probs" and (low > 1 or high < 0):
             raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")
@@ -97,7 +106,15 @@ BetaBinomial, Hypergeometric = _constructor("BetaBinomial"), _constructor("Hyper
 
 def Categorical(weights: Entries | Sequence[Any]) -> Measure:
     """0 … n − 1 with these weights, which need not add up to 1"""
-    return drawn(Law("Categorical", (_vector(weights),)))
+    vector = _vector(weights)
+    if bounds(vector.entry)[1] < 0 or (not isinstance(weights, Entries) and _has_negative(weights)):
+        raise DomainError(f"Categorical of {weights}", expected="weights that are not negative")
+    return drawn(Law("Categorical", (vector,)))
+
+
+def _has_negative(values: Sequence[Any]) -> bool:
+    """One of them is certain to be negative, or is no number."""
+    return any(not bounds(node_of(value))[1] >= 0 for value in values)
 
 
 def Dirichlet(concentration: Entries | Sequence[Any]) -> Measure:

@@ -29,6 +29,7 @@ from fubini.index.build import (
     plus,
     replaced,
     scale,
+    where,
 )
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
@@ -172,7 +173,7 @@ def weight(of: Any) -> Measure:
     node = node_of(of)
     if node is ZERO:
         return Measure(())
-    if bounds(node)[1] < 0:
+    if not bounds(node)[1] >= 0:
         raise DomainError(f"the weight {node}", expected="a number that is not negative")
     if node.kind == "where" and ZERO in node.args[1:]:
         test, first, second = node.args
@@ -189,8 +190,8 @@ def condition(test: Any) -> Measure:
     node = node_of(test)
     if node.kind == "const":
         return Measure((Branch((), (), ZERO, ()),) if node.args[0] else ())
-    factors = node.args if node.kind == "mul" else ((node, 1.0),)
-    return Measure((Branch((), tuple(Test((), base) for base, _ in factors), ZERO, ()),))
+    tests = [base if is_test(base) else where(base, ONE, ZERO) for base in as_product(node)[1]]
+    return Measure((Branch((), tuple(Test((), test) for test in tests), ZERO, ()),))
 
 
 reject = Measure(())

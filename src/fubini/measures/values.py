@@ -56,6 +56,12 @@ class Number:
     def __call__(self, **values: Data) -> float:
         """Its value in double precision, given those of the symbols in it."""
         leaves = {leaf.name: leaf for leaf in self.node.leaves}
+        if twice := sorted({leaf.name for leaf in self.node.leaves if leaves[leaf.name] is not leaf}):
+            raise DomainError(
+                f"the value of {self}",
+                expected="one symbol of each name",
+                nearest=f"two symbols {listed(twice)}",
+            )
         if missing := sorted(set(leaves) - set(values)):
             raise UnknownName(
                 f"the value of {self} at {listed(values)}",
