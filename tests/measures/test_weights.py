@@ -142,3 +142,17 @@ def test_a_test_under_a_number():
         yield weight(2 * (x < 1))
 
     assert mass(doubled) == pytest.approx(1)
+
+
+def test_two_counts_that_are_equal():
+    """Of a count beyond the other's end the weight is 0, and no law has weights that are no numbers."""
+
+    @measure
+    def alike():
+        x = yield Poisson(0.86)
+        y = yield Binomial(3, 0.4)
+        yield condition(x == y)
+        return x, y
+
+    right = sum(stats.poisson.pmf(k, 0.86) * stats.binom.pmf(k, 3, 0.4) for k in range(4))
+    assert expectations(simplify(alike()), {}, 57)[0] == pytest.approx(right, rel=1e-6)

@@ -15,6 +15,7 @@ from fubini.index.build import (
     divide,
     get,
     index,
+    less,
     minus,
     negate,
     plus,
@@ -23,7 +24,7 @@ from fubini.index.build import (
     times,
     where,
 )
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
@@ -178,8 +179,19 @@ def law_of(result: Eliminated, leaf: Leaf) -> Law:
         return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))
     if found.family == "Categorical":
         probability = exponential(tidied(minus(found.parameters["logits"], found.log_normaliser)))
-        return Law("Categorical", (Vector(result.at[-1], probability),))
+        return Law("Categorical", (Vector(result.at[-1], _defined(probability, found, result.at[-1].size)),))
     return _specific(found)
+
+
+def _defined(probability: Node, found: Recognised, size: int) -> Node:
+    """Where tests leave no value at all the weight is 0, and the law is any: a uniform one."""
+    if not _has_part(found.parameters["logits"], MINUS_INFINITY):
+        return probability
+    return where(less(MINUS_INFINITY, tidied(found.log_normaliser)), probability, const(1 / size))
+
+
+def _has_part(of: Node, part: Node) -> bool:
+    return of is part or any(_has_part(inner, part) for inner in children(of))
 
 
 def _specific(found: Recognised) -> Law:

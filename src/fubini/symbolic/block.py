@@ -66,6 +66,8 @@ def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
     if head is None:
         return [mine]
     for part in squares(mine, head):
+        if any(i.size == 0 for i in part.over):
+            continue  # a sum of nothing
         if not isinstance(part, Square):
             if part.features:
                 raise Blocked(head, mine, "squares alone: a term of degree one has no room in a least-squares problem")
