@@ -47,6 +47,13 @@ def flat_variance(n):
 
 
 @fb.model
+def flat_mean(n):
+    v = yield dist.InverseGamma(1.0, 1.0)
+    mu = yield dist.ImproperUniform(constraints.real, (), ())
+    y = yield dist.Normal(mu, jnp.sqrt(v)).expand([n])
+
+
+@fb.model
 def exposed(exposure):
     rate = yield dist.Gamma(2.0, 1.0)
     y = yield dist.Poisson(rate * exposure)
@@ -83,6 +90,7 @@ def test_empty_classes() -> None:
 IMPROPER = [
     (flat(0), np.zeros(0)),
     (flat_groups(np.array([0, 0, 1])), np.zeros(3)),
+    (flat_mean(0), np.zeros(0)),
     (flat_variance(0), np.zeros(0)),
     (flat_variance(1), np.ones(1)),
     (flat_variance(2), np.ones(2)),

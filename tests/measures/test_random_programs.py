@@ -199,9 +199,10 @@ def test_integrals_stay(seed):
 
 
 CUTS = (-0.5, 0, 0.3, 0.5, 1)
+CAUGHT = (75, 149, 215, 253, 285, 351, 612)  # programs that a count at its end, or an equal prior, got wrong
 
 
-@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize("seed", [*range(COUNT // 2), *CAUGHT])
 def test_integrals_under_conditions_stay(seed):
     """Densities jump: where quadrature cannot tell, within a tenth."""
     written = program(seed, Wider, 0.6)

@@ -154,13 +154,18 @@ def _reaches(of: Node, up: bool) -> bool:
             return of.args[0].is_integer or of.args[0].role != "site"
         case "add":
             return all(_reaches(part, up == (c > 0)) for part, c in of.args)
-        case "mul" if len(of.args) == 1 and bounds(of.args[0][0])[0] >= 0:
-            return _reaches(of.args[0][0], up == (of.args[0][1] > 0))
         case "mul":
-            return up or not exceeds_zero(of)
+            return _product_reaches(of, up)
         case "call" if of.args[0] in ("exp", "log"):
             return _reaches(of.args[1], up)
     return True
+
+
+def _product_reaches(of: Node, up: bool) -> bool:
+    (base, exponent), *others = of.args
+    if not others and bounds(base)[0] >= 0:
+        return _reaches(base, up == (exponent > 0))
+    return up or not exceeds_zero(of)
 
 
 def is_whole(of: Node) -> bool:
