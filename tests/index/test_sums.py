@@ -75,6 +75,20 @@ CASES = {
         (k,),
         lambda: np.cumsum(ARRAYS[score]) - ARRAYS[score],
     ),
+    "a lone sum beside a test of another index": (
+        [i],
+        times(equal(at_k, const(1)), total([j], times(equal(get(label, at_j), at_i), get(score, at_j)))),
+        (k,),
+        lambda: ARRAYS[score].sum() * (np.arange(ITEMS) == 1),
+    ),
+    "the index itself": ([j], at_j, (), lambda: ITEMS * (ITEMS - 1) / 2),
+    "a count of places": ([j], less(const(1), plus(at_j, const(-1.0))), (), lambda: ITEMS - 3),
+    "a number of terms without the index": (
+        [i],
+        times(const(2.0), plus(get(score, at_k), total([j], equal(get(label, at_j), at_i)))),
+        (k,),
+        lambda: 2 * (CLASSES * ARRAYS[score] + ITEMS),
+    ),
     "a square": ([j], power(plus(get(score, at_j), const(1.0)), 2.0), (), lambda: ((ARRAYS[score] + 1) ** 2).sum()),
     "a case": (
         [j],

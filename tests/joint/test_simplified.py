@@ -96,5 +96,31 @@ def test_what_is_left_is_flat_under_the_weight():
     assert text.splitlines()[2] == "    s = yield Lebesgue(0, inf)"
 
 
+def test_a_reduced_model():
+    post = MODELS["mixture"][0].condition(**MODELS["mixture"][1])
+    assert str(fb.simplify(post.eliminate("theta", "mu"))) == str(fb.simplify(post))
+    assert "theta = yield Dirichlet(array(3, lambda i: 1))" in str(fb.simplify(post.eliminate("mu")))
+
+
 def test_a_measure_is_simplified_as_such():
     assert fb.simplify(fb.measures.StudentT(1)) == fb.measures.Cauchy(0, 1)
+
+
+def test_finite_sites_that_begin_at_another_number():
+    """The program says their weights, and draws from the posterior of the model."""
+
+    @fb.model
+    def counted(n):
+        k = yield fb.dist.DiscreteUniform(2, 4)
+        y = yield fb.dist.Poisson(jnp.asarray(k, float)).expand([n])
+
+    y = np.array([2.0, 3.0, 5.0])
+    post = counted(3).condition(y=y)
+    found = fb.simplify(post)
+    assert "k = yield Categorical(array(3, " in str(found) and str(found).endswith("return k + 2")
+    logs = np.array([float(post.log_prob(k=k)) for k in (2, 3, 4)])
+    (branch,) = found.measure.branches
+    known = {leaf: y for leaf in branch.weight.leaves}
+    for place, right in enumerate(np.exp(logs)):
+        _, weight = cloud(branch, known, fixed={branch.drawn[0]: np.asarray(float(place))})
+        assert float(weight.sum()) == pytest.approx(right, rel=1e-5)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from scipy import special, stats
 
-from fubini.index.build import opened
+from fubini.index.build import is_test, opened
 from fubini.measures.laws import Vector
 from fubini.measures.program import Items
 from fubini.measures.values import log_mass
@@ -31,7 +31,9 @@ def value_of(node, leaves, at=None):
         case "add":
             return sum(c * part(term) for term, c in node.args)
         case "mul":
-            return math.prod(np.power(part(base), exponent) for base, exponent in node.args)
+            tests = [base for base, _ in node.args if is_test(base)]
+            rest = math.prod(np.power(part(base), exponent) for base, exponent in node.args if base not in tests)
+            return np.where(math.prod(map(part, tests)) != 0, rest, 0.0) if tests else rest  # 0 where a test fails
         case "call":
             return FUNCTIONS[node.args[0]](*map(part, node.args[1:]))
         case "eq":
@@ -61,6 +63,7 @@ FUNCTIONS = {
     "lgamma": special.gammaln,
     "lgamma_if_positive": lambda x: np.where(x > 0, special.gammaln(x), np.inf),
     "abs": np.abs,
+    "log1p": np.log1p,
     "tanh": np.tanh,
     "quotient": lambda a, b: a // b,
     "min": np.minimum,
@@ -296,33 +299,73 @@ def densities(measure, parameters, count=31, seed=3):
     return total
 
 
+def sampled_draws(branch, size, rng, parameters=None):
+    """Draws of all that a branch draws, along points, and their weights, with tests made as soon as they can be."""
+    leaves = {leaf: np.full(size, float(value)) for leaf, value in (parameters or {}).items()}
+    weight, waiting = np.ones(size), list(branch.tests)
+    for draw in (None, *branch.draws):
+        if draw is not None:
+            given = [np.broadcast_to(value_of(part, leaves), weight.shape) for part in draw.law.parameters]
+            leaves[draw.leaf], more = _sample(draw.law.family, given, rng)
+            weight = weight * more
+        for test in [test for test in waiting if not (test.node.leaves & set(branch.drawn)) - set(leaves)]:
+            waiting.remove(test)
+            holds = np.broadcast_to(value_of(test.node, leaves) != 0, weight.shape)
+            leaves = {leaf: array[holds] for leaf, array in leaves.items()}
+            weight = weight[holds]
+    return leaves, weight
+
+
+def _sample(family, given, rng):
+    """Draws, and weights where they are drawn from another law."""
+    size = given[0].shape
+    if family != "Lebesgue":
+        return LAWS[family](*given).rvs(size=size, random_state=rng), 1.0
+    low, high = given
+    if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
+        return rng.uniform(low, high), high - low
+    law = stats.cauchy() if not np.any(np.isfinite(low) | np.isfinite(high)) else stats.halfcauchy()
+    x = law.rvs(size=size, random_state=rng)
+    value = low + x if np.all(np.isfinite(low)) else high - x if np.all(np.isfinite(high)) else x
+    return value, 1 / law.pdf(x)
+
+
 def sampled(measure, parameters, size, rng):
     """Draws of a number that a program without weights returns."""
     (branch,) = measure.branches
-    leaves = {leaf: np.full(size, float(value)) for leaf, value in parameters.items()}
-    for draw in branch.draws:
-        given = [np.broadcast_to(value_of(part, leaves), (size,)) for part in draw.law.parameters]
-        leaves[draw.leaf] = LAWS[draw.law.family](*given).rvs(size=size, random_state=rng)
-    return value_of(branch.value, leaves)
+    return value_of(branch.value, sampled_draws(branch, size, rng, parameters)[0])
+
+
+def sampled_expectation(measure, size, rng):
+    """∫ h dM for the last function of `expectations`, and its standard error."""
+    mean, variance = 0.0, 0.0
+    for branch in measure.branches:
+        leaves, weight = sampled_draws(branch, size, rng)
+        weight = weight * np.exp(value_of(branch.weight, leaves))
+        numbers = [np.broadcast_to(part, weight.shape) for part in flat(branch.value, leaves)]
+        h = weight * np.exp(-0.1 * sum((j + 1) * (x - 0.1) ** 2 for j, x in enumerate(numbers)))
+        mean += h.sum() / size
+        variance += max(np.sum(h**2) / size - (h.sum() / size) ** 2, 0.0) / size
+    return mean, variance**0.5
 
 
 # -- programs -------------------------------------------------------------------------------------------------------
 
 
-def alike(a, b, parameters, rng):
+def alike(a, b, parameters):
     """The same draws in the same order, with parameters, weights and values that are the same numbers."""
     if len(a.branches) != len(b.branches):
         return False
     rest = list(b.branches)
     for branch in a.branches:
-        same = next((other for other in rest if _alike(branch, other, parameters, rng)), None)
+        same = next((other for other in rest if _alike(branch, other, parameters)), None)
         if same is None:
             return False
         rest.remove(same)
     return True
 
 
-def _alike(a, b, parameters, rng):
+def _alike(a, b, parameters):
     laws = [[(d.law.family, d.law.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)]
     if laws[0] != laws[1]:
         return False

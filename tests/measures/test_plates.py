@@ -7,13 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Beta,
     Categorical,
     Dirichlet,
     Gamma,
     Normal,
+    Uniform,
+    condition,
     dirac,
     factor,
     measure,
@@ -24,7 +26,7 @@ from fubini.measures.language import (
 )
 from fubini.measures.simplify import simplify
 from fubini.measures.values import array, exp, lgamma, log, product, sqrt, symbol, total, where
-from tests.measures.cases import Case, check, leaf
+from tests.measures.cases import Case, again, check, leaf
 from tests.measures.oracle import value_of
 
 N, M = 3, 2
@@ -507,8 +509,27 @@ def test_a4_44_posterior_of_topics():
             assert value == pytest.approx(NUMBERS[prior][column] + counted[row, column])
 
 
-def test_a4_41_and_42_conditionals():
-    """Each conditional as the ratio of masses with the label put in, against the counts without it."""
+def test_a4_41_conditional_of_a_document():
+    """The ratio of masses with the class put in, against products over the words of the document."""
+    prior, words, u = np.array(NUMBERS[alpha]), np.array(NUMBERS[beta]), 0
+    model = simplify(naive_bayes(keep=False)).branches[0].weight
+    logs, expected = [], []
+    others = u != DOC
+    by_class = table(M, 3, LABEL[DOC[others]], WORD[others])
+    sizes = np.bincount(np.delete(LABEL, u), minlength=M)
+    for k in range(M):
+        new = {**NUMBERS, label: np.where(np.arange(N) == u, k, LABEL)}
+        at = {leaf(symbol): np.asarray(value, float)[None] for symbol, value in new.items()}
+        logs.append(float(np.ravel(value_of(model, at))[0]))
+        mine = np.bincount(WORD[u == DOC], minlength=3)
+        above = np.prod([by_class[k, v] + j + words[v] for v in range(3) for j in range(mine[v])])
+        below = np.prod([by_class[k].sum() + j + words.sum() for j in range(mine.sum())])
+        expected.append((sizes[k] + prior[k]) * above / below)
+    np.testing.assert_allclose(np.exp(np.array(logs) - logs[0]), np.array(expected) / expected[0], rtol=1e-9)
+
+
+def test_a4_42_conditional_of_a_word():
+    """The ratio of masses with the topic put in, against the counts without it."""
     prior, words = np.array(NUMBERS[alpha]), np.array(NUMBERS[beta])
     model = simplify(topics(keep=False)).branches[0].weight
     logs = []
@@ -579,6 +600,29 @@ def test_a4_46_clinical_trial():
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
     check(CASES[name])
+
+
+ends = symbol("ends", N)
+
+
+@pytest.mark.parametrize("values", [[0.5, 2.0, 0.3], [0.2, 0.4, 0.6], [2.0, 3.0, 4.0], [0.5, -1.0, 0.3]])
+def test_each_entry_has_its_own_end(values):
+    """Π_i min(1, c_i), whichever of the two is less at each entry."""
+
+    @program
+    def written():
+        x = yield plate(N, lambda i: Uniform(0, 1))
+        yield plate(N, lambda i: condition(x[i] < ends[i]))
+        return x
+
+    found = simplify(written)
+    (branch,) = found.branches
+    at = {leaf(ends): np.array([values])}
+    holds = all(value_of(test.node, at, {i: n for i in test.over}) for test in branch.tests for n in range(N))
+    with np.errstate(all="ignore"):
+        mass = float(np.exp(np.ravel(value_of(branch.weight, at))[0])) if holds else 0.0
+    assert mass == pytest.approx(np.prod(np.clip(values, 0, 1)))
+    assert again(found, {leaf(ends): 0}) == found
 
 
 # -- sizes -----------------------------------------------------------------------------------------------------------

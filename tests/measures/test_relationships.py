@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fubini.measures.language import (
+from fubini.measures import (
     Beta,
     BetaPrime,
     Binomial,
@@ -20,8 +20,10 @@ from fubini.measures.language import (
     Poisson,
     StudentT,
     Uniform,
+    array,
     dirac,
     measure,
+    plate,
     superpose,
     weight,
 )
@@ -118,6 +120,19 @@ def test_sample(name):
     at = {one: np.array([value]) for one, value in numbers.items()}
     law = LAWS[draw.law.family](*(float(np.ravel(value_of(part, at))[0]) for part in draw.law.parameters))
     assert stats.kstest(sample, law.cdf).pvalue > 1e-3
+
+
+def test_in_a_plate():
+    """a N + b N for each entry, as one plate."""
+
+    @measure
+    def program():
+        x = yield plate(3, lambda i: Normal(mu, a))
+        y = yield plate(3, lambda i: Normal(i, b))
+        return array(3, lambda i: x[i] + 2 * y[i])
+
+    expected = plate(3, lambda i: Normal(mu + 2 * i, sqrt(a**2 + 4 * b**2)))
+    check(Case(program(), expected, NUMBERS, compares="elsewhere"))
 
 
 def test_the_greatest_of_uniforms():

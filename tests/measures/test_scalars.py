@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fubini.index.build import add
-from fubini.measures.language import (
+from fubini.measures import (
     Bernoulli,
     Beta,
     Categorical,
@@ -33,11 +33,12 @@ from fubini.measures.language import (
     superpose,
     weight,
 )
+from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, gamma, lgamma, log, sqrt, symbol
 from fubini.symbolic.tidy import tidied
 from tests.measures.cases import Case, check, leaf
-from tests.measures.oracle import expectations, tanh_sinh
+from tests.measures.oracle import expectations, tanh_sinh, value_of
 
 mu, nu0, x0 = symbol("mu"), symbol("nu", kind="positive"), symbol("x0")
 a, b, k, theta = (symbol(name, kind="positive") for name in ("a", "b", "k", "theta"))
@@ -573,6 +574,74 @@ def test_a4_18_truncation(end, side):
     width = inside[1] - inside[0]
     expected = reject if width <= 0 else superpose((width / 2, Uniform(*inside)))
     check(Case(written, expected, cuts=(end,)))
+
+
+@pytest.mark.parametrize(("end", "mass"), [(-0.5, 0.0), (0.3, 0.3), (1.0, 1.0), (1.7, 1.0)])
+def test_a4_20_symbolic_truncation(end, mass):
+    c = symbol("c")
+
+    @program
+    def written():
+        x = yield Uniform(0, 1)
+        yield condition(x < c)
+
+    assert total_mass(written)(c=end) == pytest.approx(mass)
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_a4_17_orderings_of_normals(order):
+    """x > y has mass ½; of the rest, x > 0 has ⅛ and x < 0 has ⅜; which of the two is drawn first says nothing."""
+
+    def branch(*tests):
+        @program
+        def written():
+            drawn = {}
+            for name in order:
+                drawn[name] = yield Normal(0, 1)
+            for test in tests:
+                yield condition(test(drawn["x"], drawn["y"]))
+
+        return float(np.exp(value_of(simplify(written).branches[0].weight, {})))
+
+    assert branch(lambda x, y: y < x) == pytest.approx(1 / 2)
+    assert branch(lambda x, y: x < y, lambda x, y: x > 0) == pytest.approx(1 / 8)
+    assert branch(lambda x, y: x < y, lambda x, y: x < 0) == pytest.approx(3 / 8)
+    assert branch(lambda x, y: y < x, lambda x, y: x < 0.7) == pytest.approx(stats.norm.cdf(0.7) ** 2 / 2)
+
+
+def test_a4_22_slice():
+    u = symbol("u", kind="positive")
+
+    @program
+    def written():
+        x = yield Normal(0, 1)
+        yield weight(exp(-u) * exp(x**2 / 2))
+        yield condition(x**2 / 2 < u)
+        return x
+
+    front = 2 * sqrt(u) * exp(-u) / math.sqrt(math.pi)
+    expected = superpose((front, Uniform(-sqrt(2 * u), sqrt(2 * u))))
+    check(Case(written, expected, {u: 0.8}, compares="elsewhere"))
+    assert total_mass(written)(u=0.8) == pytest.approx(2 * math.sqrt(0.8 / math.pi) * math.exp(-0.8))
+
+
+@pytest.mark.parametrize("height", [-0.2, 0.1, 0.39, 0.5])
+def test_a4_23_clamp(height):
+    y = symbol("y")
+
+    @program
+    def written():
+        x = yield Normal(0, 1)
+        density = exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+        yield condition((y > 0) * (y < density))
+        yield weight(1 / density)
+        return x
+
+    inside = 0 < height < 1 / math.sqrt(2 * math.pi)
+    radius = math.sqrt(-math.log(2 * math.pi) - 2 * math.log(height)) if inside else 0.0
+    assert total_mass(written)(y=height) == pytest.approx(2 * radius)
+    (branch,) = simplify(written).branches
+    assert [draw.law.family for draw in branch.draws] == ["Uniform"]
 
 
 def test_a4_31_acceptance_ratios():

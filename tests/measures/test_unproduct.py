@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fubini.measures.language import Gamma, Normal, factor, measure, observe, plate, weight
+from fubini.measures import Gamma, Normal, factor, measure, observe, plate, weight
+from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, function, log, product, symbol, total, where
 from tests.measures.cases import Case, check, leaf
@@ -92,6 +93,26 @@ def test_neighbours_are_left():
         return x
 
     check(Case(program(), None, {data: [0.4, -0.2]}, compares="density"))
+
+
+def test_the_mass_of_neighbours():
+    """Normal entries that meet are integrated out together: a walk, against the multivariate normal."""
+    data = symbol("data", N)
+
+    @measure
+    def walk():
+        x = yield plate(N, lambda i: Normal(0, 2))
+        yield plate(N - 1, lambda j: observe(Normal(x[j + 1] - x[j], 1), 0))
+        yield plate(N, lambda i: observe(Normal(x[i], 0.5), data[i]))
+
+    numbers = np.array([0.4, -0.2, 0.7])
+    steps = np.diff(np.eye(N), axis=0)
+    root = np.vstack([np.eye(N) / 2, steps, np.eye(N) / 0.5])
+    right = np.concatenate([np.zeros(N), np.zeros(N - 1), numbers / 0.5])
+    _, rss, *_ = np.linalg.lstsq(root, right, rcond=None)
+    log_mass = -(len(right) - N) / 2 * np.log(2 * np.pi) - 0.5 * rss[0] - 0.5 * np.linalg.slogdet(root.T @ root)[1]
+    log_mass += -N * np.log(2) - N * np.log(0.5)
+    assert np.log(total_mass(walk())(data=numbers)) == pytest.approx(log_mass)
 
 
 def test_a_gather():

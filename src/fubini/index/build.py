@@ -104,7 +104,11 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
         if power != int(power):
             more, parts = _sure(base, more, parts)
         if more != 1:
-            coefficient *= more**power
+            number = _raised(more, power)
+            if number is None:
+                more, parts = 1.0, {base: 1.0}
+            else:
+                coefficient *= number
         for part, inner in parts.items():
             found[part] = found.get(part, 0.0) + inner * power
     found = _flat(found)
@@ -116,6 +120,14 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
         return const(coefficient)
     plain = len(items) == 1 and items[0][1] == 1
     return scale(coefficient, items[0][0] if plain else node("mul", *items))
+
+
+def _raised(base: float, exponent: float) -> float | None:
+    """base^exponent; None where it is beyond all numbers, and is left to be so"""
+    try:
+        return base**exponent
+    except (OverflowError, ZeroDivisionError):
+        return None
 
 
 def _flat(found: dict[Node, float]) -> dict[Node, float]:
@@ -154,11 +166,11 @@ def as_product(base: Node) -> tuple[float, dict[Node, float]]:
 
 
 def content(of: Node) -> tuple[dict[Node, float], Node]:
-    """The positive factors that all terms of a sum share, and the sum without them."""
+    """The positive factors that all terms of a sum share, and the sum without them; choices do not cancel."""
     if of.kind != "add" or len(of.args) < 2:
         return {}, of
     products = [as_product(part)[1] for part, _ in of.args]
-    shared = {base: power for base, power in products[0].items() if exceeds_zero(base)}
+    shared = {base: power for base, power in products[0].items() if exceeds_zero(base) and base.kind != "where"}
     for product in products[1:]:
         shared = {base: power for base, power in shared.items() if product.get(base) == power}
     if not shared:
@@ -186,7 +198,8 @@ def times(*factors: Node) -> Node:
 def power(base: Node, exponent: float) -> Node:
     """base^exponent"""
     if base.kind == "const" and (base.args[0] > 0 or exponent == int(exponent)) and not (base is ZERO and exponent < 0):
-        return const(base.args[0] ** exponent)
+        value = _raised(base.args[0], exponent)
+        return const(value) if value is not None else node("mul", (base, exponent))
     return multiply(((base, exponent),))
 
 

@@ -141,11 +141,38 @@ def exceeds_zero(of: Node) -> bool:
     return False
 
 
+def is_surely_positive(of: Node) -> bool:
+    """It is greater than 0, as far as bounds tell: a number that is drawn does not reach its ends, a count may."""
+    low = bounds(of)[0]
+    return low > 0 or exceeds_zero(of) or (low == 0 and not _reaches(of, False))
+
+
+def _reaches(of: Node, up: bool) -> bool:
+    """Its greatest or least value may be taken."""
+    match of.kind:
+        case "get":
+            return of.args[0].is_integer or of.args[0].role != "site"
+        case "add":
+            return all(_reaches(part, up == (c > 0)) for part, c in of.args)
+        case "mul":
+            return _product_reaches(of, up)
+        case "call" if of.args[0] in ("exp", "log"):
+            return _reaches(of.args[1], up)
+    return True
+
+
+def _product_reaches(of: Node, up: bool) -> bool:
+    (base, exponent), *others = of.args
+    if not others and bounds(base)[0] >= 0:
+        return _reaches(base, up == (exponent > 0))
+    return up or not exceeds_zero(of)
+
+
 def is_whole(of: Node) -> bool:
     """It takes whole numbers only."""
     match of.kind:
         case "const":
-            return of.args[0] == int(of.args[0])
+            return float(of.args[0]).is_integer()
         case "index" | "eq" | "lt":
             return True
         case "get":

@@ -65,6 +65,11 @@ def _closed_sum(over: Sequence[Index], body: Node) -> Node:
         return add([(total(over, part), coefficient) for part, coefficient in body.args])
     if body is ONE:
         return const(math.prod(i.size for i in over))
+    if body.kind == "sum":
+        inner, rest = opened(body)
+        return total((*over, *inner), rest)
+    if len(over) == 1 and body is index(over[0]):
+        return const(over[0].size * (over[0].size - 1) / 2)
     if body.kind == "lt" and len(over) == 1 and (count := _counted(over[0], body)) is not None:
         return const(count)
     return ONE if len(over) == 1 and _is_all_of_a_simplex(over[0], body) else closed("sum", over, body)

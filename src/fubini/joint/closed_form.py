@@ -11,6 +11,7 @@ import numpy as np
 
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.index.build import plus
+from fubini.index.node import Node
 from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
 
@@ -81,9 +82,28 @@ def require_proper(plan: Collapse, names: Iterable[str]) -> None:
             )
 
 
+def require_labels(found: Collapse, node: Node) -> None:
+    """Where entries are taken by known labels, all of these are in range."""
+    opaque = found.reading.reader.opaque
+    for leaf in node.leaves & set(opaque):
+        array, starts, *_ = (*opaque[leaf].operands, None, None)
+        labels = None if starts is None else starts.constant
+        if not leaf.name.startswith("gather") or labels is None or array is None or labels.shape[-1:] != (1,):
+            continue
+        outside = np.argwhere((labels[..., 0] < 0) | (labels[..., 0] >= array.shape[0]))
+        if len(outside):
+            place = tuple(map(int, outside[0]))
+            raise DataError(
+                f"label {labels[place][0]} at {place}",
+                expected=f"labels from 0 to {array.shape[0] - 1}, of an array of shape {array.shape}",
+                advice="count classes from 0, and give the array one entry for each",
+            )
+
+
 def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
     name, error = next(iter(found.blocked.items()))
+    require_labels(found, error.node)
     also = f" (and of {listed([n for n in found.blocked if n != name])})" if len(found.blocked) > 1 else ""
     gone = f"; {listed(found.eliminated)} can be" if found.eliminated else ""
     return Intractable(

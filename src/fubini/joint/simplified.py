@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fubini.index.build import ONE, add, call, const, scale
+from fubini.index.build import ONE, add, call, const, get, plus, scale
 from fubini.index.node import Index, Leaf, Node
 from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.questions import Collapsed
 from fubini.measures.change import flat_law
 from fubini.measures.integrals import law_of
 from fubini.measures.laws import Law, Vector
 from fubini.measures.limits import numbers_around
 from fubini.measures.measure import Measure
-from fubini.measures.program import Branch, Draw, Items
+from fubini.measures.program import Branch, Draw, Items, transformed
 from fubini.measures.simplify import simplify as simplify_measure
 from fubini.measures.written import Writer
 from fubini.symbolic.block import Block
@@ -55,7 +57,9 @@ def simplify(of: Any) -> Measure | Program:
 
 
 def _plan(joint: Any) -> Collapse:
-    """The plan that leaves fewest sites: all that can go, or all but finite ones."""
+    """The plan that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
+    if isinstance(joint, Collapsed):
+        return joint.collapse
     whole = collapse(joint)
     sites = {name: domain for name, domain in whole.reading.domains.items() if not domain.is_discrete}
     if not whole.kept or len(sites) == len(whole.reading.domains):
@@ -78,9 +82,25 @@ def _program(plan: Collapse) -> Program:
         value[0] if len(value) == 1 else value,
     )
     if None not in draws and not _is_joint(weight):
-        measure = Measure((branch,))
+        measure = Measure((_from_zero(branch),))
         return Program(str(measure), measure)
     return Program(_text(branch, left, steps, draws, sites), None)
+
+
+def _from_zero(branch: Branch) -> Branch:
+    """Finite draws that begin at another number, as that number and a draw that begins at 0."""
+    for draw in branch.draws:
+        leaf = draw.leaf
+        if draw.law.family == "Categorical" and leaf.low:
+            low, high = leaf.low, (leaf.high or 0.0) - leaf.low
+            new = Leaf(leaf.name, leaf.shape, low=0.0, high=high, is_integer=True, role=leaf.role)
+            moved = partial(_moved, leaf=leaf, new=new, low=const(low))
+            branch = branch.mapped(moved, {leaf: new})
+    return branch
+
+
+def _moved(of: Node, leaf: Leaf, new: Leaf, low: Node) -> Node:
+    return transformed(of, leaf, lambda *at: plus(get(new, *at), low))
 
 
 def _whole(leaf: Leaf) -> Any:
@@ -109,8 +129,6 @@ def _draw(step: Step, sites: Any) -> Draw | None:
     if isinstance(result, Block | Student) or result.law.family == "Chain":
         return None
     leaf = sites[step.names[0]]
-    if result.law.family == "Categorical" and leaf.low:
-        return None
     event = 1 if leaf.is_simplex else 0
     return Draw(leaf, result.at[: len(leaf.shape) - event], law_of(result, leaf))
 
@@ -157,9 +175,18 @@ def _text(branch: Branch, left: list, steps: tuple[Step, ...], draws: list[Draw 
     lines = [writer.draw(draw) for draw, _ in left]
     lines.append(f"yield factor({writer.of(branch.weight)})")
     for step, draw in zip(steps, draws, strict=True):
-        lines.append(writer.draw(draw) if draw is not None else _joint_line(step, writer))
+        lines.append(_line(draw, writer) if draw is not None else _joint_line(step, writer))
     lines.append(f"return {', '.join(writer.names[leaf] for leaf in sites.values())}")
     return "\n".join(["@measure", "def program():", *(f"    {line}" for line in lines)])
+
+
+def _line(draw: Draw, writer: _Notation) -> str:
+    """A draw; of a finite one that begins at another number, that number added."""
+    text, low = writer.draw(draw), draw.leaf.low
+    if draw.law.family != "Categorical" or not low:
+        return text
+    name, _, law = text.partition(" = ")
+    return f"{name} = {low:g} + ({law})"
 
 
 def _joint_line(step: Step, writer: _Notation) -> str:

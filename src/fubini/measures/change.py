@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.build import ZERO, const, get, plus, replaced
-from fubini.index.node import Leaf, Node
+from fubini.index.build import ZERO, const, index, plus, replaced
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, is_whole
+from fubini.index.sums import total
+from fubini.measures.draws import leaf_in
 from fubini.measures.inverse import Solution, solutions
-from fubini.measures.language import leaf_in
 from fubini.measures.laws import Law, Support
-from fubini.measures.limits import Limit, ends_of, limits_of_support, simplified
-from fubini.measures.program import Draw
+from fubini.measures.limits import Limit, ends_of, entry_of, limits_of_support, simplified
+from fubini.measures.program import Draw, mapped_value, renamed, transformed
 from fubini.measures.state import State
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.tidy import tidied
 
+Over = tuple[Index, ...]  # indices that an expression is returned for; none of a number
 
-def changed(state: State, expression: Node) -> Iterator[list[State]]:
+
+def changed(state: State, expression: Node, over: Over = ()) -> Iterator[list[State]]:
     """t = e(x, …) in place of x, for each draw x that e can be solved for."""
     for draw in reversed(state.waiting):
-        if draw.leaf not in expression.leaves or draw.leaf.shape or draw.leaf.is_simplex:
+        fits = draw.leaf.shape == tuple(i.size for i in over) and not draw.leaf.is_simplex
+        if draw.leaf not in expression.leaves or not fits:
             continue
         try:
-            yield list(_with_variable(state, expression, draw))
+            yield list(_with_variable(state, expression, over, draw))
         except Blocked:
             continue
 
 
-def _with_variable(state: State, expression: Node, draw: Draw) -> Iterator[State]:
+def _with_variable(state: State, expression: Node, over: Over, draw: Draw) -> Iterator[State]:
     low, high = (const(end) for end in bounds(expression))
-    t = leaf_in(Support(low, high, draw.leaf.is_integer), "t")
-    named = state.mapped(lambda node: replaced(node, {expression: get(t)}))
+    t = leaf_in(Support(low, high, draw.leaf.is_integer), "t", draw.leaf.shape)
+    target, names = entry_of(t, over), {expression: entry_of(t, over)}
+    named = state._replace(value=mapped_value(state.value, lambda node: replaced(node, names)))
     if draw.leaf in named.kept:
         raise Blocked(draw.leaf, expression, "a draw that is returned in no other place")
-    for solution in solutions(expression, get(draw.leaf), get(t)):
+    for solution in solutions(expression, entry_of(draw.leaf, over), target):
         require_whole(draw.leaf, expression, solution)
-        yield _with_draw(solved_for(named, draw, solution), t, low, high)
+        yield _with_draw(solved_for(named, draw, solution, over), t, low, high)
 
 
 def require_whole(leaf: Leaf, expression: Node, solution: Solution) -> None:
@@ -45,11 +50,17 @@ def require_whole(leaf: Leaf, expression: Node, solution: Solution) -> None:
         raise Blocked(leaf, expression, "a whole number plus or minus a draw of one")
 
 
-def solved_for(state: State, draw: Draw, solution: Solution) -> State:
+def solved_for(state: State, draw: Draw, solution: Solution, over: Over = ()) -> State:
     """A draw replaced by what it has to be, with its density as a weight."""
-    new = state.without(draw.leaf).mapped(lambda node: replaced(node, {get(draw.leaf): solution.x}))
-    slope = () if draw.leaf.is_integer else (solution.log_slope,)
-    limits: list[Limit] = list(solution.limits)
+    if draw.leaf in solution.x.leaves:
+        raise Blocked(draw.leaf, solution.x, "a solution in which it does not occur")
+
+    def entry(*places: Node) -> Node:
+        return replaced(solution.x, {index(i): place for i, place in zip(over, places, strict=True)})
+
+    new = state.without(draw.leaf).mapped(lambda node: transformed(node, draw.leaf, entry))
+    slope = () if draw.leaf.is_integer else (total(over, solution.log_slope),)
+    limits: list[Limit] = [limit._replace(over=over) for limit in solution.limits]
     for before, after in zip(state.limits, new.limits, strict=True):
         if draw.leaf not in before.leaves:
             limits.append(after)
@@ -61,15 +72,18 @@ def solved_for(state: State, draw: Draw, solution: Solution) -> State:
 
 def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
     """With t as a draw of its own, as far between numbers as all that is known of it alone says."""
+    at = tuple(Index(size) for size in t.shape)
+    x = entry_of(t, at)
     numbers = [limit for limit in state.limits if limit.leaves == {t}]
-    ends = ends_of(t, (), [*numbers, Limit((), low, get(t), False), Limit((), get(t), high, False)])
-    if not all(len(end) == 1 and end[0].kind == "const" for end in (ends.lows, ends.highs)):
-        raise Blocked(t, get(t), "an interval between two numbers")
+    ends = ends_of(t, at, [*numbers, Limit(at, low, x, False), Limit(at, x, high, False)])
+    known = all(len(end) == 1 and end[0].kind == "const" for end in (ends.lows, ends.highs))
+    if not known or not all(limit.holds for limit in ends.limits):
+        raise Blocked(t, x, "an interval between two numbers")
     support = Support(ends.lows[0], ends.highs[0], t.is_integer)
-    new = leaf_in(support, "t")
-    draw = Draw(new, (), flat_law(support))
+    new = leaf_in(support, "t", t.shape)
+    draw = Draw(new, at, flat_law(support))
     rest = state._replace(limits=tuple(limit for limit in state.limits if limit not in numbers))
-    rest = rest.mapped(lambda node: replaced(node, {get(t): get(new)}))
+    rest = rest.mapped(lambda node: renamed(node, {t: new}))
     return rest._replace(
         waiting=(*rest.waiting, draw),
         priors={**{leaf: tidied(prior) for leaf, prior in rest.priors.items()}, new: ZERO},

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from fubini.errors import DomainError
-from fubini.index.build import ONE, ZERO, equal, get
-from fubini.index.node import Node
+from fubini.index.build import ONE, ZERO, call, equal, index
+from fubini.index.node import Index, Node
+from fubini.index.ranges import is_whole
 from fubini.measures.change import require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.inverse import solutions
+from fubini.measures.limits import entry_of
 from fubini.measures.measure import Measure
 from fubini.measures.pieces import pieces
 from fubini.measures.program import Branch, Draw, Items, Test
 from fubini.measures.state import State, state_of
-from fubini.measures.values import node_of
+from fubini.measures.values import Entries, node_of
 from fubini.symbolic.collect import Blocked
 
 
@@ -26,7 +28,7 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
     What is conditioned on is solved for one draw, whose density at the solution times |dx/dt| becomes a weight; a
     branch in which it is certain is left as it is under the test that it is `at`.
 
-    >>> from fubini.measures.language import Normal, measure
+    >>> from fubini.measures import Normal, measure
     >>> from fubini.measures.simplify import simplify
     >>> from fubini.measures.values import symbol
     >>> @measure
@@ -41,30 +43,40 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
         x = yield Normal((1/2)*t, sqrt(1/2))
         return x
     """
-    target = node_of(at)
     found: list[Branch] = []
     for branch in measure.branches:
-        _require_number(branch)
+        over = _require_first(branch, at)
+        target = at.at(*map(index, over)) if isinstance(at, Entries) else node_of(at)
         state = state_of(branch)
-        for one, _ in pieces(state, _first(state)):
-            found.extend(finished(_rest(given)) for given in _given(one, target))
+        split = [state] if over else [one for one, _ in pieces(state, _first(state))]
+        for one in split:
+            found.extend(finished(_rest(given)) for given in _given(one, target, over))
     return Measure(merged(found))
 
 
-def _require_number(branch: Branch) -> None:
+def _require_first(branch: Branch, at: Any) -> tuple[Index, ...]:
+    """The indices of what is conditioned on: none of a number."""
     value = branch.value
-    if not isinstance(value, tuple) or isinstance(value, Items) or not value or not isinstance(value[0], Node):
+    first = value[0] if isinstance(value, tuple) and not isinstance(value, Items) and value else None
+    over = first.over if isinstance(first, Items) else ()
+    if first is None or not isinstance(first, Node | Items):
         raise DomainError(
-            "what to condition on", expected="a tuple that begins with a number", advice="return (number, rest)"
+            "what to condition on",
+            expected="a tuple that begins with a number or an array",
+            advice="return (first, rest)",
         )
+    shape = at.shape if isinstance(at, Entries) else ()
+    if shape != tuple(i.size for i in over):
+        raise DomainError(f"a value of shape {shape}", expected=f"{tuple(i.size for i in over)}")
+    return over
 
 
 def _first(state: State) -> Node:
-    """What is conditioned on."""
+    """What is conditioned on, or an entry of it."""
     assert isinstance(state.value, tuple)
     first = state.value[0]
-    assert isinstance(first, Node)
-    return first
+    assert isinstance(first, Node | Items)
+    return first.entry if isinstance(first, Items) else first
 
 
 def _rest(state: State) -> State:
@@ -74,18 +86,18 @@ def _rest(state: State) -> State:
     return state._replace(value=rest[0] if len(rest) == 1 else rest)
 
 
-def _given(state: State, target: Node) -> Iterator[State]:
+def _given(state: State, target: Node, over: tuple[Index, ...]) -> Iterator[State]:
     expression = _first(state)
     drawn = [draw for draw in reversed(state.waiting) if draw.leaf in expression.leaves]
     if not drawn:
         test = equal(expression, target)
         if test is not ZERO:
-            yield state if test is ONE else state._replace(tests=(*state.tests, Test((), test)))
+            yield state if test is ONE else state._replace(tests=(*state.tests, Test(over, test)))
         return
     blocked: Blocked | None = None
     for draw in drawn:
         try:
-            found = list(_solved(state, draw, expression, target))
+            found = list(_solved(state, draw, expression, target, over))
         except Blocked as error:
             blocked = blocked or error
             continue
@@ -95,12 +107,17 @@ def _given(state: State, target: Node) -> Iterator[State]:
     if blocked is not None and split == [state]:
         raise blocked
     for one in split:
-        yield from _given(one, target)
+        yield from _given(one, target, over)
 
 
-def _solved(state: State, draw: Draw, expression: Node, target: Node) -> Iterator[State]:
-    if draw.leaf.shape or draw.leaf.is_simplex:
-        raise Blocked(draw.leaf, expression, "a number that is drawn, not an entry of an array")
-    for solution in solutions(expression, get(draw.leaf), target):
+def _solved(state: State, draw: Draw, expression: Node, target: Node, over: tuple[Index, ...]) -> Iterator[State]:
+    if draw.leaf.shape != tuple(i.size for i in over) or draw.leaf.is_simplex:
+        raise Blocked(draw.leaf, expression, "a draw of the same shape")
+    for solution in solutions(expression, entry_of(draw.leaf, over), target):
         require_whole(draw.leaf, expression, solution)
-        yield solved_for(state, draw, solution)
+        if not draw.leaf.is_integer or is_whole(solution.x):
+            yield solved_for(state, draw, solution, over)
+        elif solution.x.kind != "const":
+            test = Test(over, equal(solution.x, call("floor", solution.x)))
+            new = solved_for(state, draw, solution, over)
+            yield new._replace(tests=(*new.tests, test))

@@ -51,7 +51,7 @@ def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
     highs = [high for high in ends.highs if high not in known.highs]
     if lows or highs or ZERO not in known.lows:
         return ends
-    return Ends(ends.at, (ZERO,), ())
+    return Ends(ends.at, (ZERO,), (), ends.limits)
 
 
 # -- what is left ---------------------------------------------------------------------------------------------------

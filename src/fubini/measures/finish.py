@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from fubini.index.build import ZERO, add, call, const, get, plus
-from fubini.index.node import Leaf, Node
+import numpy as np
+
+from fubini.index.build import ZERO, add, call, closed, const, equal, get, index, plus, where
+from fubini.index.node import Index, Leaf, Node, children
 from fubini.measures.change import flat_law
-from fubini.measures.language import leaf_of
+from fubini.measures.draws import leaf_of
 from fubini.measures.laws import INFINITY, Law, Support
 from fubini.measures.limits import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
@@ -34,7 +36,8 @@ def finished(state: State) -> Branch:
         if is_written and draw.law.family not in FLAT:
             draws.append(draw)
             limits = [limit for limit in limits if limit.of is not draw.leaf]
-            terms = [term for term in terms if term is not prior]
+            if prior in terms:
+                terms.remove(prior)  # one of them: laws without a parameter in common may have the same constant
         else:
             law, limits = _flat(state, draw, limits)
             draws.append(Draw(draw.leaf, draw.at, law))
@@ -56,7 +59,7 @@ def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limi
         ends = ends_of(draw.leaf, draw.at, mine)
     except Blocked:
         ends = None
-    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1:
+    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1 or ends.limits:
         return flat_law(numbers_around(draw.leaf)), limits
     low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
     return flat_law(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
@@ -105,5 +108,14 @@ def _sum(a: Branch, b: Branch) -> Node:
     for old, new in names.items():
         other = transformed(other, old, lambda *at, new=new: get(new, *at))
     if a.weight.kind == other.kind == "const":
-        return _rounded(const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0]))))
-    return _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))
+        return _rounded(const(float(np.logaddexp(a.weight.args[0], other.args[0]))))
+    plain = _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))
+    if not _has_exp(plain):
+        return plain
+    which = Index(2)  # log Σ exp, which neither overflows nor vanishes
+    return closed("lse", [which], where(equal(index(which), ZERO), a.weight, other))
+
+
+def _has_exp(of: Node) -> bool:
+    """A power of e that stands by itself could be beyond all numbers."""
+    return (of.kind == "call" and of.args[0] == "exp") or any(map(_has_exp, children(of)))

@@ -15,17 +15,21 @@ from fubini.index.build import (
     divide,
     get,
     index,
+    less,
     minus,
     negate,
     plus,
+    power,
     replaced,
     times,
     where,
 )
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import Index, Leaf, Node, children
+from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
 from fubini.measures.program import transformed
+from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
 from fubini.measures.values import log_normal_mass
@@ -57,16 +61,19 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
         "real": (
             lambda: Integral(eliminated(new, leaf, "real"), standard),
             lambda: Integral(eliminated_tail(new, leaf), standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "positive": (
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
             lambda: _log_normal(new, standard, at),
             lambda: _truncated(terms, case, at, standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: _truncated(terms, case, at, standard),
+            lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "nat": (lambda: Integral(_counted(new, leaf, None), standard),),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
@@ -147,6 +154,8 @@ def _truncated(terms: Terms, case: Case, at: tuple[Index, ...], standard: Standa
     leaf = case.leaf
     result = eliminated(terms, leaf, "real")
     names = {index(i): index(j) for i, j in zip(at, result.at, strict=True)}
+    if not exceeds_zero(power(result.law.parameters["scale"], -2.0)):
+        raise Blocked(leaf, result.law.log_normaliser, "a density that falls on both sides")
     loc, scale = (tidied(result.law.parameters[name]) for name in ("loc", "scale"))
     ends, places = [const(-math.inf), INFINITY], [const(-math.inf), INFINITY]
     for which, end in enumerate((case.low, case.high)):
@@ -170,8 +179,19 @@ def law_of(result: Eliminated, leaf: Leaf) -> Law:
         return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))
     if found.family == "Categorical":
         probability = exponential(tidied(minus(found.parameters["logits"], found.log_normaliser)))
-        return Law("Categorical", (Vector(result.at[-1], probability),))
+        return Law("Categorical", (Vector(result.at[-1], _defined(probability, found, result.at[-1].size)),))
     return _specific(found)
+
+
+def _defined(probability: Node, found: Recognised, size: int) -> Node:
+    """Where tests leave no value at all the weight is 0, and the law is any: a uniform one."""
+    if not _has_part(found.parameters["logits"], MINUS_INFINITY):
+        return probability
+    return where(less(MINUS_INFINITY, tidied(found.log_normaliser)), probability, const(1 / size))
+
+
+def _has_part(of: Node, part: Node) -> bool:
+    return of is part or any(_has_part(inner, part) for inner in children(of))
 
 
 def _specific(found: Recognised) -> Law:

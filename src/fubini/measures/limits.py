@@ -21,14 +21,15 @@ from fubini.index.build import (
     multiply,
     negate,
     plus,
+    power,
     replaced,
 )
 from fubini.index.build import scale as scaled
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_whole
+from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_surely_positive, is_whole
 from fubini.measures.laws import Support
 from fubini.measures.program import Draw, Test
-from fubini.symbolic.collect import Blocked, linear
+from fubini.symbolic.collect import Blocked, Monomial, Square, linear, squares
 from fubini.symbolic.families import exponential
 from fubini.symbolic.finite import solving
 from fubini.symbolic.tidy import together
@@ -61,7 +62,7 @@ class Limit(NamedTuple):
         if self.high.kind == "const" and self.high.args[0] == math.inf:
             return True
         gap = minus(self.high, self.low)
-        return bounds(gap)[0] >= 0 and not (gap is ZERO and self.is_strict)
+        return is_surely_positive(gap) if self.is_strict else bounds(gap)[0] >= 0
 
     @property
     def fails(self) -> bool:
@@ -121,17 +122,44 @@ class Ends(NamedTuple):
     at: tuple[Index, ...]
     lows: tuple[Node, ...]
     highs: tuple[Node, ...]
+    limits: tuple[Limit, ...] = ()  # without which there is no such interval
 
 
 def ends_of(leaf: Leaf, at: tuple[Index, ...], limits: Iterable[Limit]) -> Ends:
     """The inequalities solved for a latent; of several ends that are comparable, the tighter ones."""
     lows: list[Node] = []
     highs: list[Node] = []
+    others: list[Limit] = []
     for limit in limits:
-        if leaf in limit.leaves:
+        if leaf not in limit.leaves:
+            continue
+        try:
             end, is_low = _solved(limit, leaf, at)
             (lows if is_low else highs).append(end)
-    return Ends(at, _tightest(lows, 1.0), _tightest(highs, -1.0))
+        except Blocked as error:
+            low, high, other = _around(limit, leaf, error)
+            lows.append(low)
+            highs.append(high)
+            others.append(other)
+    return Ends(at, _tightest(lows, 1.0), _tightest(highs, -1.0), tuple(others))
+
+
+def _around(limit: Limit, leaf: Leaf, error: Blocked) -> tuple[Node, Node, Limit]:
+    """0 < r − w (x − m)²  ⇔  |x − m| < √(r/w), where r is positive"""
+    gap = simplified(limit).high
+    if leaf.shape or leaf.is_integer or limit.over:
+        raise error
+    found = list(squares(gap, leaf))
+    forms = [part for part in found if isinstance(part, Square)]
+    rest = add((part.coefficient, 1.0) for part in found if isinstance(part, Monomial) and not part.features)
+    if len(forms) != 1 or len(forms[0].slopes) != 1 or any(isinstance(p, Monomial) and p.features for p in found):
+        raise error
+    slope = forms[0].slopes[0].coefficient
+    weight = scaled(0.5, multiply([(forms[0].weight, 1.0), (slope, 2.0)]))
+    if not exceeds_zero(weight):
+        raise error
+    middle, radius = divide(forms[0].offset, slope), power(divide(rest, weight), 0.5)
+    return minus(middle, radius), plus(middle, radius), Limit((), ZERO, rest)
 
 
 def _solved(limit: Limit, leaf: Leaf, at: tuple[Index, ...]) -> tuple[Node, bool]:
@@ -180,21 +208,16 @@ def simplified(limit: Limit) -> Limit:
 def simpler_gap(gap: Node) -> Node:
     """A node of the same sign: without positive factors and denominators, and with what a logarithm is of."""
     above, below = together(gap)
-    if below and all(map(_is_surely_positive, below)):
+    if below and all(map(is_surely_positive, below)):
         return above
     common, rest = content(gap)
     if common:
         return rest
     parts = gap.args if gap.kind == "mul" else gap.args[0][0].args if _is_scaled_product(gap) else ()
-    left = [(base, power) for base, power in parts if not _is_surely_positive(base)]
+    left = [(base, power) for base, power in parts if not is_surely_positive(base)]
     if len(left) == 1 and abs(left[0][1]) == 1:
         return left[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, left[0][0])
     return _without_exp(_without_log(gap))
-
-
-def _is_surely_positive(of: Node) -> bool:
-    """Not zero either: a count may be, a number that is drawn is not."""
-    return exceeds_zero(of) or (is_positive(of) and not any(leaf.is_integer for leaf in of.leaves))
 
 
 def _without_exp(gap: Node) -> Node:
@@ -230,9 +253,9 @@ def _without_quotient(gap: Node, leaf: Leaf) -> Node:
     terms = gap.args if gap.kind == "add" else ((gap, 1.0),)
     below: dict[Node, float] = {}
     for part, _ in terms:
-        for base, power in part.args if part.kind == "mul" else ():
-            if power < 0 and leaf in base.leaves and is_positive(base):
-                below[base] = max(below.get(base, 0.0), -power)
+        for base, exponent in part.args if part.kind == "mul" else ():
+            if exponent < 0 and leaf in base.leaves and is_surely_positive(base):
+                below[base] = max(below.get(base, 0.0), -exponent)
     return add((multiply([(part, 1.0), *below.items()]), c) for part, c in terms)
 
 

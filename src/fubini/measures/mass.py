@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from fubini.domains import Domain
 from fubini.errors import Intractable, listed
 from fubini.index.build import plus, times
 from fubini.index.node import Node
 from fubini.measures.measure import Measure
 from fubini.measures.program import Branch
 from fubini.measures.simplify import simplify
+from fubini.measures.state import state_of
 from fubini.measures.values import Number
 from fubini.symbolic.families import exponential
+from fubini.symbolic.search import Latent, Search
 
 
 def total_mass(measure: Measure) -> Number:
     """∫ 1 dM, of which opaque measures count as having mass 1.
 
-    >>> from fubini.measures.language import Uniform, measure, weight
+    Normal draws that meet are integrated out together, as one least-squares problem.
+
+    >>> from fubini.measures import Uniform, measure, weight
     >>> @measure
     ... def ramp():
     ...     x = yield Uniform(0, 1)
@@ -25,16 +30,29 @@ def total_mass(measure: Measure) -> Number:
     0.5
     """
     found = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches)))
-    left = [draw.leaf.name for branch in found.branches for draw in branch.draws if not draw.law.is_opaque]
-    if left or any(test.over for branch in found.branches for test in branch.tests):
+    return Number(plus(*(_mass(branch, found) for branch in found.branches)))
+
+
+def _mass(branch: Branch, whole: Measure) -> Node:
+    """The mass of a branch of a measure, which an error shows."""
+    left = [draw.leaf.name for draw in branch.draws if not draw.law.is_opaque]
+    weight = branch.weight if not left else _together(branch)
+    if weight is None or any(test.over for test in branch.tests):
         raise Intractable(
             "the mass of a measure",
             expected="draws that have closed forms",
-            nearest=f"{listed(left)} could not be integrated out of\n{found}",
+            nearest=f"{listed(left)} could not be integrated out of\n{whole}",
             advice="simplify(measure) shows what is left",
         )
-    return Number(plus(*map(_mass, found.branches)))
+    return times(*(test.node for test in branch.tests), exponential(weight))
 
 
-def _mass(branch: Branch) -> Node:
-    return times(*(test.node for test in branch.tests), exponential(branch.weight))
+def _together(branch: Branch) -> Node | None:
+    """The weight with draws that meet integrated out together, where all of them are real and free."""
+    state = state_of(branch)
+    is_free = not state.limits and not any(test.node.leaves & set(branch.drawn) for test in branch.tests)
+    if not is_free or any(draw.leaf.is_simplex or draw.leaf.is_integer for draw in state.waiting):
+        return None
+    latents = {str(n): Latent(d.leaf, Domain("real", None, d.leaf.shape)) for n, d in enumerate(state.waiting)}
+    found = Search(latents).best(state.terms)
+    return None if found.blocked else plus(*found.terms)

@@ -23,7 +23,10 @@ class Measure:
         return isinstance(other, Measure) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        laws = [
+            [(draw.law.family, draw.law.label, draw.leaf.shape) for draw in branch.draws] for branch in self.branches
+        ]
+        return hash(tuple(map(tuple, laws)))
 
     def __repr__(self) -> str:
         return program(self.branches)
@@ -46,7 +49,7 @@ def branch_key(branch: Branch) -> tuple:
         names[draw.leaf] = _canonical.setdefault(facts, Leaf(f"x{place}", draw.leaf.shape, **facts_of(draw.leaf)))
     plain = branch.mapped(lambda of: renamed(of, names), names)
     draws = tuple((d.leaf, d.law.family, d.law.label, _law_key(d)) for d in plain.draws)
-    tests = tuple(_bound(test.over, test.node) for test in plain.tests)
+    tests = frozenset(_bound(test.over, test.node) for test in plain.tests)  # all of them hold, in any order
     return draws, tests, plain.weight, _value_key(plain.value)
 
 

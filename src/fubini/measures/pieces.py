@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from fubini.index.build import ONE, ZERO, less, negate, replaced, scale
 from fubini.index.node import Leaf, Node, children
-from fubini.measures.limits import limits_of
+from fubini.measures.limits import Limit, limits_of, simplified
 from fubini.measures.program import Test
 from fubini.measures.state import State
+from fubini.symbolic.collect import Blocked, linear
+from fubini.symbolic.elimination import is_never_zero
 
 
 def pieces(state: State, expression: Node) -> Iterator[tuple[State, Node]]:
@@ -71,4 +73,22 @@ def _tested(state: State, test: Node) -> State:
     found = limits_of(Test((), test))
     if found is None:
         return state._replace(tests=(*state.tests, Test((), test)))
-    return state._replace(limits=(*state.limits, *found))
+    drawn = [draw.leaf for draw in state.waiting if not draw.leaf.is_integer]
+    return state._replace(limits=(*state.limits, *(_open(limit, drawn) for limit in found)))
+
+
+def _open(limit: Limit, drawn: list[Leaf]) -> Limit:
+    """Without its end, which has no mass, where a draw of real numbers decides: an atom may be there."""
+    if limit.is_strict or limit.over:
+        return limit
+    gap = simplified(limit).high
+    return limit._replace(is_strict=any(_moves(gap, leaf) for leaf in drawn if leaf in gap.leaves))
+
+
+def _moves(gap: Node, leaf: Leaf) -> bool:
+    """It is linear in the leaf, with a slope that is not zero."""
+    try:
+        slopes, _ = linear(gap, leaf)
+    except Blocked:
+        return False
+    return len(slopes) == 1 and not slopes[0].over and is_never_zero(slopes[0].coefficient)

@@ -26,7 +26,7 @@ Returned = Node | Items | tuple["Returned", ...]
 
 
 class Draw(NamedTuple):
-    """x[at] ~ law, independently for all indices; `event` are the axes of one draw."""
+    """x[at] ~ law, independently for all indices; a point of a simplex has one more axis."""
 
     leaf: Leaf
     at: tuple[Index, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fubini.index.build import call, minus, scale
-from fubini.index.node import Leaf, Node
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import is_positive
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
@@ -22,13 +22,14 @@ from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of, with_facts
 from fubini.symbolic.collect import Blocked
 
+SEARCHED = 3  # draws of which all orders are tried
 ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
 
 
 def simplify(measure: Measure) -> Measure:
     """The same measure, with as few draws and as plain a weight as the rules find.
 
-    >>> from fubini.measures.language import Normal, measure
+    >>> from fubini.measures import Normal, measure
     >>> @measure
     ... def noisy(a, b):
     ...     x = yield Normal(0, a)
@@ -52,20 +53,19 @@ def simplify(measure: Measure) -> Measure:
 
 def _best(state: State) -> list[Branch]:
     """With each expression that is returned as a draw of its own, where that can be recognised."""
-    for expression in _expressions(state.value):
-        split = [one for one, _ in pieces(state, expression)]
+    for expression, over in _expressions(state.value):
+        split = [] if over else [one for one, _ in pieces(state, expression)]
         if len(split) > 1:
             found = [branch for one in split for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):
                 return found
             continue
-        for candidate in changed(state, expression):
+        for candidate in changed(state, expression, over):
             found = [branch for one in candidate for branch in _best(one)]
             if all(_is_recognised(branch, state) for branch in found):
                 return found
     reduced = _integrated(state)
-    hidden = any(draw.leaf not in one.kept for one in reduced for draw in one.waiting)
-    split = _split(state, reduced) if hidden else None
+    split = _split(state, reduced) if _hidden(reduced) else None
     if split is None:
         done = [new for one in reduced for new in _recognised(one)]
         split = _split(state, done) if any(one.waiting for one in done) else None
@@ -107,20 +107,25 @@ def _is_recognised(branch: Branch, state: State) -> bool:
     return simpler and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
 
 
-def _expressions(value: Returned) -> Iterator[Node]:
-    """Numbers that are returned, and are more than a draw."""
-    for node in () if isinstance(value, Items) else nodes_of(value) if isinstance(value, tuple) else (value,):
-        if node.leaves and node.kind not in ("get", "const") and not node.free:
-            yield node
+def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:
+    """What is returned and is more than a draw: numbers, and entries of arrays with their indices."""
+    if isinstance(value, tuple) and not isinstance(value, Items):
+        for part in value:
+            yield from _expressions(part)
+        return
+    over, node = value if isinstance(value, Items) else ((), value)
+    if node.leaves and node.kind not in ("get", "const") and node.free == set(over):
+        yield node, over
 
 
 # -- all draws ------------------------------------------------------------------------------------------------------
 
 
 def _integrated(state: State) -> list[State]:
-    """All draws that are not returned integrated out, as far as there are rules."""
+    """All draws that are not returned integrated out, in the order that leaves fewest where there are few."""
     state = with_facts(state)
     kept = state.kept
+    best: list[State] | None = None
     for draw in sorted(reversed(state.waiting), key=lambda draw: _order(state, draw)):
         if draw.leaf in kept:
             continue
@@ -128,8 +133,17 @@ def _integrated(state: State) -> list[State]:
             cases = _attempts_by_sign(state, draw)
         except Blocked:
             continue
-        return [done for case in cases for done in _integrated(case)]
-    return [state]
+        found = [done for case in cases for done in _integrated(case)]
+        if best is None or _hidden(found) < _hidden(best):
+            best = found
+        if not _hidden(best) or len(state.waiting) > SEARCHED:
+            return best
+    return [state] if best is None else best
+
+
+def _hidden(states: list[State]) -> int:
+    """How many draws are left that are not returned."""
+    return sum(draw.leaf not in state.kept for state in states for draw in state.waiting)
 
 
 def _attempts_by_sign(state: State, draw: Draw) -> list[State]:

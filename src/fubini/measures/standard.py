@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from fubini.index.build import ONE, ZERO, call, get, index, minus, plus, replaced, times
@@ -32,15 +33,23 @@ class Standard(NamedTuple):
 
 def cases(leaf: Leaf, ends: Ends) -> Iterator[Case]:
     """Every choice of a greatest low and a least high; where they are known, one."""
-    at, lows, highs = ends
+    at, lows, highs, others = ends
+    if at:  # of an array each entry has its own
+        lows, highs = _extreme("max", lows), _extreme("min", highs)
     for low in lows or (None,):
         for high in highs or (None,):
             limits = [Limit(at, other, low, strict) for other, strict in _others(lows, low) if low is not None]
             limits += [Limit(at, high, other, strict) for other, strict in _others(highs, high) if high is not None]
             if low is not None and high is not None:
                 limits.append(Limit(at, low, high, not leaf.is_integer))
+            limits += others
             if not any(limit.fails for limit in limits):
                 yield Case(leaf, low, high, tuple(limit for limit in limits if not limit.holds))
+
+
+def _extreme(name: str, ends: tuple[Node, ...]) -> tuple[Node, ...]:
+    """One end that is the greatest, or the least, of several."""
+    return (reduce(lambda a, b: call(name, a, b), ends),) if ends else ()
 
 
 def _others(ends: Sequence[Node], one: Node | None) -> Iterator[tuple[Node, bool]]:

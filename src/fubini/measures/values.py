@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import log_ndtr
 
 from fubini.arrays import Data
-from fubini.errors import DomainError
+from fubini.errors import DomainError, UnknownName, listed
 from fubini.index.build import (
     call,
     closed,
@@ -52,9 +54,22 @@ class Number:
         return repr(self.node)
 
     def __call__(self, **values: Data) -> float:
-        """Its value, given those of the symbols in it."""
+        """Its value in double precision, given those of the symbols in it."""
         leaves = {leaf.name: leaf for leaf in self.node.leaves}
-        return float(evaluate(self.node, {leaf: values[name] for name, leaf in leaves.items()}))
+        if twice := sorted({leaf.name for leaf in self.node.leaves if leaves[leaf.name] is not leaf}):
+            raise DomainError(
+                f"the value of {self}",
+                expected="one symbol of each name",
+                nearest=f"two symbols {listed(twice)}",
+            )
+        if missing := sorted(set(leaves) - set(values)):
+            raise UnknownName(
+                f"the value of {self} at {listed(values)}",
+                expected=f"a value of {listed(leaves)}",
+                nearest=f"none of {listed(missing)}",
+            )
+        with jax.enable_x64(True):
+            return float(evaluate(self.node, {leaf: np.asarray(values[name]) for name, leaf in leaves.items()}))
 
     def __bool__(self) -> bool:
         if self.node.kind == "const":

@@ -53,15 +53,25 @@ def program(branches: tuple[Branch, ...], name: str = "program") -> str:
 
 
 def _body(branch: Branch) -> list[str]:
-    """Draws in order, the weight as soon as all that it depends on is drawn, then tests."""
+    """Draws in order, each test and the weight as soon as all that it depends on is drawn."""
     writer = Writer(branch)
-    weight = [] if branch.weight.kind == "const" and branch.weight.args[0] == 0 else [writer.weight(branch.weight)]
-    place = max((n + 1 for n, leaf in enumerate(branch.drawn) if leaf in branch.weight.leaves), default=0)
-    lines = [writer.draw(draw) for draw in branch.draws]
-    lines = [*lines[:place], *weight, *lines[place:], *map(writer.test, branch.tests)]
+    is_weighted = not (branch.weight.kind == "const" and branch.weight.args[0] == 0)
+    after: dict[int, list[str]] = {}
+    for test in branch.tests:
+        after.setdefault(_place(test.node, branch), []).append(writer.test(test))
+    if is_weighted:
+        after.setdefault(_place(branch.weight, branch), []).append(writer.weight(branch.weight))
+    lines = after.get(0, [])
+    for place, draw in enumerate(branch.draws):
+        lines = [*lines, writer.draw(draw), *after.get(place + 1, [])]
     if not lines:
         lines.append("yield factor(0)")
     return [f"    {line}" for line in (*lines, f"return {writer.value(branch.value, outer=True)}")]
+
+
+def _place(of: Node, branch: Branch) -> int:
+    """How many draws there have to be before it."""
+    return max((place + 1 for place, leaf in enumerate(branch.drawn) if leaf in of.leaves), default=0)
 
 
 class Writer:
@@ -199,8 +209,11 @@ class Writer:
         return f"({text})" if "/" in text and not text.startswith("sqrt") else text
 
     def _factor(self, part: Node) -> str:
-        text = self.of(part) if part.kind == "mul" else self.inside(part)
-        return f"({text})" if text.startswith("1/") else text
+        if part.kind != "mul":
+            return self.inside(part)
+        text = self.of(part)
+        sums = any(base.kind == "add" for base, _ in part.args)  # into which a number before them would be multiplied
+        return f"({text})" if sums or text.startswith("1/") else text
 
     def _mul(self, this: Node) -> str:
         above = sorted(self._raised(base, power) for base, power in this.args if power > 0)

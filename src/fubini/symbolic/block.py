@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, closed, index, multiply, plus, scale, times
+from fubini.index.build import ONE, ZERO, add, closed, index, multiply, plus, scale, times
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Slope, Square, linear, squares
+from fubini.symbolic.families import is_never_positive, log_rate
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 
@@ -33,11 +34,14 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     for latent in latents:
         if not any(latent is one for square in found for one, _ in square.slopes):
             raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
+    for square in found:
+        if is_never_positive(square.weight):
+            raise Blocked(square.slopes[0][0], square.weight, "a finite integral")
     layout = layout_of(found, tuple(latents))
     common = _common([square.weight for square in found])
     rows = tuple(row(square, common, layout) for square in found)
     front, size = multiply(common.items()), float(layout.size)
-    logdet = plus(scale(size, call("log", front)), total(layout.apart, node("logdet", layout.frame, *rows)))
+    logdet = plus(scale(size, log_rate(front)), total(layout.apart, node("logdet", layout.frame, *rows)))
     rss = times(front, total(layout.apart, node("rss", layout.frame, *rows)))
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
     return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
@@ -62,6 +66,8 @@ def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
     if head is None:
         return [mine]
     for part in squares(mine, head):
+        if any(i.size == 0 for i in part.over):
+            continue  # a sum of nothing
         if not isinstance(part, Square):
             if part.features:
                 raise Blocked(head, mine, "squares alone: a term of degree one has no room in a least-squares problem")

@@ -30,7 +30,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
-from fubini.symbolic.families import Key, Recognised, log_gamma, recognised
+from fubini.symbolic.families import Key, Recognised, is_never_positive, log_gamma, log_rate, recognised
 from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
 from fubini.symbolic.ratio import summed_by_ratio
@@ -93,6 +93,8 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
     if law is None:
         features = ", ".join(_shown(key) for key in found) or "none"
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
+    if is_never_positive(law.parameters.get("rate", ONE)):
+        raise Blocked(latent, mine, "a finite integral")
     return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
 
 
@@ -155,10 +157,12 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     for bump in bumps[1:]:
         whole, left = joined(whole, bump)
         outside.append(total(at, left))
+    if is_never_positive(whole.weight):
+        raise Blocked(latent, mine, "a finite integral")
     push = add((part, 1.0) for part in pushes)
     mean = plus(whole.mean, divide(push, whole.weight))
     moved = plus(times(push, whole.mean), scale(0.5, divide(power(push, 2.0), whole.weight)))
-    normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (call("log", whole.weight), -0.5), (moved, 1.0)))
+    normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (log_rate(whole.weight), -0.5), (moved, 1.0)))
     law = Recognised("Normal", {"loc": mean, "scale": power(whole.weight, -0.5)}, normaliser)
     return Eliminated((*rest, *_terms(outside), total(at, normaliser)), at, law)
 
@@ -169,7 +173,7 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
         raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
     (slope,) = square.slopes
     names = solving(slope.place, square.over, at)
-    if names is not None and _is_never_zero(slope.coefficient):  # one square for each entry
+    if names is not None and is_never_zero(slope.coefficient):  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
     require_inside(slope.place, square.weight, latent)
@@ -188,7 +192,8 @@ def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
         raise Blocked(latent, weight, "entries within its shape")
 
 
-def _is_never_zero(of: Node) -> bool:
+def is_never_zero(of: Node) -> bool:
+    """Its sign is known."""
     return exceeds_zero(of) or exceeds_zero(scale(-1.0, of))
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, call, const, minus, plus, power, scale, times
+from fubini.index.build import ONE, ZERO, add, call, const, minus, plus, power, scale, times
 from fubini.index.node import Node
 from fubini.index.ranges import bounds, exceeds_zero
 
@@ -24,17 +24,19 @@ class Recognised(NamedTuple):
     log_normaliser: Node
 
 
-def _log(of: Node) -> Node:
-    return call("log", of)
-
-
-def _lgamma(of: Node) -> Node:
-    return log_gamma(of)
-
-
 def log_gamma(of: Node) -> Node:
     """log Γ of a shape: where it is not positive the integral diverges."""
     return call("lgamma" if bounds(of)[0] > 0 or exceeds_zero(of) else "lgamma_if_positive", of)
+
+
+def log_rate(of: Node) -> Node:
+    """log of a rate or a precision: −∞ where it is not positive, for the integral is infinite there."""
+    return call("log", of if bounds(of)[0] >= 0 else call("max", of, ZERO))
+
+
+def is_never_positive(of: Node) -> bool:
+    """A rate with which no integral is finite."""
+    return bounds(of)[1] <= 0
 
 
 def exponential(of: Node) -> Node:
@@ -47,16 +49,16 @@ def exponential(of: Node) -> Node:
 
 def gamma(found: Mapping[Key, Node]) -> Recognised:
     """∫ x^(a−1) e^(−b x) dx  =  Γ(a) / b^a"""
-    a = plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE)
+    a = plus(found.get(("log", 1.0), ZERO), ONE)
     b = scale(-1.0, found[("power", 1.0)])
-    return Recognised("Gamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
+    return Recognised("Gamma", {"concentration": a, "rate": b}, minus(log_gamma(a), times(a, log_rate(b))))
 
 
 def inverse_gamma(found: Mapping[Key, Node]) -> Recognised:
     """∫ x^(−a−1) e^(−b/x) dx  =  Γ(a) / b^a"""
-    a = scale(-1.0, plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE))
+    a = scale(-1.0, plus(found.get(("log", 1.0), ZERO), ONE))
     b = scale(-1.0, found[("power", -1.0)])
-    return Recognised("InverseGamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
+    return Recognised("InverseGamma", {"concentration": a, "rate": b}, minus(log_gamma(a), times(a, log_rate(b))))
 
 
 def generalised_gamma(found: Mapping[Key, Node]) -> Recognised | None:
@@ -65,9 +67,9 @@ def generalised_gamma(found: Mapping[Key, Node]) -> Recognised | None:
     if len(powers) != 1 or len(found) > 1 + (("log", 1.0) in found):
         return None
     (p,) = powers
-    a = plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE)
+    a = plus(found.get(("log", 1.0), ZERO), ONE)
     shape, rate = scale(1 / p, a), scale(-1.0, found[("power", p)])
-    value = add(((_lgamma(shape), 1.0), (times(shape, _log(rate)), -1.0), (ONE, -math.log(abs(p)))))
+    value = add(((log_gamma(shape), 1.0), (times(shape, log_rate(rate)), -1.0), (ONE, -math.log(abs(p)))))
     if p == 2 and a is ONE:
         return Recognised("HalfNormal", {"scale": power(scale(2.0, rate), -0.5)}, value)
     return Recognised("GeneralizedGamma", {"concentration": shape, "rate": rate, "power": const(p)}, value)
@@ -75,9 +77,9 @@ def generalised_gamma(found: Mapping[Key, Node]) -> Recognised | None:
 
 def beta(found: Mapping[Key, Node]) -> Recognised:
     """∫ x^(a−1) (1 − x)^(b−1) dx  =  B(a, b)"""
-    zero = minus(ONE, ONE)
+    zero = ZERO
     a, b = plus(found.get(("log", 1.0), zero), ONE), plus(found.get(("log1m", 1.0), zero), ONE)
-    normaliser = add(((_lgamma(a), 1.0), (_lgamma(b), 1.0), (_lgamma(plus(a, b)), -1.0)))
+    normaliser = add(((log_gamma(a), 1.0), (log_gamma(b), 1.0), (call("lgamma", plus(a, b)), -1.0)))
     return Recognised("Beta", {"concentration1": a, "concentration0": b}, normaliser)
 
 

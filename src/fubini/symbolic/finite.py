@@ -45,11 +45,22 @@ def tests(place: Place, at: Sequence[Index]) -> Node:
 
 def solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
     """Names for the summed indices by which each entry is met exactly once."""
+    if any(target.size == 1 for target in at):  # an axis of one entry is read at 0
+        return _solving_longer(place, over, at)
     indices = [part.args[0] if part.kind == "index" else None for part in place]
     once = len(set(indices)) == len(indices) and None not in indices and set(indices) == set(over)
     if not once or any(i is None or i.size != target.size for i, target in zip(indices, at, strict=True)):
         return None
     return {index(i): index(target) for i, target in zip(indices, at, strict=True) if i is not None}
+
+
+def _solving_longer(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
+    """The same, of the axes that have more than one entry: of the others there is nothing to solve."""
+    longer = [(part, target) for part, target in zip(place, at, strict=True) if target.size > 1]
+    apart = {i: target for i in over if i.size == 1 for target in at if target.size == 1}
+    rest = tuple(i for i in over if i.size > 1)
+    names = solving(tuple(part for part, _ in longer), rest, tuple(target for _, target in longer))
+    return None if names is None else {**names, **{index(i): index(target) for i, target in apart.items()}}
 
 
 class Potential(NamedTuple):

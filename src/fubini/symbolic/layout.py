@@ -171,7 +171,9 @@ def _shares(found: Sequence[Joint], axes: tuple[int, ...]) -> bool:
 
 
 def is_inside(place: Node, size: int, weight: Node) -> bool:
-    """An index is between 0 and size − 1, or the weight is 0 where it is not."""
+    """An index is between 0 and size − 1, or the weight is 0 where it is not; of no indices, all are."""
+    if any(i.size == 0 for i in place.free):
+        return True
     low, high = _tested_bounds(place, weight)
     if low >= 0 and high <= size - 1:
         return True

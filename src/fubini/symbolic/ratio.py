@@ -13,7 +13,7 @@ from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, multi
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, linear
-from fubini.symbolic.families import Recognised, exponential
+from fubini.symbolic.families import Recognised, exponential, is_never_positive, log_gamma, log_rate
 from fubini.symbolic.finite import bodies, solving, tests
 
 
@@ -40,7 +40,16 @@ def summed_by_ratio(mine: Node, latent: Leaf, high: Node | None = None) -> Summe
     law = recognised_by_ratio(ratio, high)
     if law is None:
         raise Blocked(latent, mine, "a ratio f(k + 1)/f(k) of a known family")
+    if is_never_positive(_complement(law)):
+        raise Blocked(latent, mine, "a finite sum")
     return Summed(at, law, outside)
+
+
+def _complement(law: Recognised) -> Node:
+    """1 − ρ of a sum that is finite where ρ < 1, else 1"""
+    if law.family == "Geometric":
+        return law.parameters["probs"]
+    return minus(ONE, law.parameters["probs"]) if law.family == "NegativeBinomial" else ONE
 
 
 class Zeros(NamedTuple):
@@ -100,6 +109,7 @@ def _gamma(
 
 
 def _lgamma(of: Node) -> Node:
+    """log Γ of one more than a count"""
     return call("lgamma", of)
 
 
@@ -125,7 +135,7 @@ def _geometric(of: Ratio, high: Node | None) -> Recognised | None:
     if high is not None or of.rising or of.falling:
         return None
     stop = minus(ONE, exponential(of.slope))
-    return Recognised("Geometric", {"probs": stop}, scale(-1.0, call("log", stop)))
+    return Recognised("Geometric", {"probs": stop}, scale(-1.0, log_rate(stop)))
 
 
 def _negative_binomial(of: Ratio, high: Node | None) -> Recognised | None:
@@ -134,7 +144,7 @@ def _negative_binomial(of: Ratio, high: Node | None) -> Recognised | None:
     if high is not None or r is None or of.falling:
         return None
     rho = exponential(of.slope)
-    value = minus(_lgamma(r), times(r, call("log", minus(ONE, rho))))
+    value = minus(log_gamma(r), times(r, log_rate(minus(ONE, rho))))
     return Recognised("NegativeBinomial", {"total_count": r, "probs": rho}, value)
 
 
@@ -160,7 +170,7 @@ def _beta_binomial(of: Ratio, high: Node | None) -> Recognised | None:
         return None
     n = minus(above, ONE)
     b = minus(top, n)
-    front = add(((_lgamma(a), 1.0), (_lgamma(b), 1.0), (_lgamma(plus(a, b)), -1.0)))
+    front = add(((log_gamma(a), 1.0), (log_gamma(b), 1.0), (call("lgamma", plus(a, b)), -1.0)))
     value = add(((front, 1.0), (_lgamma(plus(a, b, n)), 1.0), (_lgamma(above), -1.0)))
     return Recognised("BetaBinomial", {"concentration1": a, "concentration0": b, "total_count": n}, value)
 

@@ -86,6 +86,8 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[list[Joint], Node]:
     found: list[Joint] = []
     constant: list[tuple[Node, float]] = []
     for part in squares(form, latent):
+        if any(i.size == 0 for i in part.over):
+            continue  # a sum of nothing
         if isinstance(part, Square):
             slopes = tuple((latent, slope) for slope in part.slopes)
             found.append(Joint(part.over, scale(-0.5, part.weight), slopes, part.offset))

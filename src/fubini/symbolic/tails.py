@@ -15,7 +15,7 @@ from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Square, linear, squares
 from fubini.symbolic.elimination import Bump, Eliminated, joined
-from fubini.symbolic.families import Recognised, log_gamma
+from fubini.symbolic.families import Recognised, log_gamma, log_rate
 from fubini.symbolic.finite import bodies, solving
 
 UNNAMED = "a law without a name"
@@ -109,10 +109,10 @@ def _student(p: Node, bump: Bump, least: Node) -> Recognised:
     value = add(
         (
             (ONE, 0.5 * math.log(math.pi)),
-            (call("log", bump.weight), -0.5),
+            (log_rate(bump.weight), -0.5),
             (log_gamma(lower), 1.0),
             (call("lgamma", p), -1.0),
-            (times(lower, call("log", least)), -1.0),
+            (times(lower, log_rate(least)), -1.0),
         )
     )
     df = scale(2.0, lower)

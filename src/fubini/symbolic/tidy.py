@@ -104,7 +104,14 @@ def _logs_collected(of: Node) -> Node:
             coefficients.setdefault(logs[0], []).append((others, c))
         else:
             rest.append((part, c))
-    return add([*rest, *((times(add(parts), log), 1.0) for log, parts in coefficients.items())])
+    return add([*rest, *(_times(add(parts), log) for log, parts in coefficients.items())])
+
+
+def _times(coefficient: Node, log: Node) -> tuple[Node, float]:
+    """The product, with the sign in front where all terms of the coefficient have it."""
+    if coefficient.kind == "add" and all(c < 0 for _, c in coefficient.args):
+        return times(scale(-1.0, coefficient), log), -1.0
+    return times(coefficient, log), 1.0
 
 
 def _multiplied_out(part: Node, coefficient: float) -> list[tuple[Node, float]]:
