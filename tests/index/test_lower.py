@@ -7,8 +7,9 @@ import pytest
 
 import fubini as fb
 from fubini import dist
+from fubini.index.axes import aligned
 from fubini.index.build import add, call, const, equal, get, index, power, times
-from fubini.index.lower import Evaluation, aligned, evaluate
+from fubini.index.lower import Evaluation, evaluate
 from fubini.index.node import Index, Leaf
 from fubini.index.sums import total
 

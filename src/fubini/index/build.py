@@ -378,6 +378,17 @@ def opened(of: Node) -> tuple[tuple[Index, ...], Node]:
     return fresh, replaced(body, {bound(of.height, place, i.size): index(i) for place, i in enumerate(fresh)})
 
 
+_OPENED: weakref.WeakKeyDictionary[Node, tuple[tuple[Index, ...], Node]] = weakref.WeakKeyDictionary()
+
+
+def opened_once(this: Node) -> tuple[tuple[Index, ...], Node]:
+    """The body of a binder, over the same indices each time."""
+    found = _OPENED.get(this)
+    if found is None:
+        found = _OPENED[this] = opened(this)
+    return found
+
+
 def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
     """With nodes in place of others, made anew bottom up."""
     memo: dict[Node, Node] = dict(names)

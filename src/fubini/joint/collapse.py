@@ -13,8 +13,10 @@ import numpy as np
 from jax.core import eval_context
 
 from fubini.arrays import Data, is_traced
+from fubini.index.axes import Axes
+from fubini.index.beforehand import known_parts, largest
 from fubini.index.build import scale
-from fubini.index.lower import Axes, Evaluation, known_parts, largest
+from fubini.index.lower import Evaluation
 from fubini.index.node import Node
 from fubini.joint.reading import Reading, read
 from fubini.symbolic.block import Block

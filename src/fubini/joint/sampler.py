@@ -22,8 +22,9 @@ from fubini.compile.program import PASSES, Assembly, Program
 from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
 from fubini.factors.randomness import require_key
+from fubini.index.axes import aligned
 from fubini.index.build import index
-from fubini.index.lower import Evaluation, aligned
+from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.nuts import Settings

@@ -11,8 +11,9 @@ import numpy as np
 from jax.extend.core import Literal
 
 from fubini.arrays import Data
+from fubini.index.axes import aligned
 from fubini.index.build import index, replaced
-from fubini.index.lower import Evaluation, aligned
+from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded
 from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers

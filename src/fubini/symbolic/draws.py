@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from fubini.arrays import Data
 from fubini.index.arithmetic import xp_of
+from fubini.index.axes import Axes, aligned
 from fubini.index.chains import path
-from fubini.index.lower import Axes, Evaluation, aligned
+from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.symbolic.block import Block
 from fubini.symbolic.elimination import Eliminated
