@@ -9,7 +9,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import FileFormatError
+from fubini.errors import DataError, FileFormatError
 from tests.compile.cases import gaussian
 
 KEY = jax.random.key(4)
@@ -154,3 +154,39 @@ def test_two_labels_in_one_statistic() -> None:
     draws = sampler.run(KEY, sweeps=4, chains=2)
     assert draws["a"].shape == (2, 4, 3)
     assert draws["b"].shape == (2, 4, 4)
+
+
+def neighbour(place, old, size, uniform):
+    """One up or down, with a bias upwards: q(old + 1 | old) = 0.7"""
+    up = uniform < 0.7
+    new = (old + 1) % size if up else (old - 1) % size
+    if size == 2:
+        return new, 0.0
+    return new, (np.log(0.3 / 0.7) if up else np.log(0.7 / 0.3))
+
+
+def test_proposals_keep_the_distribution(post) -> None:
+    collapsed = post.eliminate("theta", "mu")
+    found = agreement(collapsed.metropolis("y", proposal=neighbour, engine="python").run(KEY, sweeps=2500)["y"])
+    assert abs(found.mean() - exact_agreement(post, "theta", "mu")) < 4.5 * standard(found)
+
+
+def test_proposals_with_a_bias() -> None:
+    """Three classes of known weights, no data to speak of: the bias of the proposal is undone."""
+
+    @fb.model
+    def classes():
+        y = yield dist.Categorical(jnp.array([0.2, 0.5, 0.3])).expand([4])
+        s = yield dist.Normal(0.0 * y, 1.0)
+
+    sampler = classes().condition(s=np.array([0.1, 0.2, 0.3, 0.4])).eliminate().metropolis("y", proposal=neighbour)
+    draws = sampler.run(KEY, sweeps=6000)["y"]
+    shares = np.array([(draws == k).mean() for k in range(3)])
+    errors = np.array([standard(draws == k) for k in range(3)])
+    assert (np.abs(shares - [0.2, 0.5, 0.3]) < 4.5 * errors).all()
+
+
+def test_proposals_outside(post) -> None:
+    sampler = post.eliminate("theta", "mu").metropolis("y", proposal=lambda *_: (9, 0.0), engine="python")
+    with pytest.raises(DataError, match=r"(?s)a proposal for 'y' at entry 0.*one of the candidates"):
+        sampler.run(KEY, sweeps=1)

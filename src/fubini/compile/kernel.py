@@ -192,6 +192,30 @@ class Loop:
                 self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
             self.writer.line("top = e[k] if e[k] > top else top")
 
+    def propose(self) -> None:
+        """One candidate instead of all: accepted by the ratio of its weight to that of the label as it is."""
+        writer = self.writer
+        writer.line("old = k")
+        writer.line(f"new, bias = propose(u, old, {self.size}, uniforms[2 * t])")
+        with writer.block(f"if new < 0 or new >= {self.size}:"):
+            writer.line("return -t - 1")
+        env = {**self.env, **self._outside()}
+        factors, exponent, loops = self.weights
+        with writer.block("for c in range(2):"):
+            writer.line("k = new if c == 1 else old")
+            writer.line("score = 0.0")
+            for loop in loops:
+                depth, inner = writer.depth, dict(self.env)
+                self.fibre(loop.rows, loop.place, inner)
+                writer.line(f"score += {writer.bare(loop.body, inner)}")
+                writer.depth = depth
+            logs = [f"{power!r} * log({writer.bare(base, env)})" for base, power in factors]
+            writer.line(f"e[c] = {' + '.join(['score', writer.value(exponent, env), *logs])}")
+        with writer.block("if not e[0] > -math.inf and not e[1] > -math.inf:"):
+            writer.line("return t + 1")
+        writer.line("k = new if math.log(uniforms[2 * t + 1]) < e[1] - e[0] + bias else old")
+        writer.line(f"{self.entry} = k")
+
     def draw(self) -> None:
         """The first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):

@@ -21,7 +21,25 @@ from fubini.index.node import Index, Leaf, Node, node
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
 Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data
 
-VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items", "sizes")
+VARIABLES = (
+    "k",
+    "u",
+    "t",
+    "w",
+    "e",
+    "p",
+    "j",
+    "c",
+    "a",
+    "sum",
+    "total",
+    "level",
+    "top",
+    "uniforms",
+    "items",
+    "sizes",
+    "old",
+)
 FUNCTIONS = (
     "log",
     "log_rising",

@@ -17,6 +17,7 @@ from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
+from fubini.errors import NoRule
 from fubini.index.build import ZERO, multiply
 from fubini.index.node import Index, Leaf, Node
 
@@ -40,9 +41,18 @@ class Program(NamedTuple):
 class Assembly:
     """Puts a program together."""
 
-    def __init__(self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES) -> None:
+    def __init__(
+        self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES, proposes: bool = False
+    ) -> None:
         grouped = derivation.plain is not ZERO or not derivation.terms
         self.derivation, self.passes = derivation, frozenset(passes) - (set() if grouped else {"histogram"})
+        self.proposes = proposes
+        if proposes and not self.updates:
+            raise NoRule(
+                "a proposal without differences",
+                expected=f"the passes {', '.join(PASSES)}",
+                advice="leave `without` out",
+            )
         self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
         self.data = Store("H")
         for label in derivation.labels:
@@ -103,10 +113,18 @@ class Assembly:
             self.names[kept.leaf].name: (kept.leaf, (0,)) for label in self.labels for kept in self.names.kept(label)
         }
         states = {**self.states, **caches}
-        arguments = ("uniforms", "items", *self.names.latents, *states, *self.names.numbers, *room)
+        arguments = (
+            *(("propose",) if self.proposes else ()),
+            "uniforms",
+            "items",
+            *self.names.latents,
+            *states,
+            *self.names.numbers,
+            *room,
+        )
         text = []
         for name, lines in bodies:
-            head = f'@njit(cache=True, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
+            head = f'@njit(cache={not self.proposes}, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
             text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
         drifts = any(not leaf.is_integer for leaf, _ in self.states.values())
         labels = {label.leaf.name: self.names[label.leaf].name for label in self.labels}
@@ -159,8 +177,11 @@ class Assembly:
             writer.line(f"k = {loop.entry}")
             loop.remove()
             loop.refresh()
-            loop.weigh()
-            loop.draw()
+            if self.proposes:
+                loop.propose()
+            else:
+                loop.weigh()
+                loop.draw()
             loop.restore()
             loop.refresh()
         writer.line("return 0")

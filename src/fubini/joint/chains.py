@@ -105,7 +105,7 @@ class Chains(NamedTuple):
         elif self.machine.program.drifts or sweep == 0:
             self.machine.set(values)
         for label, mine in self.items.items():
-            self.machine.sweep(label, generator.random(len(mine)), mine)
+            self.machine.sweep(label, self.machine.uniforms(generator, len(mine)), mine)
             values[label] = self.machine.values(label)
         return State(values, walk)
 

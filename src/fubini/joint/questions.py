@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -260,6 +260,14 @@ class Collapsed:
         out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
         """
         return Sampler(self.joint, self.collapse, names, without, engine, blocked)
+
+    def metropolis(self, *names: str, proposal: Callable[..., Any], engine: str = "numba") -> Sampler:
+        """A compiled sampler that proposes one candidate for each entry of these labels, and accepts by the ratio.
+
+        `proposal(place, old, size, uniform)` gives a candidate from 0 to size − 1, from one uniform number, and
+        log q(old | new) − log q(new | old); Numba compiles it.
+        """
+        return Sampler(self.joint, self.collapse, names, (), engine, False, proposal)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -50,8 +50,9 @@ class Sampler:
         without: Sequence[str] = (),
         engine: str = "numba",
         blocked: bool = False,
+        proposal: Callable[..., Any] | None = None,
     ) -> None:
-        self.joint, self.plan, self.engine = joint, plan, engine
+        self.joint, self.plan, self.engine, self.proposal = joint, plan, engine, proposal
         finite = tuple(name for name in plan.kept if plan.reading.domains[name].kind == "bint")
         self.names = tuple(names) or finite
         for name in self.names:
@@ -106,12 +107,12 @@ class Sampler:
     @cached_property
     def program(self) -> Program:
         """The loops."""
-        return Assembly(self.derivation, self._evaluate, self.passes).program()
+        return Assembly(self.derivation, self._evaluate, self.passes, self.proposal is not None).program()
 
     @cached_property
     def machine(self) -> Machine:
         """The loops, compiled."""
-        return Machine(self.program, self._value, self.engine)
+        return Machine(self.program, self._value, self.engine, self.proposal)
 
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
@@ -218,6 +219,8 @@ class Sampler:
 
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
         """p(candidate | all other latents) of one entry."""
+        if self.proposal is not None:
+            raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
         leaf = self.labels[required(name, self.joint, self.names)]
         self.machine.set(
             {n: given_labels(self.labels[n], v) if n in self.labels else np.asarray(v) for n, v in labels.items()}
