@@ -73,3 +73,17 @@ def test_text_without_specialisation_reads_sizes() -> None:
     source = case.sampler(case.data(g, case.labels(g)), without=("specialise",)).source()
     assert "for k in range(sizes[" in source
     assert "range(3)" not in source
+
+
+def test_values_as_constants_draw_the_same() -> None:
+    case, g = CASES["gaussian"], np.random.default_rng(2)
+    labels = case.labels(g)
+    data, uniforms = case.data(g, labels), g.random(labels.size)
+    found = []
+    for fixed in ("sizes", "values"):
+        sampler = case.sampler(data, engine="python", specialise=fixed)
+        assert (f"s = np.array({data.tolist()!r}, np.float64)" in sampler.source()) is (fixed == "values")
+        sampler.machine.set({"y": labels})
+        sampler.machine.sweep("y", uniforms, np.arange(labels.size))
+        found.append(sampler.machine.values("y").tolist())
+    assert found[0] == found[1]

@@ -32,13 +32,18 @@ def weights_of(score: Node, at: tuple[Index, ...]) -> Weights:
     loops: list[Fibre] = []
     for part, coefficient in score.args if score.kind == "add" else ((score, 1.0),):
         fibre = fibre_of(part, at[0]) if part.kind == "sum" and len(at) == 1 else None
-        if part.kind == "call" and part.args[0] == "log" and len(factors) < FACTORS and not part.height:
+        if _is_log(part) and len(factors) < FACTORS and not part.height:
             factors.append((part.args[1], coefficient))
         elif fibre is not None:
             loops.append(fibre._replace(body=scale(coefficient, fibre.body)))
         else:
             exponent.append((part, coefficient))
     return Weights(tuple(factors), add(exponent), tuple(loops))
+
+
+def _is_log(of: Node) -> bool:
+    """The logarithm of what is not negative; that of another number stays one, and is found to be none."""
+    return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
 class Loop:

@@ -17,6 +17,7 @@ from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
+from fubini.compile.specialise import constant_text, is_small
 from fubini.errors import NoRule
 from fubini.index.build import ZERO, multiply
 from fubini.index.node import Index, Leaf, Node
@@ -102,38 +103,46 @@ class Assembly:
 
     # -- text --------------------------------------------------------------------------------------------------------
 
-    def program(self) -> Program:
-        """The text, once all arrays that it reads have names."""
+    def program(self, values: bool = False) -> Program:
+        """The text, once all arrays that it reads have names; with small arrays of data as constants, if asked for."""
         bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
-        sizes = max(label.k.size for label in self.labels)
-        room = {"w": np.zeros(sizes), "e": np.zeros(sizes)}
-        if self.names.sizes.read:
-            room["sizes"] = self.names.sizes.array
-        caches = {
-            self.names[kept.leaf].name: (kept.leaf, (0,)) for label in self.labels for kept in self.names.kept(label)
-        }
-        states = {**self.states, **caches}
-        arguments = (
-            *(("propose",) if self.proposes else ()),
-            "uniforms",
-            "items",
-            *self.names.latents,
-            *states,
-            *self.names.numbers,
-            *room,
+        room = self._room()
+        states = {**self.states, **self._caches()}
+        constants = {name: array for name, array in self.names.numbers.items() if values and is_small(array)}
+        data = [name for name in self.names.numbers if name not in constants]
+        extra = ("propose",) if self.proposes else ()
+        arguments = (*extra, "uniforms", "items", *self.names.latents, *states, *data, *room)
+        return Program(
+            source=self._source(bodies, arguments, constants),
+            arguments=arguments,
+            numbers={**self.names.numbers, **room},
+            recipes=tuple(self.names.recipes),
+            states=states,
+            latents=self.names.latents,
+            labels={label.leaf.name: self.names[label.leaf].name for label in self.labels},
+            derived=self.derivation.derived,
+            drifts=any(not leaf.is_integer for leaf, _ in self.states.values()),
         )
+
+    def _room(self) -> dict[str, np.ndarray]:
+        """Arrays for the weights and exponents of candidates, and sizes that are read."""
+        size = max(2, *(label.k.size for label in self.labels))
+        read = {"sizes": self.names.sizes.array} if self.names.sizes.read else {}
+        return {"w": np.zeros(size), "e": np.zeros(size), **read}
+
+    def _caches(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
+        kept = [one for label in self.labels for one in self.names.kept(label)]
+        return {self.names[one.leaf].name: (one.leaf, (0,)) for one in kept}
+
+    def _source(
+        self, bodies: list[tuple[str, list[str]]], arguments: tuple[str, ...], constants: dict[str, np.ndarray]
+    ) -> str:
         text = []
         for name, lines in bodies:
             head = f'@njit(cache={not self.proposes}, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
             text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
-        drifts = any(not leaf.is_integer for leaf, _ in self.states.values())
-        labels = {label.leaf.name: self.names[label.leaf].name for label in self.labels}
-        numbers = {**self.names.numbers, **room}
-        derived = self.derivation.derived
-        source = "\n\n".join([HEAD, *filter(None, [helpers("\n".join(text))]), *text])
-        return Program(
-            source, arguments, numbers, tuple(self.names.recipes), states, self.names.latents, labels, derived, drifts
-        )
+        known = [constant_text(constants)] if constants else []
+        return "\n\n".join([HEAD, *known, *filter(None, [helpers("\n".join(text))]), *text])
 
     def _writer(self) -> Writer:
         for kept in self.data.kept.values():

@@ -28,7 +28,7 @@ from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factor_evidence, factors_of, posterior
-from fubini.joint.sampler import Sampler
+from fubini.joint.sampler import Options, Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -92,9 +92,9 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+    def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
-        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
+        return Collapsed(self, ()).gibbs(*names, without=without, **options)
 
     def kernel(self, *names: str, engine: str = "numba") -> Kernel:
         """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
@@ -252,14 +252,22 @@ class Collapsed:
             require_evidence(float(found), self.joint)
         return Array(found)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+    def gibbs(
+        self,
+        *names: str,
+        without: Sequence[str] = (),
+        specialise: str = "sizes",
+        blocked: bool = False,
+        engine: str = "numba",
+    ) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite, one entry after another.
 
         What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
         `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
-        out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
+        out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their values too
+        with `specialise="values"`. The engine "python" runs the same loops uncompiled.
         """
-        return Sampler(self.joint, self.collapse, names, without, engine, blocked)
+        return Sampler(self.joint, self.collapse, names, Options(tuple(without), specialise, blocked, engine))
 
     def metropolis(self, *names: str, proposal: Callable[..., Any], engine: str = "numba") -> Sampler:
         """A compiled sampler that proposes one candidate for each entry of these labels, and accepts by the ratio.
@@ -267,7 +275,7 @@ class Collapsed:
         `proposal(place, old, size, uniform)` gives a candidate from 0 to size − 1, from one uniform number, and
         log q(old | new) − log q(new | old); Numba compiles it.
         """
-        return Sampler(self.joint, self.collapse, names, (), engine, False, proposal)
+        return Sampler(self.joint, self.collapse, names, Options(engine=engine, proposal=proposal))
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -37,22 +37,36 @@ from fubini.symbolic.collect import Blocked as NoElimination
 from fubini.symbolic.search import Latent
 
 ENGINES = ("numba", "python")
+FIXED = ("sizes", "values")  # what code may be compiled for
+
+
+class Options(NamedTuple):
+    """How a sampler is made."""
+
+    without: tuple[str, ...] = ()  # passes that are left out
+    specialise: str = "sizes"
+    blocked: bool = False
+    engine: str = "numba"
+    proposal: Callable[..., Any] | None = None
+
+    def check(self) -> None:
+        """Names that there are."""
+        if self.specialise not in FIXED:
+            raise DomainError(f"specialise={self.specialise!r}", expected=f"what is fixed: one of {listed(FIXED)}")
+        if self.engine not in ENGINES:
+            raise DomainError(f"engine={self.engine!r}", expected=f"one of {listed(ENGINES)}")
+        for name in self.without:
+            if name not in PASSES:
+                near = closest(name, PASSES)
+                raise DomainError(f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=near)
 
 
 class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
-    def __init__(
-        self,
-        joint: Any,
-        plan: Collapse,
-        names: Sequence[str],
-        without: Sequence[str] = (),
-        engine: str = "numba",
-        blocked: bool = False,
-        proposal: Callable[..., Any] | None = None,
-    ) -> None:
-        self.joint, self.plan, self.engine, self.proposal = joint, plan, engine, proposal
+    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], options: Options | None = None) -> None:
+        self.joint, self.plan, self.options = joint, plan, options or Options()
+        self.options.check()
         finite = tuple(name for name in plan.kept if plan.reading.domains[name].kind == "bint")
         self.names = tuple(names) or finite
         for name in self.names:
@@ -64,20 +78,13 @@ class Sampler:
                 nearest=f"{listed(plan.kept)} is left",
                 advice="infer(key) draws continuous latents",
             )
-        if engine not in ENGINES:
-            raise DomainError(f"engine={engine!r}", expected=f"one of {listed(ENGINES)}")
-        for name in without:
-            if name not in PASSES:
-                raise DomainError(
-                    f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=closest(name, PASSES)
-                )
-        self.passes = tuple(name for name in PASSES if name not in without)
+        self.passes = tuple(name for name in PASSES if name not in self.options.without)
         self.labels = {name: plan.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
         require_finite(joint, plan)
         self._rests: dict[int, Rest | None] = {}
-        self.blocked = Blocked(joint, plan, self.names) if blocked else None
+        self.blocked = Blocked(joint, plan, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint!r}"
@@ -107,12 +114,13 @@ class Sampler:
     @cached_property
     def program(self) -> Program:
         """The loops."""
-        return Assembly(self.derivation, self._evaluate, self.passes, self.proposal is not None).program()
+        assembly = Assembly(self.derivation, self._evaluate, self.passes, self.options.proposal is not None)
+        return assembly.program(self.options.specialise == "values")
 
     @cached_property
     def machine(self) -> Machine:
         """The loops, compiled."""
-        return Machine(self.program, self._value, self.engine, self.proposal)
+        return Machine(self.program, self._value, self.options.engine, self.options.proposal)
 
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
@@ -219,9 +227,12 @@ class Sampler:
 
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
         """p(candidate | all other latents) of one entry."""
-        if self.proposal is not None:
+        if self.options.proposal is not None:
             raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
         leaf = self.labels[required(name, self.joint, self.names)]
+        for other in self.plan.kept:
+            if other not in labels:
+                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.plan.kept)}")
         self.machine.set(
             {n: given_labels(self.labels[n], v) if n in self.labels else np.asarray(v) for n, v in labels.items()}
         )
