@@ -72,7 +72,7 @@ class Loop:
     def entry(self) -> str:
         """The label itself."""
         places = ", ".join(self.env[i] for i in self.label.at) or "()"
-        return f"{self.names.arrays[self.label.leaf].name}[{places}]"
+        return f"{self.names[self.label.leaf].name}[{places}]"
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Loop:
     def change(self, leaf: Leaf, sign: str) -> None:
         """One array, by what the label adds to it."""
         axes, change = self.label.changes[leaf]
-        if leaf in self.names.arrays:
+        if leaf in self.names:
             for guards, value in change.items():
                 self._part(leaf, axes, sorted(guards, key=lambda test: test.serial), value, sign)
 
@@ -105,7 +105,7 @@ class Loop:
         if conditions:
             self.writer.line(f"if {' and '.join(conditions)}:")
             self.writer.depth += 1
-        array = self.names.arrays[leaf]
+        array = self.names[leaf]
         at = [targets.get(index(axis), index(axis)) for axis in axes]
         places = ", ".join(self.writer.place(at[axis], env) for axis in array.order) or "()"
         self.writer.line(f"{array.name}[{places}] {sign} {self.writer.bare(value, env)}")
@@ -137,7 +137,7 @@ class Loop:
     def refresh(self) -> None:
         """What is kept of class k."""
         for kept in self.names.kept(self.label):
-            array = self.names.arrays[kept.leaf]
+            array = self.names[kept.leaf]
             env = {**self.env, kept.axes[0]: "k"}
             self.writer.line(f"{array.name}[k] = {self.writer.bare(kept.value, env)}")
 

@@ -80,11 +80,6 @@ class Names(dict):
         self._rows: dict[Node, Sparse] = {}
         self._taken: set[str] = set(RESERVED)
 
-    @property
-    def arrays(self) -> Names:
-        """By leaf."""
-        return self
-
     def __missing__(self, leaf: Leaf) -> Array:
         order = tuple(range(len(leaf.shape)))
         if leaf.role == "site":

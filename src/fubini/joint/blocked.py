@@ -71,6 +71,7 @@ class Blocked:
                 values[name] = jnp.broadcast_to(jnp.asarray(value), values[name].shape)
             count = schedule.sweeps // schedule.thin
             keys = jax.random.split(second, chains)
-            _, draws = self._stretch(keys, values, self.plan._numbers(self.form.is_wide), schedule.thin, count)
+            numbers = jax.tree_util.tree_map(jnp.asarray, self.plan.numbers)
+            _, draws = self._stretch(keys, values, numbers, schedule.thin, count)
             kept = {name: np.asarray(value)[:, count - schedule.kept :] for name, value in draws.items()}
         return {name: kept[name] for name in self.plan.kept}
