@@ -1,4 +1,4 @@
-"""Conditionals against enumeration for models of other kinds: vectors, missing data, nesting, shared scales, cut points."""
+"""Conditionals against enumeration for other kinds of models: vectors, missing data, nesting, scales, cut points."""
 
 import jax.numpy as jnp
 import numpy as np
