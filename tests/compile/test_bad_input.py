@@ -160,3 +160,12 @@ def test_a_pass_that_there_is_not(post) -> None:
 def test_sizes_that_are_not_positive(sampler, options) -> None:
     with pytest.raises(DomainError, match=r"="):
         sampler.run(KEY, **options)
+
+
+def test_data_that_are_traced() -> None:
+    def question(ask):
+        return lambda s: (ask(gaussian(6, 3).condition(s=s)), s)[1]
+
+    for ask in (lambda post: post.eliminate("theta", "mu").gibbs("y"), lambda post: post.kernel("y")):
+        with pytest.raises(DomainError, match=r"under jit, vmap or grad"):
+            jax.jit(question(ask))(jnp.asarray(S))

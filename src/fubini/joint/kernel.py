@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.arrays import is_traced
 from fubini.compile.exact import Function, Output, function_of, room
 from fubini.compile.machine import interpreted, loaded
 from fubini.errors import DataError, DomainError, Intractable, listed
@@ -30,6 +31,12 @@ class Kernel:
     def __init__(self, joint: Any, names: Sequence[str], engine: str = "numba") -> None:
         self.joint, self.engine = joint, engine
         self.form = Form(joint)
+        if is_traced(*self.form.leaves):
+            raise DomainError(
+                f"kernel of {joint!r} under jit, vmap or grad",
+                expected="data like those to come when it is made",
+                advice="make it outside; its function takes NumPy arrays",
+            )
         self.reading, self.places = _read(self.form)
         for name in names:
             required(name, joint, self.reading.sites)

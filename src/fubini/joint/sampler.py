@@ -257,7 +257,13 @@ def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) ->
 
 
 def require_finite(joint: Any, plan: Collapse) -> None:
-    """Observations and arguments that are finite."""
+    """Observations and arguments that are known, and finite."""
+    if plan.is_traced:
+        raise DomainError(
+            f"gibbs of {joint!r} under jit, vmap or grad",
+            expected="data that are known when the sampler is made",
+            advice="make and run it outside; blocked=True runs many chains at once",
+        )
     for leaf, value in plan.reading.reader.known.items():
         array = np.asarray(value)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
