@@ -5,7 +5,7 @@ import pytest
 
 from tests.compile.cases import CASES, DOC
 
-ROUNDS = 600
+ROUNDS = 300
 BATCHES = 20
 
 

@@ -119,7 +119,7 @@ def test_a_scale_without_closed_form_is_moved_by_nuts() -> None:
         s = yield dist.Normal(mu[y], sigma)
 
     post = mixture(5, 2).condition(s=S).eliminate("theta", "mu")
-    draws = post.gibbs("y", engine="python").run(KEY, sweeps=800)
+    draws = post.gibbs("y", engine="python").run(KEY, sweeps=500, warmup=150)
     grid, every = np.linspace(0.02, 10, 400), np.array(list(itertools.product(range(2), repeat=5)))
     y, sigma = np.repeat(every, len(grid), 0), np.tile(grid, len(every))
     logs = np.asarray(post.log_prob(y=y, sigma=sigma))
@@ -179,8 +179,8 @@ def test_proposals_with_a_bias() -> None:
         y = yield dist.Categorical(jnp.array([0.2, 0.5, 0.3])).expand([4])
         s = yield dist.Normal(0.0 * y, 1.0)
 
-    sampler = classes().condition(s=np.array([0.1, 0.2, 0.3, 0.4])).eliminate().metropolis("y", proposal=neighbour)
-    draws = sampler.run(KEY, sweeps=6000)["y"]
+    sampler = classes().condition(s=np.array([0.1, 0.2, 0.3, 0.4])).eliminate()
+    draws = sampler.metropolis("y", proposal=neighbour, engine="python").run(KEY, sweeps=3000)["y"]
     shares = np.array([(draws == k).mean() for k in range(3)])
     errors = np.array([standard(draws == k) for k in range(3)])
     assert (np.abs(shares - [0.2, 0.5, 0.3]) < 4.5 * errors).all()
