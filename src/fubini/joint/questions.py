@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -157,7 +158,7 @@ class Collapsed:
     def __init__(self, joint: Any, eliminated: tuple[str, ...]) -> None:
         self.joint, self.eliminated = joint, eliminated
 
-    @property
+    @cached_property
     def collapse(self) -> Collapse:
         """The reduction."""
         return collapse(self.joint, self.eliminated)
