@@ -1,5 +1,6 @@
 """What every test and docstring example shares: JAX on the CPU, compiling in little time, and the names of modules."""
 
+import gc
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported, which is here
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 import fubini as fb
+
+gc.set_threshold(100_000, 50, 100)  # compiled functions leave many objects, which would be looked through often
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 LAYERS = (
     "errors",
     "arrays",
+    "assignment",
     "closure",
     "domains",
     "semirings",
@@ -27,6 +28,7 @@ LAYERS = (
     "index",
     "read",
     "symbolic",
+    "measures",
     "compile",
     "infer",
     "joint",

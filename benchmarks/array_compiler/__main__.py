@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.array_compiler import data as sources
 from benchmarks.array_compiler import models, samplers
+from benchmarks.array_compiler.many_chains import canaries, throughput
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from benchmarks.timing import interleaved
 from fubini.compile.exact import room
@@ -215,36 +215,6 @@ def growth(rounds: int, largest: int) -> None:
     AIMS.append(Aim("time per update grows with n", "exponent < 0.1", f"{slope:.3f}", slope < 0.1))
 
 
-def many_chains(quick: bool) -> None:
-    """Blocked sweeps on XLA, nothing integrated out, all chains side by side, on JAX's default device."""
-    n, m, sweeps = 10_000, 50, 10
-    t, _ = sources.mixture(n, m, 0)
-    sampler = models.mixture(n, m).condition(t=jnp.asarray(t, jnp.float32)).gibbs("z", blocked=True)
-    device = jax.devices()[0].device_kind
-    table = Table(
-        f"mixture {n:,} / {m}: blocked sweeps on {device}", ("chains", "  a sweep of all", "updates a second")
-    )
-    for chains in (1, 4) if quick or jax.default_backend() == "cpu" else (1, 64, 1024):
-        run = lambda: sampler.run(jax.random.key(0), sweeps=sweeps, chains=chains, keep=1)  # noqa: B023, E731
-        seconds = interleaved({"": run}, 3)[""].median / sweeps
-        table.row(chains, duration(seconds), f"{n * chains / seconds:,.0f}")
-
-
-def canary(rounds: int) -> None:
-    """Sums of a million numbers into 20 groups by XLA: scatter-add is slow on some devices and versions."""
-    g = np.random.default_rng(0)
-    values, groups = jnp.asarray(g.normal(size=1_000_000), jnp.float32), jnp.asarray(g.integers(0, 20, 1_000_000))
-    ways = {
-        "scatter-add": jax.jit(lambda values, groups: jax.ops.segment_sum(values, groups, 20)),
-        "one-hot product": jax.jit(lambda values, groups: values @ jax.nn.one_hot(groups, 20, dtype=values.dtype)),
-    }
-    calls = {name: lambda way=way: way(values, groups).block_until_ready() for name, way in ways.items()}
-    found = interleaved(calls, rounds)
-    table = Table("sums into few groups by XLA", ("way", "    time"), first=16)
-    for name, times in found.items():
-        table.row(name, duration(times.median))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("FUBINI_DATA"), help="default: $FUBINI_DATA")
@@ -270,8 +240,9 @@ def main() -> None:
             naive_bayes(table, Path(options.data), min(rounds, 11))
         exact(rounds)
         ablation(min(rounds, 5))
-        many_chains(options.quick)
-        canary(min(rounds, 5))
+        chains = [1, 4] if options.quick or jax.default_backend() == "cpu" else [1, 64, 1024]
+        canaries(10_000, 50, chains[-1])
+        AIMS.extend(throughput(10_000, 50, chains))
         growth(min(rounds, 11), 100_000 if options.quick else 1_000_000)
     published = ", ".join(f"{name} {duration(seconds)}" for name, seconds in PUBLISHED.items())
     print_summary(AIMS, (f"published (Hakaru): {published}; naive Bayes is per update, samplers are per sweep",))

@@ -2,6 +2,7 @@
 
 from fubini import dist as dist
 from fubini import io as io
+from fubini import measures as measures
 from fubini import ops as ops
 from fubini.approximate.laplace import laplace as laplace
 from fubini.approximate.moment_matching import moment_matching as moment_matching
@@ -45,6 +46,10 @@ from fubini.joint.numpyro_model import from_numpyro as from_numpyro
 from fubini.joint.param import param as param
 from fubini.joint.run import deterministic as deterministic
 from fubini.joint.sequential import JointSequential as JointSequential
+from fubini.joint.simplified import simplify as simplify
+from fubini.measures.disintegrate import disintegrate as disintegrate
+from fubini.measures.language import measure as measure
+from fubini.measures.mass import total_mass as total_mass
 from fubini.ops import lift as lift
 from fubini.rules import RuleSet as RuleSet
 from fubini.semirings import Semiring as Semiring

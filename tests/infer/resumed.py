@@ -1,7 +1,7 @@
-"""A run with a checkpoint, in a process of its own that may be killed: python resumed.py CHECKPOINT OUT"""
+"""A run with a checkpoint, for a process of its own that may be killed."""
 
-import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,7 +9,9 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini.infer.checkpoint import Checkpoint
+from fubini.joint.inference import arviz
 
+arviz()  # imported once, for all processes that are started from one that has this module
 Y = np.array([0.3, 1.9, -0.4, 2.2])
 
 
@@ -48,7 +50,10 @@ def slowly(save):
     return wait
 
 
-if __name__ == "__main__":
+def run(folder: Path) -> None:
+    """With its checkpoint in a folder, where the draws are left; what is compiled is kept there for the next one."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     Checkpoint.save = slowly(Checkpoint.save)
-    found = infer(sys.argv[1]).posterior
-    np.savez(sys.argv[2], **{name: np.asarray(value) for name, value in found.items()})
+    found = infer(folder / "run.npz").posterior
+    np.savez(folder / "draws.npz", **{name: np.asarray(value) for name, value in found.items()})

@@ -1,12 +1,12 @@
 """A killed run goes on where it was; a file that cannot be trusted is refused, and the one before is kept."""
 
-import os
+import multiprocessing
 import random
 import shutil
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,6 @@ from fubini.infer.nuts import STRETCHES
 from tests.infer import resumed
 from tests.infer.resumed import Y, infer, spread
 
-ROOT = Path(__file__).parents[2]
 KILLS = 10
 
 
@@ -83,12 +82,13 @@ def no_draws(monkeypatch):
 # -- killed -----------------------------------------------------------------------------------------------------------
 
 
-def started(folder: Path) -> subprocess.Popen:
-    """The script, in a process of its own; what is compiled is kept, so that only the first takes long."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    cache = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    command = [sys.executable, resumed.__file__, str(folder / "run.npz"), str(folder / "draws.npz")]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths, **cache})
+def started(folder: Path) -> BaseProcess:
+    """The run, in a process of its own, forked from one that has only imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([resumed.__name__])
+    process = context.Process(target=resumed.run, args=(folder,))
+    process.start()
+    return process
 
 
 def stamp(path: Path) -> int:
@@ -107,22 +107,24 @@ def assert_finished(folder: Path, expected) -> None:
         path.unlink()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_killed_at_ten_random_times_gives_the_same_draws(whole, tmp_path) -> None:
     """Each time somewhere before or in the writing of the second or third checkpoint since it was started."""
     path, times, kills = tmp_path / "run.npz", random.Random(0), 0
     while kills < KILLS:
         old, process = stamp(path), started(tmp_path)
-        while stamp(path) in (0, old) and process.poll() is None:
+        while stamp(path) in (0, old) and process.is_alive():
             time.sleep(0.001)
         time.sleep(times.uniform(0.0, 0.15))
-        if process.poll() is None:
-            process.kill()
-            kills += 1
-        elif process.returncode == 0:
+        process.kill()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        kills += process.exitcode != 0
+        if process.exitcode == 0:
             assert_finished(tmp_path, whole)
-        assert process.wait() in (0, -9)
-    assert started(tmp_path).wait() == 0
+    process = started(tmp_path)
+    process.join()
+    assert process.exitcode == 0
     assert_finished(tmp_path, whole)
 
 

@@ -48,13 +48,13 @@ def check(case: Case) -> None:
         assert np.all(off < ERRORS), f"{name}: {np.max(off):.2f} standard errors"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT)
 def test_inferred(name: str) -> None:
     check(case_of(name, None))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_FILES)
 def test_inferred_from_files(name: str, data) -> None:
     check(case_of(name, data))

@@ -7,7 +7,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import DataError, DomainError, UnknownName
+from fubini.errors import DataError, DomainError, Intractable, UnknownName
 
 from .bad import Bad, check
 from .flavours import POINT, in_dict, in_list, simple
@@ -162,7 +162,7 @@ VALUES: dict[str, Bad] = {
     ),
     "missing entries in nan": (lambda: VECTOR.condition(x=HOLES.filled(np.nan)), DataError, ["the value nan"]),
     "missing entries for the factors": (
-        lambda: read().condition(y=HOLES).posterior(),
+        lambda: read().condition(y=HOLES).factors(),
         DomainError,
         ["the factors of 'y', which has missing entries"],
     ),
@@ -173,9 +173,14 @@ VALUES: dict[str, Bad] = {
     ),
     "a slice too far": (lambda: VECTOR[5].names, DomainError, ["at 5", "(3,)"]),
     "factors of a JAX function": (
-        lambda: fb.JointNamed(dict(m=NORMAL, x=lambda m: dist.Normal(jnp.exp(m), 1.0))).condition(x=0.5).posterior(),
+        lambda: fb.JointNamed(dict(m=NORMAL, x=lambda m: dist.Normal(jnp.exp(m), 1.0))).condition(x=0.5).factors(),
         DomainError,
         ["the factors of a model", "fb.ops.exp(x)"],
+    ),
+    "a posterior without a closed form": (
+        lambda: fb.JointNamed(dict(m=NORMAL, x=lambda m: dist.Normal(jnp.exp(m), 1.0))).condition(x=0.5).posterior(),
+        Intractable,
+        ["posterior(): the integral over 'm' has no closed form", "exp(m)", "infer(key)"],
     ),
     # keys and shapes of draws
     "no key": (lambda: in_list().sample(0), DataError, ["the key 0", "jax.random.key(0)"]),

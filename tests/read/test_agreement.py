@@ -218,10 +218,8 @@ def test_bounds_that_a_nested_site_decides_keep_it():
         b = yield dist.Uniform(0.0, 1.0 + 4.0 * i.z)
         y = yield dist.Normal(b, 1.0)
 
-    post = outer().condition(y=4.0)
-    found = post.infer(jax.random.key(0), draws=200, warmup=200, chains=1, progress=False)
-    assert found.posterior.attrs["method"] == "gibbs"
-    assert float(found.posterior.b.max()) > 1.5
+    with pytest.raises(Intractable, match="supports that no other latent decides"):
+        outer().condition(y=4.0).infer(jax.random.key(0), draws=2, warmup=2, chains=1, progress=False)
 
 
 def test_a_prior_of_another_scale_is_another_model():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
 
 from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
 from fubini.index.ranges import bounds, exceeds_zero, is_positive
@@ -16,6 +18,7 @@ CALLS: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "abs": abs,
     "floor": math.floor,
+    "nonzero": lambda weight: weight or 1.0,
 }
 
 
@@ -88,11 +91,11 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
         if power != 1 and base.kind == "where" and not is_test(base):  # 1 / where(c, a, b)
             test, first, second = base.args
             base, power = where(test, multiply([(first, power)]), multiply([(second, power)])), 1.0
-        more, parts = _as_product(base)
+        more, parts = as_product(base)
         if power != 1 and base.kind == "add":  # (a v + b v)^p = v^p (a + b)^p
             common, rest = content(base)
             if common:
-                more, parts = _as_product(rest)
+                more, parts = as_product(rest)
                 parts = {**parts, **{part: inner + parts.get(part, 0.0) for part, inner in common.items()}}
         if more == 0 and power > 0:
             return ZERO
@@ -137,7 +140,8 @@ def _sure(base: Node, coefficient: float, parts: dict[Node, float]) -> tuple[flo
     return coefficient, {**sure, whole: 1.0}
 
 
-def _as_product(base: Node) -> tuple[float, dict[Node, float]]:
+def as_product(base: Node) -> tuple[float, dict[Node, float]]:
+    """A number, and the powers of factors."""
     match base.kind:
         case "const":
             return base.args[0], {}
@@ -153,7 +157,7 @@ def content(of: Node) -> tuple[dict[Node, float], Node]:
     """The positive factors that all terms of a sum share, and the sum without them."""
     if of.kind != "add" or len(of.args) < 2:
         return {}, of
-    products = [_as_product(part)[1] for part, _ in of.args]
+    products = [as_product(part)[1] for part, _ in of.args]
     shared = {base: power for base, power in products[0].items() if exceeds_zero(base)}
     for product in products[1:]:
         shared = {base: power for base, power in shared.items() if product.get(base) == power}
@@ -206,6 +210,8 @@ def call(name: str, *args: Node) -> Node:
             return node("call", name, arg)
     if name == "log" and arg is not None:
         return _log(arg)
+    if name == "abs" and arg is not None and bounds(arg)[0] >= 0:
+        return arg
     if name == "exp" and arg is not None and arg.kind == "call" and arg.args[0] == "log":
         return arg.args[1]
     if arg is not None and (case := _case(arg)) is not None:
@@ -249,7 +255,7 @@ def _log(arg: Node) -> Node:
     common, rest = content(arg)
     if common:  # log(a v + b v) = log v + log(a + b)
         return add((*((call("log", base), power) for base, power in common.items()), (call("log", rest), 1.0)))
-    coefficient, parts = _as_product(arg)
+    coefficient, parts = as_product(arg)
     plain = coefficient == 1 and list(parts.values()) == [1.0]
     if coefficient <= 0 or plain:
         return node("call", "log", arg)
@@ -328,11 +334,28 @@ def _visited(body: Node, over: tuple[Index, ...]) -> tuple[Index, ...]:
         seen.add(of)
         if of.kind == "index":
             found.setdefault(of.args[0])
-        for part in children(of):
+        for part in children(of) if len(over) == 1 or of.kind not in UNORDERED else sorted(children(of), key=likeness):
             visit(part)
 
     visit(body)
     return (*(of for of in found if of in over), *(of for of in over if of not in found))
+
+
+UNORDERED = frozenset(("add", "mul", "eq"))
+_likenesses: weakref.WeakKeyDictionary[Node, bytes] = weakref.WeakKeyDictionary()
+
+
+def likeness(of: Node) -> bytes:
+    """The same for nodes that differ in indices alone, and not dependent on what was made first."""
+    found = _likenesses.get(of)
+    if found is None:
+        parts = [likeness(part) for part in children(of)]
+        numbers = [str(number) for _, number in of.args] if of.kind in ("add", "mul") else [""] * len(parts)
+        each = [part + number.encode() for part, number in zip(parts, numbers, strict=True)]
+        own = of.args[0] if of.kind in ("const", "get", "call") else ""
+        text = f"{of.kind} {own} ".encode() + b" ".join(sorted(each) if of.kind in UNORDERED else each)
+        found = _likenesses[of] = blake2b(text, digest_size=8).digest()
+    return found
 
 
 def opened(of: Node) -> tuple[tuple[Index, ...], Node]:

@@ -4,35 +4,62 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
+from fubini.index.arithmetic import scanned, xp_of
 
 
 def log_sum_exp(data: Data, axis: int = -1) -> Data:
     """log Σ exp, with derivatives where all are −inf."""
-    top = jnp.max(data, axis=axis, keepdims=True)
-    shift = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
-    mass = jnp.sum(jnp.exp(data - shift), axis=axis)
+    xp = xp_of(data)
+    top = xp.max(data, axis=axis, keepdims=True)
+    shift = xp.where(xp.isfinite(top), top, 0.0)
+    shift = shift if xp is np else jax.lax.stop_gradient(shift)
+    mass = xp.sum(xp.exp(data - shift), axis=axis)
     none = mass == 0  # what is not a number stays so
-    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1.0, mass)) + jnp.squeeze(shift, axis))
+    return xp.where(none, -xp.inf, xp.log(xp.where(none, 1.0, mass)) + xp.squeeze(shift, axis))
 
 
 def forward(logits: Data, links: Data) -> Data:
     """log Σ over the paths that end in k at t: [… t, k]."""
-    lead, steps = jnp.moveaxis(logits, -2, 0), jnp.moveaxis(links, -3, 0)
+    xp = xp_of(logits, links)
+    lead, steps = xp.moveaxis(logits, -2, 0), xp.moveaxis(links, -3, 0)
 
     def step(reached: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
         link, logit = here
         new = log_sum_exp(reached[..., :, None] + link, axis=-2) + logit
         return new, new
 
-    _, others = jax.lax.scan(step, lead[0], (steps[:-1], lead[1:]))
-    return jnp.moveaxis(jnp.concatenate([lead[:1], others]), 0, -2)
+    _, others = scanned(step, lead[0], (steps[:-1], lead[1:]))
+    return xp.moveaxis(lead[:1] if others is None else xp.concatenate([lead[:1], others]), 0, -2)
+
+
+def backward(logits: Data, links: Data) -> Data:
+    """log Σ over the paths that go on from k at t: [… t, k]."""
+    xp = xp_of(logits, links)
+    lead, steps = xp.moveaxis(logits, -2, 0), xp.moveaxis(links, -3, 0)
+
+    def step(following: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
+        link, logit = here
+        new = log_sum_exp(link + (following + logit)[..., None, :], axis=-1)
+        return new, new
+
+    end = xp.zeros_like(lead[-1])
+    _, others = scanned(step, end, (steps[:-1], lead[1:]), reverse=True)
+    return xp.moveaxis(end[None] if others is None else xp.concatenate([others, end[None]]), 0, -2)
 
 
 def chain_evidence(logits: Data, links: Data) -> Data:
     """log Σ over all paths of Σ_t logits[t, k_t] + Σ_t links[t, k_t, k_(t+1)]"""
     return log_sum_exp(forward(logits, links)[..., -1, :])
+
+
+def state_probabilities(logits: Data, links: Data) -> Data:
+    """Of each state at each step: [… t, k]."""
+    both = forward(logits, links) + backward(logits, links)
+    xp = xp_of(both)
+    return xp.exp(both - log_sum_exp(both)[..., None])
 
 
 def path(key: Data, logits: Data, links: Data) -> Data:

@@ -10,11 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from fubini.arrays import Data
-from fubini.factors.small_matrices import orthogonal_triangular
+from fubini.index.arithmetic import qr, scanned, upper_solved, xp_of
 
 
 class Frame(NamedTuple):
@@ -49,10 +46,17 @@ class Solution(NamedTuple):
 
     def at(self, noise: Data) -> Data:
         """x with U (x − x̂) = noise, in the order of the frame: a draw, if the noise is standard normal."""
-        mapped = _solved_chain if self.frame.length is not None else _solved_cell
-        for _ in self.logdet.shape:
-            mapped = jax.vmap(mapped)
-        return mapped(self.triangles, noise)
+        return self._solved(noise[..., None], 1.0)[..., 0]
+
+    def roots(self) -> Data:
+        """Columns whose products with themselves add up to the covariance (AᵀA)⁻¹: [outer, frame, cell, column]."""
+        xp, outer = xp_of(self.logdet), self.logdet.shape
+        every = xp.eye(self.frame.size).reshape(*self.frame.axes, self.frame.cell, self.frame.size)
+        return self._solved(xp.broadcast_to(every, (*outer, *every.shape)), 0.0)
+
+    def _solved(self, noise: Data, centre: float) -> Data:
+        solved = _solved_cell if self.frame.length is None else _solved_chain
+        return solved(self.triangles, noise, centre)
 
 
 def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...] = ()) -> Solution:
@@ -60,37 +64,37 @@ def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ..
 
     There is one problem for each place of the outer axes. Where they all have the same matrix, it is taken apart once.
     """
+    xp = xp_of(*(array for part in parts for array in part))
     lead = (*outer, *frame.axes)
     if frame.length is None and outer and all(m.shape[: len(lead)] == (1,) * len(lead) for m, _ in parts):
         return _shared(parts, frame, outer)
     rows = []
     for matrix, right in parts:
         count = matrix.shape[-2]
-        whole = jnp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
-        rows.append(jnp.concatenate([whole, jnp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
+        whole = xp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
+        rows.append(xp.concatenate([whole, xp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
     one = _chain if frame.length is not None else _cell
-    for _ in outer:
-        one = jax.vmap(one)
-    logdet, rss, triangles = one(jnp.concatenate(rows, axis=-2))
+    logdet, rss, triangles = one(xp.concatenate(rows, axis=-2))
     return Solution(logdet, rss, triangles, frame)
 
 
 def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...]) -> Solution:
     """One matrix, many right sides"""
+    xp = xp_of(*(array for part in parts for array in part))
     count, size = math.prod(outer), frame.cell
-    matrix = jnp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
-    rights = [jnp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
-    U, turned, left = _reduced(matrix, jnp.concatenate(rights, axis=1).T)
+    matrix = xp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
+    rights = [xp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
+    U, turned, left = _reduced(matrix, xp.concatenate(rights, axis=1).T)
     every = Triangle(
-        jnp.broadcast_to(U, (*outer, size, size)),
-        jnp.zeros((*outer, size, 0), U.dtype),
+        xp.broadcast_to(U, (*outer, size, size)),
+        xp.zeros((*outer, size, 0), U.dtype),
         turned.T.reshape(*outer, size),
     )
-    return Solution(jnp.broadcast_to(_logdet(U), outer), jnp.sum(left**2, axis=0).reshape(outer), every, frame)
+    return Solution(xp.broadcast_to(_logdet(U), outer), xp.sum(left**2, axis=0).reshape(outer), every, frame)
 
 
 class Triangle(NamedTuple):
-    """U x + V next = c"""
+    """U x + V next = c, of many problems"""
 
     U: Data
     V: Data
@@ -98,70 +102,84 @@ class Triangle(NamedTuple):
 
 
 def _reduced(A: Data, rest: Data) -> tuple[Data, Data, Data]:
-    """U, Qᵀ rest and what is left of the rest, for A = Q U"""
+    """U, Qᵀ rest and what is left of the rest, for A = Q U; in the last two axes"""
+    xp = xp_of(A, rest)
     if A.shape[-1] == 1:  # one unknown: its column has a length
-        square = jnp.sum(A**2)
-        U = jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))[None, None]
-        Q = A / jnp.where(U == 0, 1.0, U)
+        square = xp.sum(A**2, axis=-2, keepdims=True)
+        U = xp.where(square == 0, 0.0, xp.sqrt(xp.where(square == 0, 1.0, square)))
+        Q = A / xp.where(U == 0, 1.0, U)
     else:
-        Q, U = orthogonal_triangular(_tall(A))
-        Q = Q[: len(A)]
-    turned = Q.T @ rest
+        Q, U = qr(_tall(A))
+        Q = Q[..., : A.shape[-2], :]
+    turned = xp.swapaxes(Q, -1, -2) @ rest
     return U, turned, rest - Q @ turned
 
 
 def _tall(A: Data) -> Data:
     """At least as many rows as columns."""
-    lacking = A.shape[1] - A.shape[0]
-    return A if lacking <= 0 else jnp.concatenate([A, jnp.zeros((lacking, A.shape[1]), A.dtype)])
+    xp, lacking = xp_of(A), A.shape[-1] - A.shape[-2]
+    return A if lacking <= 0 else xp.concatenate([A, xp.zeros((*A.shape[:-2], lacking, A.shape[-1]), A.dtype)], axis=-2)
 
 
 def _logdet(U: Data) -> Data:
-    sizes = jnp.abs(jnp.diagonal(U))
-    if U.dtype == jnp.float64:  # a direction that no row says anything of, but for rounding
-        sizes = jnp.where(sizes <= 4 * jnp.finfo(U.dtype).eps * jnp.max(sizes), 0.0, sizes)
-    return 2 * jnp.sum(jnp.log(sizes))
+    xp = xp_of(U)
+    sizes = xp.abs(xp.diagonal(U, axis1=-2, axis2=-1))
+    if U.dtype == xp.float64:  # a direction that no row says anything of, but for rounding
+        largest = xp.max(sizes, axis=-1, keepdims=True)
+        sizes = xp.where(sizes <= 4 * xp.finfo(U.dtype).eps * largest, 0.0, sizes)
+    return 2 * xp.sum(xp.log(sizes), axis=-1)
+
+
+def _squared(left: Data) -> Data:
+    return xp_of(left).sum(left**2, axis=(-2, -1))
 
 
 def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
-    U, c, left = _reduced(rows[:, :-1], rows[:, -1:])
-    return _logdet(U), jnp.sum(left**2), Triangle(U, jnp.zeros((U.shape[0], 0), U.dtype), c[:, 0])
+    U, c, left = _reduced(rows[..., :-1], rows[..., -1:])
+    return _logdet(U), _squared(left), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
 
 
 def _chain(rows: Data) -> tuple[Data, Data, Any]:
     """Along the chain: each unknown is eliminated against the rows that touch it, what is left falls on the next."""
-    size = (rows.shape[-1] - 1) // 2
+    xp, size = xp_of(rows), (rows.shape[-1] - 1) // 2
+    rows = xp.moveaxis(rows, -3, 0)
 
     def step(carried: Data, here: Data) -> tuple[Data, tuple]:
-        both = jnp.concatenate([carried, here])
-        U, turned, left = _reduced(both[:, :size], both[:, size:])
-        V, c = turned[:, :-1], turned[:, -1]
-        U_next, c_next, over = _reduced(left[:, :-1], left[:, -1:])
-        new = jnp.concatenate([U_next, jnp.zeros_like(U_next), c_next], axis=1)
-        return new, (_logdet(U), jnp.sum(over**2), Triangle(U, V, c))
+        both = xp.concatenate([carried, here], axis=-2)
+        U, turned, left = _reduced(both[..., :size], both[..., size:])
+        V, c = turned[..., :-1], turned[..., -1]
+        U_next, c_next, over = _reduced(left[..., :-1], left[..., -1:])
+        new = xp.concatenate([U_next, xp.zeros_like(U_next), c_next], axis=-1)
+        return new, (_logdet(U), _squared(over), Triangle(U, V, c))
 
-    empty = jnp.zeros((size, rows.shape[-1]), rows.dtype)
-    carried, (logdets, rests, triangles) = jax.lax.scan(step, empty, rows[:-1])
-    both = jnp.concatenate([carried, rows[-1]])
-    logdet, rss, last = _cell(jnp.concatenate([both[:, :size], both[:, -1:]], axis=1))
-    return jnp.sum(logdets) + logdet, jnp.sum(rests) + rss, (triangles, last)
+    empty = xp.zeros((*rows.shape[1:-2], size, rows.shape[-1]), rows.dtype)
+    carried, steps = scanned(step, empty, rows[:-1])
+    both = xp.concatenate([carried, rows[-1]], axis=-2)
+    logdet, rss, last = _cell(xp.concatenate([both[..., :size], both[..., -1:]], axis=-1))
+    if steps is None:
+        return logdet, rss, (None, last)
+    logdets, rests, triangles = steps
+    return xp.sum(logdets, axis=0) + logdet, xp.sum(rests, axis=0) + rss, (triangles, last)
 
 
 # -- solutions ------------------------------------------------------------------------------------------------------
 
 
-def _solved_cell(triangle: Triangle, noise: Data) -> Data:
-    return jax.scipy.linalg.solve_triangular(triangle.U, triangle.c + noise)
+def _solved_cell(triangle: Triangle, noise: Data, centre: float) -> Data:
+    """x with U x = centre · c + noise, for every column of the noise"""
+    return upper_solved(triangle.U, centre * triangle.c[..., None] + noise)
 
 
-def _solved_chain(triangles: tuple[Triangle, Triangle], noise: Data) -> Data:
+def _solved_chain(triangles: tuple[Triangle, Triangle], noise: Data, centre: float) -> Data:
     steps, last = triangles
-    end = _solved_cell(last, noise[-1])
+    xp = xp_of(last.U, noise)
+    noise = xp.moveaxis(noise, -3, 0)
+    end = _solved_cell(last, noise[-1], centre)
 
     def back(following: Data, here: tuple[Triangle, Data]) -> tuple[Data, Data]:
         triangle, mine = here
-        x = _solved_cell(Triangle(triangle.U, triangle.V, triangle.c - triangle.V @ following), mine)
+        x = _solved_cell(triangle, mine - triangle.V @ following, centre)
         return x, x
 
-    _, others = jax.lax.scan(back, end, (steps, noise[:-1]), reverse=True)
-    return jnp.concatenate([others, end[None]])
+    others = None if steps is None else scanned(back, end, (steps, noise[:-1]), reverse=True)[1]
+    return xp.moveaxis(end[None] if others is None else xp.concatenate([others, end[None]]), 0, -3)

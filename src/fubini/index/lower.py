@@ -1,4 +1,7 @@
-"""Nodes as array programs: each index an axis, a sum under a test of an index a sum by segments."""
+"""Nodes as array programs: each index an axis, a sum under a test of an index a sum by segments.
+
+On JAX, to be compiled or differentiated; on NumPy, for an answer that is asked for once.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +10,18 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
+from fubini.index.arithmetic import called, one_hot, qr, segment_sums, xp_of
 from fubini.index.build import is_test, opened
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
-from fubini.index.node import BINDERS, Index, Leaf, Node, children
+from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
+from fubini.index.ranges import is_whole
 
 LARGEST = 5_000_000  # numbers of a part that is computed beforehand
-
-FUNCTIONS: dict[str, Callable[..., Data]] = {
-    "exp": jnp.exp,
-    "log": jnp.log,
-    "log1p": jnp.log1p,
-    "expm1": jnp.expm1,
-    "lgamma": jax.scipy.special.gammaln,
-    "digamma": jax.scipy.special.digamma,
-    "erf": jax.scipy.special.erf,
-    "tanh": jnp.tanh,
-    "sin": jnp.sin,
-    "cos": jnp.cos,
-    "abs": jnp.abs,
-    "sign": jnp.sign,
-    "floor": jnp.floor,
-    "int": jnp.floor,
-    "logistic": jax.nn.sigmoid,
-    "max": jnp.maximum,
-    "min": jnp.minimum,
-    "pow": jnp.power,
-    "quotient": lambda a, b: (a.astype(int) // b.astype(int)).astype(float),
-    "lgamma_if_positive": lambda a: jnp.where(a > 0, jax.scipy.special.gammaln(jnp.where(a > 0, a, 1.0)), jnp.inf),
-    "nonzero": lambda weight: jnp.where(weight == 0, 1.0, weight),
-}
 
 
 class Axes(NamedTuple):
@@ -56,10 +37,10 @@ def evaluate(root: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = (
 
 
 class Evaluation:
-    """Values of nodes, each computed once; `before` holds values that are known already."""
+    """Values of nodes, each computed once, on NumPy or JAX; `before` holds values that are known already."""
 
-    def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
+        self.arrays, self.xp = arrays, xp
         self.memo: dict[Node, Axes] = dict(before or {})
         self.solutions: dict[tuple, Solution] = {}
 
@@ -75,16 +56,18 @@ class Evaluation:
         return found
 
     def _const(self, this: Node) -> Axes:
-        return Axes(jnp.asarray(this.args[0]), ())
+        return Axes(self.xp.asarray(this.args[0]), ())
 
     def _index(self, this: Node) -> Axes:
         i = this.args[0]
         assert isinstance(i, Index), "a bound index outside its binder"
-        return Axes(jnp.arange(i.size), (i,))
+        return Axes(self.xp.arange(i.size), (i,))
 
     def _get(self, this: Node) -> Axes:
         leaf, *at = this.args
-        array = jnp.asarray(self.arrays[leaf])
+        array = self.xp.asarray(self.arrays[leaf])
+        if self.xp is np:
+            array = array.astype(float)
         if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
             axes = tuple(part.args[0] for part in at)
             if all(i.size <= size for i, size in zip(axes, array.shape, strict=True)):
@@ -92,14 +75,17 @@ class Evaluation:
         places = [self.of(part) for part in at]
         axes = _union(places)
         spread = [aligned(place, axes).astype(int) for place in places]
-        inside = [jnp.clip(place, 0, size - 1) for place, size in zip(spread, array.shape, strict=True)]
-        return Axes(jnp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
+        inside = [self.xp.clip(place, 0, size - 1) for place, size in zip(spread, array.shape, strict=True)]
+        return Axes(self.xp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
 
     def _add(self, this: Node) -> Axes:
         parts = [self.of(part) for part, _ in this.args]
         axes = _union(parts)
-        coefficients = [coefficient for _, coefficient in this.args]
-        return Axes(sum(c * aligned(part, axes) for part, c in zip(parts, coefficients, strict=True)), axes)
+        data = [aligned(part, axes) for part in parts]
+        coefficients: list[float] = [coefficient for _, coefficient in this.args]
+        if not this.leaves and is_whole(this):  # of indices, which single precision would round
+            data, coefficients = [part.astype(int) for part in data], [int(c) for c in coefficients]
+        return Axes(sum(c * part for part, c in zip(data, coefficients, strict=True)), axes)
 
     def _mul(self, this: Node) -> Axes:
         return self.product_of(this.args)
@@ -122,20 +108,18 @@ class Evaluation:
             found = self.of(log)
             axes = _union([others, found])
             weight, value = aligned(others, axes), aligned(found, axes)
-            value = jnp.where((weight == 0) & jnp.isinf(value), 1.0, value)
+            value = self.xp.where((weight == 0) & self.xp.isinf(value), 1.0, value)
         else:
             inside = self.of(log.args[1])
             axes = _union([others, inside])
             weight, of = aligned(others, axes), aligned(inside, axes)
-            value = jnp.log(jnp.where((weight == 0) & (of == 0), 1.0, of))
-        return Axes(jnp.broadcast_to(weight * value, tuple(i.size for i in axes)), axes)
+            value = self.xp.log(self.xp.where((weight == 0) & (of == 0), 1.0, of))
+        return Axes(self.xp.broadcast_to(weight * value, tuple(i.size for i in axes)), axes)
 
     def _call(self, this: Node) -> Axes:
         parts = [self.of(part) for part in this.args[1:]]
         axes = _union(parts)
-        name = this.args[0]
-        function = FUNCTIONS[name] if isinstance(name, str) else name
-        return Axes(function(*(aligned(part, axes) for part in parts)), axes)
+        return Axes(called(this.args[0], self.xp, [aligned(part, axes) for part in parts]), axes)
 
     def _eq(self, this: Node) -> Axes:
         a, b, axes = self._pair(this)
@@ -154,7 +138,7 @@ class Evaluation:
         parts = [self.of(part) for part in this.args]
         axes = _union(parts)
         test, first, second = (aligned(part, axes) for part in parts)
-        return Axes(jnp.where(test != 0, first, second), axes)
+        return Axes(self.xp.where(test != 0, first, second), axes)
 
     def _logdet(self, this: Node) -> Axes:
         return Axes(self.solution(this.args[0], this.args[1:]).logdet, _outer(this.args[1:]))
@@ -167,9 +151,25 @@ class Evaluation:
         outer = _outer(rows) if at is None else at
         key = (frame, outer, *rows)
         if key not in self.solutions:
-            numbers = [Rows(self, part, frame, outer).numbers() for part in rows]
+            numbers = [self._rows_of(part, frame, outer) for part in rows]
             self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
         return self.solutions[key]
+
+    def _rows_of(self, part: Node, frame: Frame, outer: tuple[Index, ...]) -> tuple[Data, Data]:
+        """Rows of a problem as matrix and right side: few, where many were turned into a triangle beforehand."""
+        found = self.memo.get(node("triangle", frame, part))
+        if found is None:
+            return Rows(self, part, frame, outer).numbers()
+        root = _root(self.product_of(_front(part)[0]).data)
+        return root * found.data[:, :-1], root * found.data[:, -1]
+
+    def _triangle(self, this: Node) -> Axes:
+        """U of [A b] = Q U, for rows A x = b that data alone decide, up to a weight in front of all of them."""
+        frame, part = this.args
+        rows = Rows(self, part, frame, ())
+        rows.factors = [factor for factor in rows.factors if factor not in _front(part)[0]]
+        matrix, right = rows.numbers()
+        return Axes(qr(self.xp.concatenate([matrix, right[:, None]], axis=1))[1], ())
 
     def _lse(self, this: Node) -> Axes:
         over, body = self.opened(this)
@@ -191,8 +191,8 @@ class Evaluation:
         logit, link = (self.of(part) for part in body.args[4:])
         axes = tuple(i for i in _union([logit, link]) if i not in (t, k, following))
         outer = tuple(i.size for i in axes)
-        logits = jnp.broadcast_to(aligned(logit, (*axes, t, k)), (*outer, t.size, k.size))
-        links = jnp.broadcast_to(aligned(link, (*axes, t, k, following)), (*outer, t.size, k.size, k.size))
+        logits = self.xp.broadcast_to(aligned(logit, (*axes, t, k)), (*outer, t.size, k.size))
+        links = self.xp.broadcast_to(aligned(link, (*axes, t, k, following)), (*outer, t.size, k.size, k.size))
         return logits, links, axes
 
     def _sum(self, this: Node) -> Axes:
@@ -205,20 +205,21 @@ class Evaluation:
         kept = tuple(i for i in found.of if i not in over)
         missing = math.prod(i.size for i in over if i not in found.of)
         gone = tuple(axis for axis, i in enumerate(found.of) if i in over)
-        return Axes(jnp.sum(found.data, axis=gone) * missing, kept)
+        return Axes(self.xp.sum(found.data, axis=gone) * missing, kept)
 
     def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:
         """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""
         for place, (base, _) in enumerate(factors):
             for one, entry in (base.args, base.args[::-1]) if base.kind == "eq" else ():
-                if one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free:
+                inside = one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free
+                if inside and is_whole(entry):
                     i, at = one.args[0], self.of(entry)
                     rest = [factor for other, factor in enumerate(factors) if other != place]
                     parts = [(_taken(self.of(part), i, at), e) for part, e in rest if not _is_guard(part, e)]
                     tests = [(_taken(self.of(part), i, at), 1.0) for part, e in rest if _is_guard(part, e)]
-                    inside = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
-                    value = _product([*parts, (Axes(jnp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
-                    return _where(_product([*tests, (inside, 1.0)]), value)
+                    reached = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
+                    value = _product([*parts, (Axes(self.xp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
+                    return _where(_product([*tests, (reached, 1.0)]), value)
         return self.product_of(factors)
 
     def _segments(
@@ -232,7 +233,12 @@ class Evaluation:
             for one, other in (base.args, base.args[::-1]):
                 free = one.kind == "index" and one.args[0] not in over
                 others = [part for spot, (part, _) in enumerate(factors) if spot != place]
-                if free and other.free <= set(over) and not any(one.args[0] in part.free for part in others):
+                if (
+                    free
+                    and other.free <= set(over)
+                    and is_whole(other)
+                    and not any(one.args[0] in part.free for part in others)
+                ):
                     found[place] = (one.args[0], other)
         return found
 
@@ -240,18 +246,18 @@ class Evaluation:
         """Σ_J [e(J) = c] k(J), for all c at once"""
         found = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
         kept = tuple(i for i in found.of if i not in over)
-        data = jnp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
+        data = self.xp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
         classes = tuple(i for i, _ in tests.values())
         places = [aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
         shape = tuple(i.size for i in over)
-        flat = jnp.zeros(shape, int)
-        inside = jnp.ones(shape, bool)
+        flat = self.xp.zeros(shape, int)
+        inside = self.xp.ones(shape, bool)
         for place, i in zip(places, classes, strict=True):
             flat = flat * i.size + place
             inside &= (place >= 0) & (place < i.size)
         count = math.prod(i.size for i in classes)
-        target = jnp.where(inside, flat, count).reshape(-1)
-        summed = jax.ops.segment_sum(data.reshape(-1, *data.shape[len(over) :]), target, count + 1)[:count]
+        target = self.xp.where(inside, flat, count).reshape(-1)
+        summed = segment_sums(data.reshape(-1, *data.shape[len(over) :]), target, count + 1)[:count]
         return Axes(summed.reshape(*(i.size for i in classes), *data.shape[len(over) :]), (*classes, *kept))
 
 
@@ -278,12 +284,53 @@ def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[
             if this.kind not in ("const", "index", "get") and math.prod(i.size for i in this.free) <= LARGEST:
                 found.setdefault(this)
             return
+        if this.kind in ("logdet", "rss"):
+            frame, *rows = this.args
+            found.update((node("triangle", frame, part), None) for part in rows if _has_triangle(part, frame, unknown))
         for part in (_opened(this)[1],) if this.kind in BINDERS else children(this):
             visit(part)
 
     for root in roots:
         visit(root)
     return list(found)
+
+
+def _front(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
+    """The factors of the weight that all rows share, and the rows."""
+    over, body = _opened(rows)
+    weight = body.args[1]
+    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+    return [(base, exponent) for base, exponent in factors if not base.free & set(over)], body
+
+
+def _has_triangle(rows: Node, frame: Frame, unknown: Callable[[Node], bool]) -> bool:
+    """Many rows of a single problem, which data alone decide but for a common weight."""
+    if frame.length is not None or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
+        return False
+    front, body = _front(rows)
+    weight, *others = body.args[1:]
+    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+    inner = [base for base, exponent in factors if (base, exponent) not in front]
+    return not any(map(unknown, (*inner, *others)))
+
+
+def largest(roots: Iterable[Node]) -> tuple[int, int]:
+    """The numbers of the largest node in these, and the steps of the longest chain."""
+    numbers, steps = 1, 1
+    seen: set[Node] = set()
+    waiting = list(roots)
+    while waiting:
+        this = waiting.pop()
+        if this in seen:
+            continue
+        seen.add(this)
+        numbers = max(numbers, math.prod(i.size for i in this.free))
+        if this.kind in ("logdet", "rss"):
+            steps = max(steps, this.args[0].length or 1)
+        elif this.kind == "chain":
+            steps = max(steps, _opened(this)[1].args[1].args[0].size)
+        waiting.extend((_opened(this)[1],) if this.kind in BINDERS else children(this))
+    return numbers, steps
 
 
 def _is_piece(this: Node) -> bool:
@@ -298,9 +345,9 @@ def _is_guard(base: Node, exponent: float) -> bool:
 
 def _where(test: Axes, found: Axes) -> Axes:
     """What is found where a test holds, 0 elsewhere, be it infinite there."""
-    axes = _union([found, test])
-    data = jnp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
-    return Axes(jnp.broadcast_to(data, tuple(i.size for i in axes)), axes)
+    axes, xp = _union([found, test]), xp_of(found.data, test.data)
+    data = xp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
+    return Axes(xp.broadcast_to(data, tuple(i.size for i in axes)), axes)
 
 
 def _may_be_infinite(of: Node) -> bool:
@@ -336,7 +383,7 @@ class Rows:
         for factor in list(factors):
             for one, entry in (factor[0].args, factor[0].args[::-1]) if factor[0].kind == "eq" else ():
                 inside = one.kind == "index" and one.args[0] in over and not entry.free & {one.args[0], *self.frame}
-                if inside and factor in factors and not entry.free & {i for i, _ in self.gathered}:
+                if inside and factor in factors and is_whole(entry) and not entry.free & {i for i, _ in self.gathered}:
                     self.gathered.append((one.args[0], self.evaluation.of(entry)))
                     factors.remove(factor)
         return factors
@@ -347,7 +394,7 @@ class Rows:
             part = _taken(part, i, at)
         data = aligned(part, (*self.frame, *self.over, *inner))
         lead = data.shape[: len(self.frame)]
-        data = jnp.broadcast_to(data, (*lead, *(i.size for i in (*self.over, *inner))))
+        data = self.evaluation.xp.broadcast_to(data, (*lead, *(i.size for i in (*self.over, *inner))))
         return data.reshape(*lead, math.prod(i.size for i in self.over), *(i.size for i in inner))
 
     def numbers(self) -> tuple[Data, Data]:
@@ -357,26 +404,29 @@ class Rows:
         for i, at in self.gathered:
             weight = weight * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
         root = _root(weight)
-        matrix = jnp.zeros((*root.shape, self.width))
+        matrix = self.evaluation.xp.zeros((*root.shape, self.width))
         for slope in self.slopes:
             inner, entry = self.evaluation.opened(slope)
             place, coefficient = entry.args[1:]
             numbers = self._over(of(coefficient), inner)
             numbers = numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
             if not place.leaves and place.free <= set(inner):  # the same columns in every row
-                columns = jnp.broadcast_to(aligned(of(place), inner), tuple(i.size for i in inner)).reshape(-1)
-                matrix = matrix + numbers @ jax.nn.one_hot(columns.astype(int), self.width, dtype=numbers.dtype)
+                columns = self.evaluation.xp.broadcast_to(
+                    aligned(of(place), inner), tuple(i.size for i in inner)
+                ).reshape(-1)
+                matrix = matrix + numbers @ one_hot(columns, self.width, numbers.dtype)
             else:
                 columns = self._over(of(place), inner)
                 columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
-                spread = jax.nn.one_hot(columns.astype(int), self.width, dtype=numbers.dtype)
-                matrix = matrix + jnp.sum(numbers[..., None] * spread, axis=-2)
+                spread = one_hot(columns, self.width, numbers.dtype)
+                matrix = matrix + self.evaluation.xp.sum(numbers[..., None] * spread, axis=-2)
         return root[..., None] * matrix, root * self._over(of(self.offset))
 
 
 def _root(weight: Data) -> Data:
     """√weight, with a derivative at 0, where a row counts for nothing"""
-    return jnp.where(weight == 0, 0.0, jnp.sqrt(jnp.where(weight == 0, 1.0, weight)))
+    xp = xp_of(weight)
+    return xp.where(weight == 0, 0.0, xp.sqrt(xp.where(weight == 0, 1.0, weight)))
 
 
 def _union(parts: Sequence[Axes]) -> tuple[Index, ...]:
@@ -387,15 +437,15 @@ def aligned(part: Axes, axes: tuple[Index, ...]) -> Data:
     """With an axis for each of these indices; those it does not have are of one entry."""
     order = [part.of.index(i) for i in axes if i in part.of]
     shape = [i.size if i in part.of else 1 for i in axes]
-    return jnp.transpose(part.data, order).reshape(shape) if axes else part.data
+    return part.data.transpose(order).reshape(shape) if axes else part.data
 
 
 def _product(parts: Sequence[tuple[Axes, float]]) -> Axes:
-    axes = _union([part for part, _ in parts])
+    axes, xp = _union([part for part, _ in parts]), xp_of(*(part.data for part, _ in parts))
     found: Any = 1.0
     for part, exponent in parts:
         found = found * _raised(aligned(part, axes), exponent)
-    return Axes(jnp.broadcast_to(found, tuple(i.size for i in axes)), axes)
+    return Axes(xp.broadcast_to(found, tuple(i.size for i in axes)), axes)
 
 
 def _taken(part: Axes, i: Index, at: Axes) -> Axes:
@@ -404,18 +454,20 @@ def _taken(part: Axes, i: Index, at: Axes) -> Axes:
         return part
     others = tuple(other for other in part.of if other is not i)
     kept = tuple(other for other in others if other not in at.of)
-    places = jnp.clip(at.data.astype(int), 0, i.size - 1)
+    xp = xp_of(part.data, at.data)
+    places = xp.clip(at.data.astype(int), 0, i.size - 1)
     shared = tuple(other for other in others if other in at.of)
-    data = jnp.transpose(part.data, [part.of.index(other) for other in (i, *shared, *kept)])
-    grid = [jnp.arange(other.size).reshape([-1 if o is other else 1 for o in at.of]) for other in shared]
+    data = xp.transpose(part.data, [part.of.index(other) for other in (i, *shared, *kept)])
+    grid = [xp.arange(other.size).reshape([-1 if o is other else 1 for o in at.of]) for other in shared]
     return Axes(data[(places, *grid)], (*at.of, *kept))
 
 
 def _raised(data: Data, exponent: float) -> Data:
+    data = data * 1.0  # whole numbers would overflow
     if exponent == 1:
         return data
     if exponent == 0.5:
-        return jnp.sqrt(data)
+        return xp_of(data).sqrt(data)
     if exponent == -0.5:
-        return jax.lax.rsqrt(data * 1.0)
+        return 1.0 / xp_of(data).sqrt(data)
     return data ** (int(exponent) if exponent == int(exponent) else exponent)

@@ -109,6 +109,6 @@ def children(of: Node) -> tuple[Node, ...]:
             return ()
         case "add" | "mul":
             return tuple(part for part, _ in of.args)
-        case "get" | "call" | "sum" | "lse" | "chain" | "rows" | "slopes" | "logdet" | "rss":
+        case "get" | "call" | "sum" | "lse" | "chain" | "rows" | "slopes" | "logdet" | "rss" | "triangle":
             return of.args[1:]
     return of.args

@@ -90,6 +90,8 @@ def _call_bounds(name: str, given: list[Bounds]) -> Bounds:
         return 0.0, math.inf
     if name in ("logistic", "sigmoid"):
         return 0.0, 1.0
+    if name == "log":
+        return _log(low), _log(high)
     if name == "abs":
         return 0.0, max(abs(low), abs(high))
     if name == "max":
@@ -102,6 +104,10 @@ def _call_bounds(name: str, given: list[Bounds]) -> Bounds:
     if name in ("floor", "int"):
         return (math.floor(low) if math.isfinite(low) else low), (math.floor(high) if math.isfinite(high) else high)
     return -math.inf, math.inf
+
+
+def _log(of: float) -> float:
+    return math.log(of) if of > 0 else -math.inf
 
 
 def is_positive(of: Node) -> bool:

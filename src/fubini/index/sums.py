@@ -62,10 +62,24 @@ def _of_product(over: tuple[Index, ...], factors: Factors) -> Node:
 
 def _closed_sum(over: Sequence[Index], body: Node) -> Node:
     if body.kind == "add":  # numbers that came in front
-        return add([(_closed_sum(over, part), coefficient) for part, coefficient in body.args])
+        return add([(total(over, part), coefficient) for part, coefficient in body.args])
     if body is ONE:
         return const(math.prod(i.size for i in over))
+    if body.kind == "lt" and len(over) == 1 and (count := _counted(over[0], body)) is not None:
+        return const(count)
     return ONE if len(over) == 1 and _is_all_of_a_simplex(over[0], body) else closed("sum", over, body)
+
+
+def _counted(i: Index, test: Node) -> int | None:
+    """For how many i a test of i and numbers alone holds."""
+    gap = minus(test.args[1], test.args[0])
+    terms = dict(gap.args) if gap.kind == "add" else {gap: 1.0}
+    slope, rest = terms.pop(index(i), 0.0), terms.pop(ONE, 0.0)
+    if terms or not slope:
+        return None
+    end = -rest / slope  # i > end, or i < end
+    above = i.size - 1 - math.floor(end) if slope > 0 else math.ceil(end)
+    return min(max(above, 0), i.size)
 
 
 def _is_all_of_a_simplex(i: Index, body: Node) -> bool:
@@ -119,7 +133,7 @@ def _solution(test: Node, i: Index) -> Node | None:
     a, b = test.args
     for one, other in ((a, b), (b, a)):
         if one is index(i) and i not in other.free:
-            return other
+            return other if is_whole(other) else None
     whole = minus(a, b)
     terms = dict(whole.args) if whole.kind == "add" else {whole: 1.0}
     coefficient = terms.pop(index(i), 0.0)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from fubini.arrays import Data
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.target import Free, Target
+from fubini.infer.target import Free, Shapes, Target, require_start, starting_point
 
 STRETCHES = 20  # of a run; between two there is a checkpoint, and progress is shown
 DENSE = 32  # up to so many numbers, the mass matrix is dense
@@ -44,9 +44,12 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     total = settings.warmup + settings.draws
     stretch = -(-total // STRETCHES)
     dense = target.size <= DENSE if settings.dense_mass is None else settings.dense_mass
-    begin, advance = _kernel(target.log_density, settings._replace(dense_mass=dense, progress=True), stretch)
+    shapes = tuple(target.shapes.items())
+    begin, advance = _kernel(target.log_density, shapes, settings._replace(dense_mass=dense, progress=True), stretch)
     first, second = jax.random.split(key)
-    state = begin(target.start(first, settings.chains), jax.random.split(second, settings.chains), target.numbers)
+    chains = settings.chains
+    state, fine = begin(jax.random.split(first, chains), jax.random.split(second, chains), target.numbers)
+    require_start(fine)
     found: list[dict[str, np.ndarray]] = []
     saved = checkpoint.load() if checkpoint else None
     if saved is not None:
@@ -70,7 +73,7 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
 
 @lru_cache(maxsize=64)
 def _kernel(
-    log_density: Callable[[Free, Any], Data], settings: Settings, stretch: int
+    log_density: Callable[[Free, Any], Data], shapes: Shapes, settings: Settings, stretch: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The start and a stretch of all chains, compiled once for each density and way to sample."""
 
@@ -82,9 +85,11 @@ def _kernel(
         return of
 
     start, step = hmc(potential_fn_gen=potential, algo="NUTS")
+    point = starting_point(log_density, shapes)
 
-    def begin_one(free: Free, key: Data, numbers: Any) -> Any:
-        return start(
+    def begin_one(origin: Data, key: Data, numbers: Any) -> tuple[Any, Data]:
+        free, fine = point(origin, numbers)
+        state = start(
             free,
             settings.warmup,
             dense_mass=bool(settings.dense_mass),
@@ -93,6 +98,7 @@ def _kernel(
             model_args=(numbers,),
             rng_key=key,
         )
+        return state, fine
 
     def advance(state: Any, numbers: Any) -> tuple[Any, dict[str, Data]]:
         def one(state: Any, _: None) -> tuple[Any, dict[str, Data]]:

@@ -34,21 +34,35 @@ class Target:
 
     def start(self, key: Data, chains: int) -> Free:
         """A starting point for each chain: the first of random ones at which the density is positive."""
-        starter = _starter(self.log_density, tuple(self.shapes.items()))
-        found, fine = starter(jax.random.split(key, chains), self.numbers)
-        if not bool(jnp.all(fine)):
-            raise DataError(
-                f"{TRIES} starting points between {-RADIUS:g} and {RADIUS:g}",
-                expected="one at which the density is positive",
-                nearest="at all of them the density is 0, infinite or not a number",
-                advice="check that the observations are possible under the model, and the scale of the data",
-            )
+        found, fine = _starter(self.log_density, tuple(self.shapes.items()))(
+            jax.random.split(key, chains), self.numbers
+        )
+        require_start(fine)
         return found
 
 
+def require_start(fine: Data) -> None:
+    """For every chain a starting point was found."""
+    if not bool(jnp.all(fine)):
+        raise DataError(
+            f"{TRIES} starting points between {-RADIUS:g} and {RADIUS:g}",
+            expected="one at which the density is positive",
+            nearest="at all of them the density is 0, infinite or not a number",
+            advice="check that the observations are possible under the model, and the scale of the data",
+        )
+
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
 @lru_cache(maxsize=64)
-def _starter(log_density: Callable[[Free, Any], Data], shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Callable:
+def _starter(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable:
     """Compiled once for each density."""
+    return jax.jit(jax.vmap(starting_point(log_density, shapes), in_axes=(0, None)))
+
+
+def starting_point(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable[[Data, Any], tuple]:
+    """A function of a key and numbers: a point, and whether the density is positive there."""
 
     def one(key: Data, numbers: Any) -> tuple[Free, Data]:
         def point(number: Data) -> Free:
@@ -68,4 +82,4 @@ def _starter(log_density: Callable[[Free, Any], Data], shapes: tuple[tuple[str, 
         )
         return point(number), ~bad
 
-    return jax.jit(jax.vmap(one, in_axes=(0, None)))
+    return one

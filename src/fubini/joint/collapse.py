@@ -14,7 +14,7 @@ from jax.core import eval_context
 
 from fubini.arrays import Data, is_traced
 from fubini.index.build import scale
-from fubini.index.lower import Axes, Evaluation, known_parts
+from fubini.index.lower import Axes, Evaluation, known_parts, largest
 from fubini.index.node import Node
 from fubini.joint.reading import Reading, read
 from fubini.symbolic.block import Block
@@ -27,6 +27,7 @@ from fubini.symbolic.student import Student, scale_law
 
 _PLANS: dict[tuple, Collapse] = {}
 _KEPT = 256
+QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longest chain, that NumPy is done with at once
 
 
 def collapse(joint: Any, names: Iterable[str] | None = None, last: str | None = None) -> Collapse:
@@ -141,6 +142,10 @@ class Collapse:
     @cached_property
     def _prepared(self) -> list[Axes]:
         """Their values, computed once in double precision."""
+        if self._is_quick:
+            with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+                found = Evaluation(self._arrays({}, self._known), xp=np)
+                return [found.of(part) for part in self._parts]
         orders: list[Any] = []
 
         def compute(known: list[Data]) -> list[Data]:
@@ -150,52 +155,68 @@ class Collapse:
             return [part.data for part in parts]
 
         with jax.enable_x64(True), eval_context():
-            numbers = jax.jit(compute)(list(self.reading.reader.known.values()))
+            numbers = jax.jit(compute)(self._known)
         return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        """NumPy is done before a compiler would be."""
+        found = largest(self.reduced.terms)
+        return not self.reading.reader.opaque and all(size <= most for size, most in zip(found, QUICK, strict=True))
+
+    @property
+    def _known(self) -> list[Data]:
+        return list(self.reading.reader.known.values())
 
     @property
     def numbers(self) -> tuple[list[Data], list[Data]]:
         """Data, and what they alone decide."""
-        known = list(self.reading.reader.known.values())
-        return known, [] if self.is_traced else [axes.data for axes in self._prepared]
+        return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
 
-    def evaluation(self, values: Mapping[str, Data], numbers: Any = None) -> Evaluation:
+    def evaluation(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Evaluation:
         """Of nodes, at values of the latents that are left."""
         known, prepared = self.numbers if numbers is None else numbers
         order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
-        before = {part: Axes(jnp.asarray(data), axes.of) for part, data, axes in order}
-        return Evaluation(self._arrays(values, known), before)
+        before = {part: Axes(xp.asarray(data), axes.of) for part, data, axes in order}
+        return Evaluation(self._arrays(values, known), before, xp)
 
     def _arrays(self, values: Mapping[str, Data], known: list[Data]) -> Any:
         return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
 
-    def log_density(self, values: Mapping[str, Data], numbers: Any = None) -> Data:
+    def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
         """log p(data, the latents that are left)"""
-        found = self.evaluation(values, numbers)
-        return sum((found.of(term).data for term in self.reduced.terms), start=jnp.zeros(()))
+        found = self.evaluation(values, numbers, xp)
+        return sum((found.of(term).data for term in self.reduced.terms), start=xp.zeros(()))
 
     def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
         """One draw of the latents that were eliminated, given values of those that are left; the last one first."""
-        known, _ = self.numbers if numbers is None else numbers
         found = dict(values)
         for place, step in enumerate(reversed(self.reduced.steps)):
-            evaluation = Evaluation(self._arrays(found, known))
+            evaluation = self.evaluation(found, numbers)
             leaves = [self.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
             found.update((leaf.name, value) for leaf, value in new.items())
         return {name: found[name] for name in self.reading.sites}
 
-    def parameters_of(self, values: Mapping[str, Data], numbers: Any = None, about: str = "") -> dict[str, Data]:
+    def parameters_of(
+        self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp, about: str = ""
+    ) -> dict[str, Data]:
         """Of the family of a latent that was eliminated, given those that are left."""
-        return parameters(self.step_of(about), self.reading.sites[about], self.evaluation(values, numbers))
+        return parameters(self.step_of(about), self.reading.sites[about], self.evaluation(values, numbers, xp))
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 
     def asked(self, question: str, *args: Any, wide: bool, many: bool = False, **static: Any) -> Any:
-        """`log_density(values)` or `recovered(key, values)`, compiled; for many, along the leading axes."""
+        """`log_density(values)` or `recovered(key, values)`; for many, along the leading axes.
+
+        What is asked at tracers is traced; at numbers, computed by NumPy in double precision if that is quick, and
+        compiled if not, or for draws and for many.
+        """
         if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
             of = partial(getattr(self, question), numbers=self.numbers, **static)
             return (jax.vmap(of) if many else of)(*args)
+        if self._is_quick and not many and question != "recovered":
+            return self._at_once(question, *args, wide=wide, **static)
         if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
             found = self.asked(question, *args, wide=True, many=many, **static)
             return jax.tree_util.tree_map(jnp.asarray, found)
@@ -203,6 +224,12 @@ class Collapse:
             doubles = wide or bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
             found = self._jitted(question, many, *static.items())(*args, self._numbers(doubles))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
+
+    def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool, **static: Any) -> Any:
+        given = {name: np.asarray(value) for name, value in values.items()}
+        with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+            found = getattr(self, question)(given, self.numbers, np, **static)
+        return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)
 
     def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
         """Compiled once for each question."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import keyword
 import types
 from collections.abc import Callable, Generator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
+from fubini.assignment import target
 from fubini.closure import Closure, is_record
 from fubini.dist.named import Named
 from fubini.errors import DomainError, NameClash
@@ -152,26 +151,3 @@ class Labels:
             return f"var{self.unnamed - 1}"
         count = self.seen[target] = self.seen.get(target, -1) + 1
         return f"{target}_{count}" if count else target
-
-
-def target(generator: Any) -> str | None:
-    """The variable that the value sent to a generator will be assigned to."""
-    while isinstance(inner := generator.gi_yieldfrom, types.GeneratorType):
-        generator = inner
-    frame = generator.gi_frame
-    return _targets(frame.f_code).get(frame.f_lasti)
-
-
-@lru_cache(maxsize=1024)
-def _targets(code: types.CodeType) -> dict[int, str]:
-    """Where a yield stands in the code: the name that its value is stored to at once."""
-    found = {}
-    instructions = list(dis.get_instructions(code))
-    for place, instruction in enumerate(instructions):
-        if instruction.opname == "YIELD_VALUE":
-            after = next((other for other in instructions[place + 1 :] if other.opname != "RESUME"), None)
-            if after is not None and after.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"):
-                found[instruction.offset] = after.argval
-            elif after is not None and after.opname in ("STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):
-                found[instruction.offset] = after.argval[0]
-    return found

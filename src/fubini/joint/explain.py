@@ -22,6 +22,13 @@ FORMULAS = {
     "Beta": "∫ x^(a−1) (1 − x)^(b−1) dx = B(a, b)",
     "Dirichlet": "∫ Π x_c^(a_c−1) dx = Π Γ(a_c)/Γ(Σ a_c)",
     "Categorical": "Σ_k exp(logit_k), entry by entry",
+    "HalfNormal": "∫ e^(−b x²) dx = ½ √(π/b)",
+    "GeneralizedGamma": "∫ x^(a−1) e^(−b xᵖ) dx = Γ(a/p)/(|p| b^(a/p))",
+    "Poisson": "Σ λᵏ/k! = e^λ",
+    "Geometric": "Σ ρᵏ = 1/(1 − ρ)",
+    "NegativeBinomial": "Σ Γ(k + r) ρᵏ/k! = Γ(r) (1 − ρ)⁻ʳ",
+    "Binomial": "Σ ρᵏ/k! (n − k)! = (1 + ρ)ⁿ/n!",
+    "BetaBinomial": "Σ Γ(k + a) Γ(n − k + b)/k! (n − k)! = B(a, b) Γ(a + b + n)/n!",
     "Chain": "Σ over paths, forward in time",
 }
 

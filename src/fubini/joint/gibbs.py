@@ -13,7 +13,7 @@ from numpyro.infer import MCMC, NUTS, DiscreteHMCGibbs
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
-from fubini.errors import NoRule, listed
+from fubini.errors import Intractable, NoRule, listed
 from fubini.infer.nuts import Settings
 from fubini.joint.run import Alike, Chosen
 
@@ -72,6 +72,16 @@ def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str,
         chain_method=jax.vmap if settings.chains > 1 else "sequential",  # type: ignore[arg-type]
         progress_bar=settings.progress,
     )
-    mcmc.run(key)
+    try:
+        mcmc.run(key)
+    except ValueError as error:
+        if "supports" not in str(error):
+            raise
+        raise Intractable(
+            f"draws of {listed(joint.outline.free)}",
+            expected="supports that no other latent decides, beside discrete sites that cannot be summed out",
+            nearest=str(error),
+            advice="write the site as a function of one with a fixed support: b = (high − low) · u + low",
+        ) from None
     found = mcmc.get_samples(group_by_chain=True)
     return {name: np.asarray(value) for name, value in found.items()}, {}, "gibbs"

@@ -11,24 +11,24 @@ from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import Real
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DomainError, NoRule
+from fubini.errors import NoRule
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
 from fubini.joint.collapse import Collapse, collapse, collapse_real_first, collapse_together
 from fubini.joint.form import Form
-from fubini.joint.posterior import factors_of
+from fubini.joint.posterior import factors_if_any
 from fubini.symbolic.laws import family
 from fubini.terms.factor import Factor
+
+NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have another name there
 
 
 def marginal(joint: Any, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
-    if is_network(joint):
-        try:
-            return _of_network(joint, name)
-        except DomainError:
-            pass  # written in plain JAX
+    if is_network(joint) and (written := factors_if_any(joint)) is not None:
+        factors, variables = written
+        return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
     plan = collapse(joint, None, name)
     if plan.blocked:
         plan = _otherwise(joint, name, plan)
@@ -49,12 +49,6 @@ def _otherwise(joint: Any, name: str, blocked: Collapse) -> Collapse:
     return found
 
 
-def _of_network(joint: Any, name: str) -> Factor:
-    factors, variables = factors_of(joint)
-    others = [variable for variable in variables if variable.name != name]
-    return eliminate(factors, others).normalize()
-
-
 def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:
     kind = family(plan.step_of(name))
     leaf = plan.reading.sites[name]
@@ -65,7 +59,14 @@ def _factor(name: str, plan: Collapse, given: dict[str, Data]) -> Factor:
         return _normal(name, leaf.shape, given["loc"], given["covariance"])
     if kind == "MultivariateStudentT":
         return _student(name, leaf.shape, given)
-    return getattr(dist, kind)(**given)(name)
+    if kind == "GeneralizedGamma":
+        raise NoRule(
+            f"the marginal of {name!r} as one factor",
+            expected="a family that has a factor",
+            nearest="a root of a Gamma",
+            advice=f"predict(key, {name!r}) gives draws of it",
+        )
+    return getattr(dist, NUMPYRO.get(kind, kind))(**given)(name)
 
 
 def _from_zero(name: str, probs: Data, low: int) -> Data:

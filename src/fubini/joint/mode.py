@@ -18,7 +18,7 @@ from fubini.joint.closed_form import is_network
 from fubini.joint.collapse import collapse
 from fubini.joint.form import Form
 from fubini.joint.paths import nested
-from fubini.joint.posterior import factors_of
+from fubini.joint.posterior import factors_if_any
 from fubini.joint.target import target_of
 
 STARTS = 4  # local searches, of which the best counts
@@ -27,8 +27,8 @@ STARTS = 4  # local searches, of which the best counts
 def mode(joint: Any) -> Any:
     """Of all sites together: of tables exactly, of real sites by search from several points."""
     form = Form(joint)
-    if is_network(joint):
-        factors, variables = factors_of(joint)
+    if is_network(joint) and (written := factors_if_any(joint)) is not None:
+        factors, variables = written
         found = argmax(factors, [variable.name for variable in variables])
         return form.unflatten({str(name): value for name, value in found.items()})
     plan = collapse(joint, ())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from fubini.arrays import is_traced
@@ -13,10 +14,13 @@ from fubini.dist.density import Distribution
 from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, FubiniError
+from fubini.joint.closed_form import is_network
 from fubini.joint.observed import Partly
 from fubini.joint.run import Alike, Apart, Chosen, Run
+from fubini.joint.tables import tables_of
 from fubini.terms.factor import Factor, product
-from fubini.terms.value import Value, Variable
+from fubini.terms.term import standing_for_numbers
+from fubini.terms.value import Variable
 
 
 @dataclass
@@ -29,8 +33,9 @@ class Symbols(Alike):
     variables: list[Variable]
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        value = self.symbol(name, source.domain)
-        self.factors.append(source(value))
+        with standing_for_numbers(False):
+            value = self.symbol(name, source.domain)
+            self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 
     def symbol(self, name: str, domain: Domain) -> Any:
@@ -56,7 +61,9 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
     found = Symbols(getattr(joint, "observed", {}), "", [], [])
     try:
-        found.factors.extend(_weights(getattr(joint, "joint", joint).run(found)))
+        with standing_for_numbers():
+            run = getattr(joint, "joint", joint).run(found)
+        found.factors.extend(_weights(run))
     except FubiniError:
         raise
     except (TypeError, IndexError) as error:
@@ -78,15 +85,16 @@ def _weights(run: Run) -> Iterator[Factor]:
             yield site.source
 
 
-def factor_evidence(conditioned: Any) -> Value:
-    """log ∫ p(free, observed) d free, by elimination of factors"""
-    factors, variables = factors_of(conditioned)
-    return eliminate(factors, variables).log()
+def factors_if_any(joint: Any) -> tuple[list[Factor], list[Variable]] | None:
+    """The same; for a model in plain JAX tables, if all its sites are finite, and else nothing."""
+    try:
+        return factors_of(joint)
+    except FubiniError:
+        return tables_of(joint) if is_network(joint) and not is_traced(*jax.tree_util.tree_leaves(joint)) else None
 
 
-def posterior(conditioned: Any) -> Factor:
+def posterior(conditioned: Any, factors: list[Factor], variables: list[Variable]) -> Factor:
     """p(free | observed)  =  p(free, observed) / p(observed)"""
-    factors, variables = factors_of(conditioned)
     evidence = eliminate(factors, variables)
     data = evidence.log().data
     if not is_traced(data) and not data > -np.inf:

@@ -14,11 +14,13 @@ import numpy as np
 
 from fubini.arrays import Data, is_traced
 from fubini.domains import Domain
+from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
 from fubini.joint.calls import require_in_domain
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
+from fubini.joint.closed_posterior import closed_posterior
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
@@ -28,7 +30,7 @@ from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
-from fubini.joint.posterior import factor_evidence, factors_of, posterior
+from fubini.joint.posterior import factors_if_any, factors_of, posterior
 from fubini.joint.sampler import Options, Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
@@ -44,11 +46,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).log_evidence()), 6)
         -1.328012
         """
-        if is_network(self):
-            try:
-                return factor_evidence(self)
-            except DomainError:
-                pass  # written in plain JAX
+        if is_network(self) and (written := factors_if_any(self)) is not None:
+            return eliminate(*written).log()
         return Collapsed(self, ()).log_evidence()
 
     def posterior(self) -> Factor:
@@ -58,7 +57,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        return posterior(self)
+        written = factors_if_any(self)
+        return closed_posterior(self) if written is None else posterior(self, *written)
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed."""

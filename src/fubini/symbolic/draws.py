@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
+from fubini.index.arithmetic import xp_of
 from fubini.index.chains import path
 from fubini.index.lower import Axes, Evaluation, aligned
 from fubini.index.node import Index, Leaf, Node
@@ -21,7 +22,7 @@ from fubini.symbolic.student import Student
 def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
     """The numbers of a node over these indices, whether it has them or not."""
     found: Axes = evaluation.of(part)
-    return jnp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
+    return evaluation.xp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
 
 
 def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
@@ -52,8 +53,9 @@ def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
 
 def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
     """Unknowns in the shape of a layout as the arrays of the latents."""
+    xp = xp_of(unknowns)
     if layout.flipped:
-        unknowns = jnp.flip(unknowns, axis=len(layout.apart))
+        unknowns = xp.flip(unknowns, axis=len(layout.apart))
     found = {}
     for latent in latents:
         others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
@@ -64,7 +66,7 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
         start = layout.first[latent]
         mine = unknowns[..., start : start + count].reshape(shape)
         order = (*layout.axes, *others)
-        found[latent] = jnp.transpose(mine, [order.index(axis) for axis in range(len(order))])
+        found[latent] = xp.transpose(mine, [order.index(axis) for axis in range(len(order))])
     return found
 
 
@@ -89,7 +91,40 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
             return jax.random.categorical(key, over(evaluation, given["logits"], at)) + int(leaf.low or 0)
         case "Chain":
             return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
-    raise AssertionError(law.family)
+    return OTHERS[law.family](key, {name: over(evaluation, part, batch) for name, part in given.items()})
+
+
+def _geometric(key: Data, given: Mapping[str, Data]) -> Data:
+    return jax.random.geometric(key, given["probs"]) - 1  # failures before a success
+
+
+def _negative_binomial(key: Data, given: Mapping[str, Data]) -> Data:
+    """A Poisson whose rate is a Gamma."""
+    first, second = jax.random.split(key)
+    odds = given["probs"] / (1 - given["probs"])
+    return jax.random.poisson(second, jax.random.gamma(first, given["total_count"]) * odds)
+
+
+def _beta_binomial(key: Data, given: Mapping[str, Data]) -> Data:
+    first, second = jax.random.split(key)
+    probs = jax.random.beta(first, given["concentration1"], given["concentration0"])
+    return jax.random.binomial(second, given["total_count"], probs)
+
+
+def _generalized_gamma(key: Data, given: Mapping[str, Data]) -> Data:
+    """A root of a Gamma."""
+    return (jax.random.gamma(key, given["concentration"]) / given["rate"]) ** (1 / given["power"])
+
+
+OTHERS: dict[str, Callable[[Data, Mapping[str, Data]], Data]] = {
+    "Poisson": lambda key, given: jax.random.poisson(key, given["rate"]),
+    "Geometric": _geometric,
+    "NegativeBinomial": _negative_binomial,
+    "Binomial": lambda key, given: jax.random.binomial(key, given["total_count"], given["probs"]),
+    "BetaBinomial": _beta_binomial,
+    "HalfNormal": lambda key, given: given["scale"] * jnp.abs(jax.random.normal(key, given["scale"].shape)),
+    "GeneralizedGamma": _generalized_gamma,
+}
 
 
 def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:

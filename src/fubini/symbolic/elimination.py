@@ -7,17 +7,33 @@ is blocked here, and is the business of a joint elimination.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, divide, index, minus, multiply, plus, power, replaced, scale, times
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    as_product,
+    call,
+    const,
+    divide,
+    minus,
+    multiply,
+    plus,
+    power,
+    replaced,
+    scale,
+    times,
+)
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
 from fubini.symbolic.families import Key, Recognised, log_gamma, recognised
-from fubini.symbolic.finite import summed, tests
+from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
+from fubini.symbolic.ratio import summed_by_ratio
 
 
 class Eliminated(NamedTuple):
@@ -39,6 +55,13 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
         found = summed(mine, latent, size)
         evidence = total(found.batch, found.law.log_normaliser)
         return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
+    if domain == "nat":
+        counted = summed_by_ratio(mine, latent)
+        if counted.law.family == "Hypergeometric":
+            raise Blocked(latent, mine, "a family that can be drawn from")
+        return Eliminated(
+            (*rest, *_terms(counted.outside), total(counted.at, counted.law.log_normaliser)), counted.at, counted.law
+        )
     if domain == "simplex":
         return _dirichlet(rest, mine, latent)
     return _by_features(rest, mine, latent, domain)
@@ -62,9 +85,11 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
             continue
         if others:
             raise Blocked(latent, mine, "entries that do not meet in one term")
+        require_inside(feature.place, monomial.coefficient, latent)
         key = (feature.kind, feature.power)
         found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
-    law = recognised(domain, {key: add((part, 1.0) for part in parts) for key, parts in found.items()})
+    sums = {key: add((part, 1.0) for part in parts) for key, parts in found.items()}
+    law = recognised(domain, {key: part for key, part in sums.items() if part is not ZERO})
     if law is None:
         features = ", ".join(_shown(key) for key in found) or "none"
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
@@ -92,6 +117,7 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
             continue
         if others or feature.kind != "log":
             raise Blocked(latent, mine, "logarithms of its entries alone")
+        require_inside(feature.place, monomial.coefficient, latent)
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
@@ -127,7 +153,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
     whole = bumps[0]
     for bump in bumps[1:]:
-        whole, left = _joined(whole, bump)
+        whole, left = joined(whole, bump)
         outside.append(total(at, left))
     push = add((part, 1.0) for part in pushes)
     mean = plus(whole.mean, divide(push, whole.weight))
@@ -142,7 +168,7 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     if len(square.slopes) != 1 or square.slopes[0].over:
         raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
     (slope,) = square.slopes
-    names = _solving(slope.place, square.over, at)
+    names = solving(slope.place, square.over, at)
     if names is not None and _is_never_zero(slope.coefficient):  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
@@ -168,25 +194,14 @@ def _is_never_zero(of: Node) -> bool:
 
 def _never_zero(weight: Node) -> Node:
     """A weight, 1 where it is 0; what is positive anyway stays as it is, for other latents to be seen in it."""
-    if weight.kind == "add" and len(weight.args) == 1:
-        part, coefficient = weight.args[0]
-        return scale(coefficient, _never_zero(part))
-    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+    coefficient, parts = as_product(weight)
+    factors = [*parts.items(), (const(coefficient), 1.0)]
     sure = [(base, exponent) for base, exponent in factors if exceeds_zero(base)]
     rest = multiply(factor for factor in factors if factor not in sure)
     return multiply((*sure, (rest if exceeds_zero(rest) else call("nonzero", rest), 1.0)))
 
 
-def _solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
-    """Names for the summed indices by which each entry is met exactly once."""
-    indices = [part.args[0] if part.kind == "index" else None for part in place]
-    once = len(set(indices)) == len(indices) and None not in indices and set(indices) == set(over)
-    if not once or any(i is None or i.size != target.size for i, target in zip(indices, at, strict=True)):
-        return None
-    return {index(i): index(target) for i, target in zip(indices, at, strict=True) if i is not None}
-
-
-def _joined(a: Bump, b: Bump) -> tuple[Bump, Node]:
+def joined(a: Bump, b: Bump) -> tuple[Bump, Node]:
     """p (x − m)² + q (x − n)²  =  (p + q)(x − (p m + q n)/(p + q))² + p q/(p + q) (m − n)²"""
     weight = plus(a.weight, b.weight)
     mean = divide(plus(times(a.weight, a.mean), times(b.weight, b.mean)), weight)

@@ -5,12 +5,13 @@ The log-density of a latent is Σ coefficient · feature; the features that occu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, add, call, minus, plus, scale, times
+from fubini.index.build import ONE, add, call, const, minus, plus, power, scale, times
 from fubini.index.node import Node
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, exceeds_zero
 
 Key = tuple[str, float]  # kind and power of a feature
 
@@ -33,7 +34,15 @@ def _lgamma(of: Node) -> Node:
 
 def log_gamma(of: Node) -> Node:
     """log Γ of a shape: where it is not positive the integral diverges."""
-    return call("lgamma" if bounds(of)[0] > 0 else "lgamma_if_positive", of)
+    return call("lgamma" if bounds(of)[0] > 0 or exceeds_zero(of) else "lgamma_if_positive", of)
+
+
+def exponential(of: Node) -> Node:
+    """e^x, with what is a logarithm taken out: e^(a + 2 log b) = b² e^a"""
+    parts = of.args if of.kind == "add" else ((of, 1.0),)
+    logs = [(part, c) for part, c in parts if part.kind == "call" and part.args[0] == "log"]
+    rest = add(part for part in parts if part not in logs)
+    return times(*(power(part.args[1], c) for part, c in logs), call("exp", rest))
 
 
 def gamma(found: Mapping[Key, Node]) -> Recognised:
@@ -48,6 +57,20 @@ def inverse_gamma(found: Mapping[Key, Node]) -> Recognised:
     a = scale(-1.0, plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE))
     b = scale(-1.0, found[("power", -1.0)])
     return Recognised("InverseGamma", {"concentration": a, "rate": b}, minus(_lgamma(a), times(a, _log(b))))
+
+
+def generalised_gamma(found: Mapping[Key, Node]) -> Recognised | None:
+    """∫ x^(a−1) e^(−b x^p) dx  =  Γ(a/p) / (|p| b^(a/p)), for any one power p"""
+    powers = [exponent for kind, exponent in found if kind == "power"]
+    if len(powers) != 1 or len(found) > 1 + (("log", 1.0) in found):
+        return None
+    (p,) = powers
+    a = plus(found.get(("log", 1.0), minus(ONE, ONE)), ONE)
+    shape, rate = scale(1 / p, a), scale(-1.0, found[("power", p)])
+    value = add(((_lgamma(shape), 1.0), (times(shape, _log(rate)), -1.0), (ONE, -math.log(abs(p)))))
+    if p == 2 and a is ONE:
+        return Recognised("HalfNormal", {"scale": power(scale(2.0, rate), -0.5)}, value)
+    return Recognised("GeneralizedGamma", {"concentration": shape, "rate": rate, "power": const(p)}, value)
 
 
 def beta(found: Mapping[Key, Node]) -> Recognised:
@@ -73,4 +96,4 @@ def recognised(domain: str, found: Mapping[Key, Node]) -> Recognised | None:
     for needed, allowed, make in FAMILIES.get(domain, ()):
         if set(found) <= allowed and (needed is None or needed in found):
             return make(found)
-    return None
+    return generalised_gamma(found) if domain == "positive" else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.index.build import (
@@ -41,6 +41,15 @@ class Summed(NamedTuple):
 def tests(place: Place, at: Sequence[Index]) -> Node:
     """[place = at]"""
     return times(ONE, *(equal(part, index(i)) for part, i in zip(place, at, strict=True)))
+
+
+def solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
+    """Names for the summed indices by which each entry is met exactly once."""
+    indices = [part.args[0] if part.kind == "index" else None for part in place]
+    once = len(set(indices)) == len(indices) and None not in indices and set(indices) == set(over)
+    if not once or any(i is None or i.size != target.size for i, target in zip(indices, at, strict=True)):
+        return None
+    return {index(i): index(target) for i, target in zip(indices, at, strict=True) if i is not None}
 
 
 class Potential(NamedTuple):
@@ -83,7 +92,7 @@ def summed(mine: Node, latent: Leaf, size: int) -> Summed:
 def _potentials(mine: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, ...]]:
     found: list[Potential] = []
     outside: list[Node] = []
-    waiting = list(_bodies(mine, latent))
+    waiting = list(bodies(mine, latent))
     while waiting:
         over, body, coefficient = waiting.pop()
         if latent not in body.leaves:
@@ -98,21 +107,21 @@ def _potentials(mine: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, 
     return found, tuple(outside)
 
 
-def _bodies(of: Node, latent: Leaf) -> Iterable[tuple[tuple[Index, ...], Node, float]]:
+def bodies(of: Node, latent: Leaf) -> Iterable[tuple[tuple[Index, ...], Node, float]]:
     """A node as Σ coefficient · Σ_J body, as far as the latent goes."""
     if latent not in of.leaves:
         yield (), of, 1.0
     elif of.kind == "add":
         for part, coefficient in of.args:
-            for over, body, more in _bodies(part, latent):
+            for over, body, more in bodies(part, latent):
                 yield over, body, coefficient * more
     elif of.kind == "sum":
         over, body = opened(of)
-        for inner, part, coefficient in _bodies(body, latent):
+        for inner, part, coefficient in bodies(body, latent):
             yield (*over, *inner), part, coefficient
     elif of.kind == "mul" and (part := _lone_sum(of, latent)) is not None:
         rest = times(*(power(base, exponent) for base, exponent in of.args if base is not part))
-        for over, body, coefficient in _bodies(part, latent):
+        for over, body, coefficient in bodies(part, latent):
             yield over, times(rest, body), coefficient
     else:
         yield (), of, 1.0

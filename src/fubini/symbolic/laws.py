@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
-from fubini.index.chains import chain_evidence
+from fubini.index.chains import log_sum_exp, state_probabilities
 from fubini.index.lower import Evaluation
 from fubini.index.node import Leaf
 from fubini.symbolic.block import Block
@@ -28,37 +28,33 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     if isinstance(result, (Block, Student)):
         return joint_parameters(result, leaf, evaluation)
     if result.law.family == "Chain":
-        logits, links = potentials(result, evaluation)
-        of_each = jax.grad(lambda logits: jnp.sum(chain_evidence(logits, links)))  # dZ/d logit is the probability
-        found, axis = of_each(logits), int(result.law.parameters["axis"].args[0])
-        return {"probs": jnp.moveaxis(found, -2, axis)}
+        found = state_probabilities(*potentials(result, evaluation))
+        return {"probs": evaluation.xp.moveaxis(found, -2, int(result.law.parameters["axis"].args[0]))}
     if result.law.family == "Categorical":
-        return {"probs": jax.nn.softmax(over(evaluation, result.law.parameters["logits"], result.at))}
+        logits = over(evaluation, result.law.parameters["logits"], result.at)
+        return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
     at = result.at if result.law.family == "Dirichlet" else result.at[: len(leaf.shape)]
     return {name: over(evaluation, node, at) for name, node in result.law.parameters.items()}
 
 
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
     """Location [… apart, entry] and covariance [… apart, entry, entry] of the entries of a latent that meet."""
-    layout, frame = result.layout, result.layout.frame
-    solution = evaluation.solution(frame, result.rows, layout.apart)
-    count, inner = frame.size, (*frame.axes, frame.cell)
-    origin = jnp.zeros(layout.shape)
-    centre = solution.at(origin)
-
-    def along(place: Data) -> Data:
-        noise = jnp.zeros(count).at[place].set(1.0).reshape(inner)
-        return solution.at(origin + noise) - centre
-
+    layout, xp = result.layout, evaluation.xp
+    solution = evaluation.solution(layout.frame, result.rows, layout.apart)
     apart = layout.axes[: len(layout.apart)]
 
     def entries(unknowns: Data) -> Data:
-        found = jnp.moveaxis(placed(layout, unknowns, result.latents)[leaf], apart, range(len(apart)))
+        found = xp.moveaxis(placed(layout, unknowns, result.latents)[leaf], apart, range(len(apart)))
         return found.reshape(*found.shape[: len(apart)], -1)
 
-    columns = jax.vmap(lambda unknowns: entries(unknowns))(jax.vmap(along)(jnp.arange(count)))
-    covariance = jnp.einsum("n...i,n...j->...ij", columns, columns)
+    centre = entries(solution.at(xp.zeros(layout.shape)))
+    roots = solution.roots()
+    if xp is np:
+        columns = np.stack([entries(roots[..., place]) for place in range(layout.frame.size)], axis=-1)
+    else:
+        columns = jax.vmap(entries, -1, -1)(roots)
+    covariance = columns @ xp.swapaxes(columns, -1, -2)
     if isinstance(result, Student):
         df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
-        return {"df": df, "loc": entries(centre), "covariance": covariance * spread / df}
-    return {"loc": entries(centre), "covariance": covariance / evaluation.of(result.scale).data}
+        return {"df": df, "loc": centre, "covariance": covariance * spread / df}
+    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, const, equal, index, less, minus, plus, replaced, scale, times
+from fubini.index.build import ONE, ZERO, as_product, const, equal, index, less, minus, plus, replaced, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds
@@ -172,7 +172,7 @@ def _shares(found: Sequence[Joint], axes: tuple[int, ...]) -> bool:
 
 def is_inside(place: Node, size: int, weight: Node) -> bool:
     """An index is between 0 and size − 1, or the weight is 0 where it is not."""
-    low, high = bounds(place)
+    low, high = _tested_bounds(place, weight)
     if low >= 0 and high <= size - 1:
         return True
     step = _step(place, tuple(place.free))
@@ -183,6 +183,19 @@ def is_inside(place: Node, size: int, weight: Node) -> bool:
     if len(outside) > FEW:
         return False
     return all(replaced(weight, {index(i): const(float(value))}) is ZERO for value in outside)
+
+
+def _tested_bounds(place: Node, weight: Node) -> tuple[float, float]:
+    """The bounds of a whole number where the tests of a weight hold."""
+    low, high = bounds(place)
+    _, factors = as_product(weight)
+    for test in (factor for factor in factors if factor.kind == "lt"):
+        a, b = test.args
+        if a is place and b.kind == "const":
+            high = min(high, math.ceil(b.args[0]) - 1.0)
+        elif b is place and a.kind == "const":
+            low = max(low, math.floor(a.args[0]) + 1.0)
+    return low, high
 
 
 def _steps(square: Joint, axis: int) -> Steps | None:

@@ -7,6 +7,8 @@ A term class declares which of its attributes are array leaves, sub-terms and st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, Self
 
 import jax
@@ -122,6 +124,12 @@ class Term:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
+        if _STANDS_FOR_NUMBERS.get():
+            raise DomainError(
+                f"{self!r} == {other!r}",
+                expected="a comparison of numbers: these stand for numbers that are not known",
+                advice="fb.ops.equal(a, b) is 1 where they are equal",
+            )
         if not isinstance(other, Term) or self.structure != other.structure:
             return False
         return all(mine is theirs for mine, theirs in zip(self.leaves(), other.leaves(), strict=True))
@@ -178,6 +186,19 @@ def _canonical(value: Any, bound: dict[Bound, int]) -> Any:
     if isinstance(value, tuple):
         return tuple(_canonical(item, bound) for item in value)
     return value
+
+
+_STANDS_FOR_NUMBERS: ContextVar[bool] = ContextVar("stands for numbers", default=False)
+
+
+@contextmanager
+def standing_for_numbers(flag: bool = True) -> Iterator[None]:
+    """In here `==` is an error: code that compares terms means their numbers, and whether these are equal is open."""
+    token = _STANDS_FOR_NUMBERS.set(flag)
+    try:
+        yield
+    finally:
+        _STANDS_FOR_NUMBERS.reset(token)
 
 
 class _Skeleton:

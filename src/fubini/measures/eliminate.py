@@ -1,0 +1,93 @@
+"""One draw of a state integrated out: its ends from the inequalities, a standard form, then recognition."""
+
+from __future__ import annotations
+
+from fubini.index.build import ONE, ZERO, add, index, plus, replaced, scale
+from fubini.index.node import Index, Leaf
+from fubini.index.sums import total
+from fubini.measures.integrals import Integral, integral, law_of, require_untested
+from fubini.measures.laws import Law
+from fubini.measures.limits import Ends, ends_of
+from fubini.measures.program import Draw, transformed
+from fubini.measures.standard import Case, cases, entry_of, standard_form
+from fubini.measures.state import State
+from fubini.symbolic.collect import Blocked
+from fubini.symbolic.elimination import eliminated
+from fubini.symbolic.ratio import zeros_of
+from fubini.symbolic.tidy import tidied
+
+
+def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
+    """The draw integrated out, in each case of its ends; where it is kept, with its law given those that wait."""
+    leaf = draw.leaf
+    if leaf.is_simplex:
+        require_untested(state, leaf)
+        return [_after(state, Integral(eliminated(state.terms, leaf, "simplex")), draw, None, keep)]
+    at = tuple(Index(size) for size in leaf.shape)
+    ends = ends_of(leaf, at, state.limits)
+    if leaf.is_integer:
+        ends = _unknown_ends(state, leaf, ends)
+    found: list[State] = []
+    rest = tuple(limit for limit in state.limits if leaf not in limit.leaves)
+    for case in cases(leaf, ends):
+        standard = standard_form(leaf, at, case)
+        new = state._replace(limits=(*rest, *case.limits))
+        if standard.leaf is not leaf or standard.log_slope is not ZERO:
+            entry = entry_of(standard, at)
+            terms = [transformed(term, leaf, entry) for term in state.terms]
+            tests = [test._replace(node=transformed(test.node, leaf, entry)) for test in state.tests]
+            new = new._replace(terms=(*terms, total(at, standard.log_slope)), tests=tuple(tests))
+        found.append(_after(new, integral(state.terms, new, standard, case, at), draw, (case, at), keep))
+    return [new for new in found if not new.is_impossible]
+
+
+def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
+    """Without those ends beyond which the density is zero anyway: 1/k! and 1/(n − k)! know theirs."""
+    try:
+        known = zeros_of(add((term, 1.0) for term in state.terms if leaf in term.leaves), leaf, ends.at)
+    except Blocked:
+        return ends
+    lows = [low for low in ends.lows if low not in known.lows]
+    highs = [high for high in ends.highs if high not in known.highs]
+    if lows or highs or ZERO not in known.lows:
+        return ends
+    return Ends(ends.at, (ZERO,), ())
+
+
+# -- what is left ---------------------------------------------------------------------------------------------------
+
+
+def _after(
+    state: State, found: Integral, draw: Draw, through: tuple[Case, tuple[Index, ...]] | None, keep: bool
+) -> State:
+    result = found.result
+    terms = tuple(term for term in map(tidied, result.terms) if term is not ZERO)
+    gone = {draw.leaf, *(() if found.standard is None else (found.standard.leaf,))}
+    tests = tuple(test for test in state.tests if not test.node.leaves & gone)
+    priors = {leaf: tidied(prior) for leaf, prior in state.priors.items()}
+    new = state.without(draw.leaf)._replace(terms=terms, tests=tests, priors=priors)
+    if not keep:
+        return new
+    batch = result.at[: len(draw.at)]
+    if through is None or found.standard is None:
+        return new._replace(found=(*new.found, Draw(draw.leaf, batch, found.law or law_of(result, draw.leaf))))
+    case, at = through
+    plain = found.law or _on_interval(law_of(result, draw.leaf), case, at, batch)
+    if plain is not None:
+        mass = (scale(-1.0, total(batch, result.law.log_normaliser)),) if plain.family == "Counting" else ()
+        return new._replace(found=(*new.found, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
+    if found.standard.leaf is not draw.leaf:
+        entry = entry_of(found.standard, at)
+        new = new.mapped(lambda node: transformed(node, draw.leaf, entry))
+    return new._replace(found=(*new.found, Draw(found.standard.leaf, batch, law_of(result, draw.leaf))))
+
+
+def _on_interval(law: Law, case: Case, at: tuple[Index, ...], batch: tuple[Index, ...]) -> Law | None:
+    """What is flat is so on the interval as it was."""
+    names = {index(i): index(j) for i, j in zip(at, batch, strict=True)}
+    low, high = (None if end is None else replaced(end, names) for end in (case.low, case.high))
+    if low is None or high is None:
+        return None
+    if law.family == "Beta" and law.parameters == (ONE, ONE):
+        return Law("Uniform", (low, high))
+    return Law("Counting", (low, plus(high, ONE))) if law.family == "Counting" else None

@@ -1,0 +1,109 @@
+"""States as branches again: draws that are left, plain leaves, one weight; and branches that are alike added."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from fubini.index.build import ZERO, add, call, const, get, plus
+from fubini.index.node import Leaf, Node
+from fubini.measures.change import flat_law
+from fubini.measures.language import leaf_of
+from fubini.measures.laws import INFINITY, Law, Support
+from fubini.measures.limits import Limit, ends_of, numbers_around
+from fubini.measures.measure import branch_key
+from fubini.measures.program import Branch, Draw, fresh_like, renamed, transformed
+from fubini.measures.state import State
+from fubini.symbolic.collect import Blocked
+from fubini.symbolic.families import exponential
+from fubini.symbolic.tidy import tidied
+
+ROUNDING = 1e-13  # of the logarithm of a weight that is a number
+LARGE = 50.0
+FLAT = ("Lebesgue", "Counting")
+
+
+def finished(state: State) -> Branch:
+    """A state as a branch: draws that are left as they were written, or flat ones under the weight."""
+    draws: list[Draw] = []
+    terms, limits = list(state.terms), list(state.limits)
+    gone = set(state.priors) - {draw.leaf for draw in state.waiting}
+    for draw in state.waiting:
+        prior = state.priors[draw.leaf]
+        is_written = (prior is ZERO or prior in terms) and not draw.law.leaves & gone
+        if is_written and draw.law.family not in FLAT:
+            draws.append(draw)
+            limits = [limit for limit in limits if limit.of is not draw.leaf]
+            terms = [term for term in terms if term is not prior]
+        else:
+            law, limits = _flat(state, draw, limits)
+            draws.append(Draw(draw.leaf, draw.at, law))
+    tests = [limit.test for limit in limits if not limit.holds]
+    weight = _rounded(tidied(add((term, 1.0) for term in terms)))
+    every = (*state.frozen, *draws, *reversed(state.found))
+    branch = Branch(every, (*tests, *state.tests), weight, state.value)
+    for fact in reversed(state.facts):
+        branch = branch.mapped(lambda node, fact=fact: renamed(node, {fact.new: fact.old}))
+        branch = branch._replace(tests=(*(limit.test for limit in fact.limits), *branch.tests))
+    return with_plain_leaves(branch)
+
+
+def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limit]]:
+    """Flat between the ends that parameters alone decide, and the inequalities that are left; else between numbers."""
+    drawn = {other.leaf for other in (*state.waiting, *state.found)}
+    mine = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
+    try:
+        ends = ends_of(draw.leaf, draw.at, mine)
+    except Blocked:
+        ends = None
+    if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1:
+        return flat_law(numbers_around(draw.leaf)), limits
+    low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
+    return flat_law(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
+
+
+def with_plain_leaves(branch: Branch) -> Branch:
+    """Of what is drawn, no more is known than its law says."""
+    names: dict[Leaf, Leaf] = {}
+    for draw in branch.draws:
+        law = draw.law.mapped(lambda node: renamed(node, names))
+        one = draw.leaf if law.is_opaque else leaf_of(law, draw.leaf.name)
+        names[draw.leaf] = one if law.is_opaque else fresh_like(one, shape=draw.leaf.shape)
+    return branch.mapped(lambda node: renamed(node, names), names)
+
+
+def _rounded(weight: Node) -> Node:
+    """Without a number that is 0 but for rounding; and a fraction of small numbers where it is one but for rounding."""
+    parts = dict(weight.args) if weight.kind == "add" else {}
+    one = const(1.0)
+    if abs(parts.get(one, 1.0)) < ROUNDING:
+        return add((part, c) for part, c in weight.args if part is not one)
+    if weight.kind != "const" or abs(weight.args[0]) > LARGE:
+        return weight
+    value = math.exp(weight.args[0])
+    near = Fraction(value).limit_denominator(1000)
+    return const(math.log(near)) if near and abs(near / Fraction(value) - 1) < ROUNDING / 10 else weight
+
+
+# -- branches that are alike ----------------------------------------------------------------------------------------
+
+
+def merged(branches: list[Branch]) -> tuple[Branch, ...]:
+    """Branches that differ in their weights only, added."""
+    found: dict[tuple, Branch] = {}
+    for branch in branches:
+        key = branch_key(branch._replace(weight=ZERO))
+        before = found.get(key)
+        found[key] = branch if before is None else before._replace(weight=_sum(before, branch))
+    return tuple(found.values())
+
+
+def _sum(a: Branch, b: Branch) -> Node:
+    """log(e^a + e^b), of weights over the names of the first"""
+    names = dict(zip(b.drawn, a.drawn, strict=True))
+    other = b.weight
+    for old, new in names.items():
+        other = transformed(other, old, lambda *at, new=new: get(new, *at))
+    if a.weight.kind == other.kind == "const":
+        return _rounded(const(math.log(math.exp(a.weight.args[0]) + math.exp(other.args[0]))))
+    return _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))

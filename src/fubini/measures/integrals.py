@@ -1,0 +1,183 @@
+"""The integral over one standard latent: each rule in turn, the first that has an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    call,
+    const,
+    divide,
+    get,
+    index,
+    minus,
+    negate,
+    plus,
+    replaced,
+    times,
+    where,
+)
+from fubini.index.node import Index, Leaf, Node
+from fubini.index.sums import total
+from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
+from fubini.measures.program import transformed
+from fubini.measures.standard import Case, Standard
+from fubini.measures.state import State
+from fubini.measures.values import log_normal_mass
+from fubini.read.densities import MINUS_INFINITY
+from fubini.symbolic.collect import Blocked
+from fubini.symbolic.elimination import Eliminated, eliminated
+from fubini.symbolic.families import Recognised, exponential
+from fubini.symbolic.ratio import summed_by_ratio
+from fubini.symbolic.tails import UNNAMED, eliminated_prime, eliminated_tail
+from fubini.symbolic.tidy import tidied
+
+
+class Integral(NamedTuple):
+    """What is left, the standard latent, and the law of the latent as it was where that is the plainer one."""
+
+    result: Eliminated
+    standard: Standard | None = None
+    law: Law | None = None
+
+
+Terms = Sequence[Node]
+ROUNDING = 1e-12
+
+
+def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tuple[Index, ...]) -> Integral:
+    """Of the standard latent in the terms moved to it; of the latent itself in the terms as they were."""
+    leaf, new = standard.leaf, moved.terms
+    rules: dict[str, tuple[Callable[[], Integral], ...]] = {
+        "real": (
+            lambda: Integral(eliminated(new, leaf, "real"), standard),
+            lambda: Integral(eliminated_tail(new, leaf), standard),
+        ),
+        "positive": (
+            lambda: Integral(eliminated(new, leaf, "positive"), standard),
+            lambda: _prime(new, standard),
+            lambda: _log_normal(new, standard, at),
+            lambda: _truncated(terms, case, at, standard),
+        ),
+        "unit": (
+            lambda: Integral(eliminated(new, leaf, "unit"), standard),
+            lambda: _truncated(terms, case, at, standard),
+        ),
+        "nat": (lambda: Integral(_counted(new, leaf, None), standard),),
+        "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
+    }
+    try:
+        require_untested(moved, leaf)
+        return _finite(_first(rules[standard.domain]), leaf)
+    except Blocked:
+        if standard.domain != "count" or leaf.high is None:
+            raise
+        return Integral(eliminated(_with_tests(moved, leaf), leaf, "bint"), standard)
+
+
+def _finite(found: Integral, leaf: Leaf) -> Integral:
+    """No shape is zero, or below, but for rounding."""
+    shapes = [part for name, part in found.result.law.parameters.items() if name.startswith(("concentration", "df"))]
+    for part in shapes:
+        if part.kind == "const" and part.args[0] <= ROUNDING:
+            raise Blocked(leaf, found.result.law.log_normaliser, "a finite integral")
+    return found
+
+
+def _first(rules: Sequence[Callable[[], Integral]]) -> Integral:
+    """The answer of the first rule that has one, else what blocked the first."""
+    blocked: Blocked | None = None
+    for rule in rules:
+        try:
+            return rule()
+        except Blocked as error:
+            blocked = blocked or error
+    assert blocked is not None
+    raise blocked
+
+
+def require_untested(state: State, leaf: Leaf) -> None:
+    """No test that is not an inequality depends on a latent."""
+    for test in state.tests:
+        if leaf in test.node.leaves:
+            raise Blocked(leaf, test.node, "inequalities that can be solved for it")
+
+
+def _with_tests(state: State, leaf: Leaf) -> tuple[Node, ...]:
+    """Tests of a finite latent as terms, 0 or −∞."""
+    tests = [test for test in state.tests if leaf in test.node.leaves]
+    return (*state.terms, *(total(t.over, where(negate(t.node), MINUS_INFINITY, ZERO)) for t in tests))
+
+
+def _counted(terms: Terms, leaf: Leaf, high: Node | None) -> Eliminated:
+    mine = add((term, 1.0) for term in terms if leaf in term.leaves)
+    found = summed_by_ratio(mine, leaf, high)
+    rest = [term for term in terms if leaf not in term.leaves]
+    return Eliminated((*rest, *found.outside, total(found.at, found.law.log_normaliser)), found.at, found.law)
+
+
+def _prime(terms: Terms, standard: Standard) -> Integral:
+    """x = (c/d) u, with u a Beta prime"""
+    result, ratio = eliminated_prime(terms, standard.leaf)
+    u = get(standard.leaf)
+    entry = replaced(standard.entry, {u: times(tidied(ratio), u)})
+    if entry is u:
+        return Integral(result, standard)
+    new = Leaf(standard.leaf.name, (), low=0.0, role=standard.leaf.role)
+    return Integral(result, standard._replace(leaf=new, entry=replaced(entry, {u: get(new)})))
+
+
+def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Integral:
+    """x = e^u, with u normal"""
+    leaf = standard.leaf
+    u = Leaf(leaf.name, leaf.shape, role=leaf.role)
+    moved = [transformed(term, leaf, lambda *places: call("exp", get(u, *places))) for term in terms]
+    result = eliminated((*moved, total(at, get(u, *map(index, at)))), u, "real")
+    law = result.law._replace(family="LogNormal")
+    return Integral(result._replace(law=law), standard)
+
+
+def _truncated(terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
+    """∫ between two ends of a normal density: its mass there"""
+    leaf = case.leaf
+    result = eliminated(terms, leaf, "real")
+    names = {index(i): index(j) for i, j in zip(at, result.at, strict=True)}
+    loc, scale = (tidied(result.law.parameters[name]) for name in ("loc", "scale"))
+    ends, places = [const(-math.inf), INFINITY], [const(-math.inf), INFINITY]
+    for which, end in enumerate((case.low, case.high)):
+        if end is not None:
+            ends[which] = replaced(end, names)
+            places[which] = divide(minus(ends[which], loc), scale)
+    mass = log_normal_mass(*places)
+    law = Law("TruncatedNormal", (loc, scale, *ends))
+    return Integral(result._replace(terms=(*result.terms, total(result.at, mass))), standard, law)
+
+
+# -- laws -----------------------------------------------------------------------------------------------------------
+
+
+def law_of(result: Eliminated, leaf: Leaf) -> Law:
+    """A recognised family as a law, in the form that is most specific."""
+    found = result.law
+    if found.family == UNNAMED:
+        raise Blocked(leaf, found.log_normaliser, "a law that has a name")
+    if found.family == "Dirichlet":
+        return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))
+    if found.family == "Categorical":
+        probability = exponential(tidied(minus(found.parameters["logits"], found.log_normaliser)))
+        return Law("Categorical", (Vector(result.at[-1], probability),))
+    return _specific(found)
+
+
+def _specific(found: Recognised) -> Law:
+    given = {name: tidied(node) for name, node in found.parameters.items()}
+    if found.family == "Gamma" and given["concentration"] is ONE:
+        return Law("Exponential", (given["rate"],))
+    if found.family == "Gamma" and given["rate"] is const(0.5):
+        return Law("ChiSquared", (plus(given["concentration"], given["concentration"]),))
+    return Law(found.family, tuple(given[name] for name in FAMILIES[found.family].names))

@@ -1,0 +1,71 @@
+"""Measures: superpositions of branches. They are immutable, and equal if only names of what is drawn differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fubini.index.build import index, replaced
+from fubini.index.node import Index, Leaf, Node
+from fubini.measures.laws import Vector
+from fubini.measures.program import Branch, Draw, Items, Returned, facts_of, renamed
+from fubini.measures.written import program
+
+
+class Measure:
+    """A superposition of branches; of none it is zero. Printed, it is a program that makes it again."""
+
+    __slots__ = ("branches",)
+
+    def __init__(self, branches: tuple[Branch, ...]) -> None:
+        self.branches = branches
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Measure) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return program(self.branches)
+
+    @property
+    def key(self) -> tuple:
+        """The same for measures that differ in names only."""
+        return tuple(map(branch_key, self.branches))
+
+
+_canonical: dict[tuple, Leaf] = {}
+_indices: dict[tuple[int, int], Index] = {}
+
+
+def branch_key(branch: Branch) -> tuple:
+    """The same for branches that differ in names only."""
+    names: dict[Leaf, Leaf] = {}
+    for place, draw in enumerate(branch.draws):
+        facts = (place, draw.leaf.shape, *facts_of(draw.leaf).values())
+        names[draw.leaf] = _canonical.setdefault(facts, Leaf(f"x{place}", draw.leaf.shape, **facts_of(draw.leaf)))
+    plain = branch.mapped(lambda of: renamed(of, names), names)
+    draws = tuple((d.leaf, d.law.family, d.law.label, _law_key(d)) for d in plain.draws)
+    tests = tuple(_bound(test.over, test.node) for test in plain.tests)
+    return draws, tests, plain.weight, _value_key(plain.value)
+
+
+def _law_key(draw: Draw) -> tuple:
+    found = []
+    for part in draw.law.parameters:
+        over, entry = ((*draw.at, part.over), part.entry) if isinstance(part, Vector) else (draw.at, part)
+        found.append(_bound(over, entry))
+    return tuple(found)
+
+
+def _bound(over: tuple[Index, ...], entry: Node) -> tuple:
+    """Sizes, and the entry at indices that are the same for all."""
+    places = [_indices.setdefault((place, i.size), Index(i.size)) for place, i in enumerate(over)]
+    names = {index(i): index(place) for i, place in zip(over, places, strict=True)}
+    return tuple(i.size for i in over), replaced(entry, names)
+
+
+def _value_key(value: Returned) -> Any:
+    if isinstance(value, Items):
+        return _bound(value.over, value.entry)
+    return tuple(map(_value_key, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,78 @@
+"""Flat branches that overlap, as a partition: [t < 1] + [0 < t] is 1, 2 and 1 on three intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+from fubini.index.build import ZERO, const, get
+from fubini.measures.finish import with_plain_leaves
+from fubini.measures.laws import Law
+from fubini.measures.program import Branch, Draw
+
+
+class Flat(NamedTuple):
+    """A constant density between two numbers."""
+
+    low: float
+    high: float
+    density: float
+
+
+def partitioned(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
+    """Flat branches that return what they draw, cut where any of them ends, and added; all others as they are."""
+    flat = {place: found for place, branch in enumerate(branches) if (found := _flat(branch)) is not None}
+    if not any(_overlap(a, b) for a, b in itertools.combinations(flat.values(), 2)):
+        return branches
+    first = branches[next(iter(flat))]
+    cells = _joined(_cells(list(flat.values())))
+    rest = tuple(branch for place, branch in enumerate(branches) if place not in flat)
+    return (*rest, *(_branch(first, cell) for cell in cells))
+
+
+def _flat(branch: Branch) -> Flat | None:
+    if len(branch.draws) != 1 or branch.tests or branch.weight.kind != "const":
+        return None
+    (draw,) = branch.draws
+    if draw.at or draw.law.family not in ("Lebesgue", "Uniform") or branch.value is not get(draw.leaf):
+        return None
+    low, high = draw.law.given.values()
+    if low.kind != "const" or high.kind != "const":
+        return None
+    width = high.args[0] - low.args[0] if draw.law.family == "Uniform" else 1.0
+    return Flat(low.args[0], high.args[0], math.exp(branch.weight.args[0]) / width)
+
+
+def _overlap(a: Flat, b: Flat) -> bool:
+    return max(a.low, b.low) < min(a.high, b.high)
+
+
+def _cells(flat: list[Flat]) -> list[Flat]:
+    ends = sorted({end for one in flat for end in (one.low, one.high)})
+    cells = []
+    for low, high in itertools.pairwise(ends):
+        density = sum(one.density for one in flat if one.low <= low and high <= one.high)
+        if density:
+            cells.append(Flat(low, high, density))
+    return cells
+
+
+def _joined(cells: list[Flat]) -> list[Flat]:
+    """Neighbours of the same density as one."""
+    found: list[Flat] = []
+    for cell in cells:
+        if found and found[-1].high == cell.low and found[-1].density == cell.density:
+            found[-1] = found[-1]._replace(high=cell.high)
+        else:
+            found.append(cell)
+    return found
+
+
+def _branch(like: Branch, cell: Flat) -> Branch:
+    (draw,) = like.draws
+    is_finite = math.isfinite(cell.low) and math.isfinite(cell.high)
+    mass = cell.density * (cell.high - cell.low) if is_finite else cell.density
+    law = Law("Uniform" if is_finite else "Lebesgue", (const(cell.low), const(cell.high)))
+    weight = ZERO if mass == 1 else const(math.log(mass))
+    return with_plain_leaves(Branch((Draw(draw.leaf, (), law),), (), weight, like.value))

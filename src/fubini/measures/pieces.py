@@ -1,0 +1,74 @@
+"""Expressions with choices in them, case by case: min(a, b) is a where a < b, and b elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fubini.index.build import ONE, ZERO, less, negate, replaced, scale
+from fubini.index.node import Leaf, Node, children
+from fubini.measures.limits import limits_of
+from fubini.measures.program import Test
+from fubini.measures.state import State
+
+
+def pieces(state: State, expression: Node) -> Iterator[tuple[State, Node]]:
+    """The state with a test for each case, and the expression there."""
+    choice = _choice(expression, {draw.leaf for draw in state.waiting})
+    if choice is None:
+        yield state, expression
+        return
+    for test, chosen in _cases(choice):
+        names = {choice: chosen}
+        new = _tested(state.mapped(lambda node, names=names: replaced(node, names)), test)
+        if not new.is_impossible:
+            yield from pieces(new, replaced(expression, names))
+
+
+def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
+    """The first choice that depends on what is drawn, outside of sums."""
+    if not of.leaves & drawn:
+        return None
+    if of.kind in ("where", "lt") or (of.kind == "call" and of.args[0] in ("min", "max")):
+        return of
+    if of.kind in ("add", "mul", "call"):
+        return next((found for part in children(of) if (found := _choice(part, drawn)) is not None), None)
+    return None
+
+
+def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
+    if choice.kind == "lt":
+        return (choice, ONE), (negate(choice), ZERO)
+    if choice.kind == "where":
+        test, first, second = choice.args
+    else:
+        name, a, b = choice.args
+        test = less(a, b)
+        first, second = (a, b) if name == "min" else (b, a)
+    return (test, first), (negate(test), second)
+
+
+def by_sign(state: State, leaf: Leaf) -> list[State]:
+    """Below and above zero, for what the size of is asked for: |a| is −a, and a."""
+    sizes = [found for term in state.terms if (found := _size(term, leaf)) is not None]
+    if not sizes:
+        return [state]
+    size, inside = sizes[0], sizes[0].args[1]
+    cases = ((less(inside, ZERO), scale(-1.0, inside)), (less(ZERO, inside), inside))
+    every = [_tested(state.mapped(lambda node, to=to: replaced(node, {size: to})), test) for test, to in cases]
+    return [one for one in every if not one.is_impossible]
+
+
+def _size(of: Node, leaf: Leaf) -> Node | None:
+    """The size of something that depends on a leaf, outside of sums."""
+    if leaf not in of.leaves or of.kind not in ("add", "mul", "call"):
+        return None
+    if of.kind == "call" and of.args[0] == "abs":
+        return of
+    return next((found for part in children(of) if (found := _size(part, leaf)) is not None), None)
+
+
+def _tested(state: State, test: Node) -> State:
+    found = limits_of(Test((), test))
+    if found is None:
+        return state._replace(tests=(*state.tests, Test((), test)))
+    return state._replace(limits=(*state.limits, *found))

@@ -1,0 +1,174 @@
+"""Measures simplified: what is not returned integrated out, what is returned recognised, weights in front.
+
+integrate the draws that are not returned, the last written first and locations before scales; then recognise
+those that are, the last one given all others: what is left of the density is the weight, and it is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fubini.index.build import call, minus, scale
+from fubini.index.node import Leaf, Node
+from fubini.index.ranges import is_positive
+from fubini.measures.change import changed
+from fubini.measures.eliminate import attempts
+from fubini.measures.finish import FLAT, finished, merged
+from fubini.measures.finite_draws import enumerated
+from fubini.measures.measure import Measure
+from fubini.measures.partition import partitioned
+from fubini.measures.pieces import by_sign, pieces
+from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
+from fubini.measures.state import State, state_of, with_facts
+from fubini.symbolic.collect import Blocked
+
+ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
+
+
+def simplify(measure: Measure) -> Measure:
+    """The same measure, with as few draws and as plain a weight as the rules find.
+
+    >>> from fubini.measures.language import Normal, measure
+    >>> @measure
+    ... def noisy(a, b):
+    ...     x = yield Normal(0, a)
+    ...     y = yield Normal(x, b)
+    ...     return y
+    >>> print(simplify(noisy(3, 4)))
+    @measure
+    def program():
+        y = yield Normal(0, 5)
+        return y
+    """
+    found: list[Branch] = []
+    for branch in measure.branches:
+        for state in enumerated([state_of(branch)]):
+            found.extend(_best(state))
+    return Measure(partitioned(merged(found)))
+
+
+# -- what is returned -----------------------------------------------------------------------------------------------
+
+
+def _best(state: State) -> list[Branch]:
+    """With each expression that is returned as a draw of its own, where that can be recognised."""
+    for expression in _expressions(state.value):
+        split = [one for one, _ in pieces(state, expression)]
+        if len(split) > 1:
+            found = [branch for one in split for branch in _best(one)]
+            if all(_is_recognised(branch, state) for branch in found):
+                return found
+            continue
+        for candidate in changed(state, expression):
+            found = [branch for one in candidate for branch in _best(one)]
+            if all(_is_recognised(branch, state) for branch in found):
+                return found
+    reduced = _integrated(state)
+    hidden = any(draw.leaf not in one.kept for one in reduced for draw in one.waiting)
+    split = _split(state, reduced) if hidden else None
+    if split is None:
+        done = [new for one in reduced for new in _recognised(one)]
+        split = _split(state, done) if any(one.waiting for one in done) else None
+        return [finished(one) for one in done] if split is None else split
+    return split
+
+
+def _split(state: State, stuck: list[State]) -> list[Branch] | None:
+    """With a sum in the weight taken apart, where that leaves nothing to wait."""
+    parts = [part for one in stuck for part in _summands(one)]
+    if len(parts) == len(stuck):
+        return None
+    found = [branch for part in parts for branch in _best(part)]
+    return found if all(_is_recognised(branch, state) for branch in found) else None
+
+
+def _summands(state: State) -> list[State]:
+    """(a + b) M  =  a M + b M, for a sum of positive terms in which a draw waits"""
+    leaves = {draw.leaf for draw in state.waiting}
+    for term in state.terms:
+        for part, c in term.args if term.kind == "add" else ((term, 1.0),):
+            inside = part.args[1] if part.kind == "call" and part.args[0] == "log" and c == 1 else None
+            if inside is None or inside.kind != "add" or not inside.leaves & leaves:
+                continue
+            if all(is_positive(item) and d > 0 for item, d in inside.args):
+                logs = [call("log", scale(d, item)) for item, d in inside.args]
+                rest = tuple(other for other in state.terms if other is not term)
+                return [state._replace(terms=(*rest, minus(term, part), log)) for log in logs]
+    return [state]
+
+
+def _is_recognised(branch: Branch, state: State) -> bool:
+    """All that it draws is returned, none of it is flat, and fewer expressions are returned, or of fewer draws."""
+    value = frozenset().union(*(node.leaves for node in nodes_of(branch.value)))
+    frozen = {draw.leaf for draw in state.frozen}
+    mine = [draw for draw in branch.draws if draw.leaf not in frozen]
+    before, after = (len(list(_expressions(value))) for value in (state.value, branch.value))
+    simpler = not before or after < before or (after == before and len(mine) < len(state.waiting))
+    return simpler and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
+
+
+def _expressions(value: Returned) -> Iterator[Node]:
+    """Numbers that are returned, and are more than a draw."""
+    for node in () if isinstance(value, Items) else nodes_of(value) if isinstance(value, tuple) else (value,):
+        if node.leaves and node.kind not in ("get", "const") and not node.free:
+            yield node
+
+
+# -- all draws ------------------------------------------------------------------------------------------------------
+
+
+def _integrated(state: State) -> list[State]:
+    """All draws that are not returned integrated out, as far as there are rules."""
+    state = with_facts(state)
+    kept = state.kept
+    for draw in sorted(reversed(state.waiting), key=lambda draw: _order(state, draw)):
+        if draw.leaf in kept:
+            continue
+        try:
+            cases = _attempts_by_sign(state, draw)
+        except Blocked:
+            continue
+        return [done for case in cases for done in _integrated(case)]
+    return [state]
+
+
+def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
+    """A draw integrated out; where its size is asked for, below and above zero."""
+    try:
+        return attempts(state, draw, keep=False)
+    except Blocked:
+        halves = by_sign(state, draw.leaf)
+        if len(halves) < 2:
+            raise
+        return [done for half in halves for done in attempts(half, draw, keep=False)]
+
+
+def _order(state: State, draw: Draw) -> int:
+    """Locations first; what is cut off somewhere after all others."""
+    leaf = draw.leaf
+    if leaf.is_simplex:
+        return ORDER["simplex"]
+    if leaf.is_integer:
+        return ORDER["whole"]
+    if leaf.low is None and leaf.high is None:
+        return ORDER["cut" if any(leaf in limit.leaves for limit in state.limits) else "real"]
+    return ORDER["other"]
+
+
+def _recognised(state: State) -> list[State]:
+    """The laws of all draws that are left, the last one given the others."""
+    state = with_facts(state)
+    for draw in reversed(state.waiting):
+        if _is_needed(state, draw.leaf):
+            continue
+        try:
+            cases = attempts(state, draw, keep=True)
+        except Blocked:
+            continue
+        return [done for case in cases for done in _recognised(case)]
+    return [state]
+
+
+def _is_needed(state: State, leaf: Leaf) -> bool:
+    """The law of another draw that waits is written with it, and could not be written without."""
+    return any(leaf in other.law.leaves and state.priors[other.leaf] in state.terms for other in state.waiting)

@@ -1,0 +1,299 @@
+"""Numbers and arrays that are not known yet: nodes of index notation under Python's operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy.special import log_ndtr
+
+from fubini.arrays import Data
+from fubini.errors import DomainError
+from fubini.index.build import (
+    call,
+    closed,
+    const,
+    divide,
+    equal,
+    get,
+    index,
+    less,
+    minus,
+    negate,
+    plus,
+    power,
+    replaced,
+    scale,
+    times,
+)
+from fubini.index.build import where as chosen
+from fubini.index.lower import evaluate
+from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.sums import total as summed
+
+
+class Number:
+    """A scalar of index notation; `==` and `<` make tests, which are 0 or 1.
+
+    >>> x = symbol("x")
+    >>> 2 * x + x
+    3 x
+    """
+
+    __slots__ = ("node",)
+    __hash__ = object.__hash__
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return repr(self.node)
+
+    def __call__(self, **values: Data) -> float:
+        """Its value, given those of the symbols in it."""
+        leaves = {leaf.name: leaf for leaf in self.node.leaves}
+        return float(evaluate(self.node, {leaf: values[name] for name, leaf in leaves.items()}))
+
+    def __bool__(self) -> bool:
+        if self.node.kind == "const":
+            return bool(self.node.args[0])
+        raise DomainError(
+            f"the truth of {self}", expected="a number that is known", advice="use where(test, a, b) or condition(test)"
+        )
+
+    def __add__(self, other: Any) -> Number:
+        return Number(plus(self.node, node_of(other)))
+
+    def __sub__(self, other: Any) -> Number:
+        return Number(minus(self.node, node_of(other)))
+
+    def __rsub__(self, other: Any) -> Number:
+        return Number(minus(node_of(other), self.node))
+
+    def __mul__(self, other: Any) -> Number:
+        return Number(times(self.node, node_of(other)))
+
+    def __truediv__(self, other: Any) -> Number:
+        return Number(divide(self.node, node_of(other)))
+
+    def __rtruediv__(self, other: Any) -> Number:
+        return Number(divide(node_of(other), self.node))
+
+    def __pow__(self, exponent: Any) -> Number:
+        return Number(raised(self.node, node_of(exponent)))
+
+    def __rpow__(self, base: Any) -> Number:
+        return Number(raised(node_of(base), self.node))
+
+    def __neg__(self) -> Number:
+        return Number(scale(-1.0, self.node))
+
+    def __abs__(self) -> Number:
+        return Number(call("abs", self.node))
+
+    def __lt__(self, other: Any) -> Number:
+        return Number(less(self.node, node_of(other)))
+
+    def __gt__(self, other: Any) -> Number:
+        return Number(less(node_of(other), self.node))
+
+    def __le__(self, other: Any) -> Number:
+        return Number(negate(less(node_of(other), self.node)))
+
+    def __ge__(self, other: Any) -> Number:
+        return Number(negate(less(self.node, node_of(other))))
+
+    def __eq__(self, other: Any) -> Number:  # type: ignore[override]
+        return Number(equal(self.node, node_of(other)))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class Entries:
+    """An array of index notation: a shape, and the number at given indices."""
+
+    __slots__ = ("at", "shape")
+
+    def __init__(self, shape: tuple[int, ...], at: Callable[..., Node]) -> None:
+        self.shape, self.at = shape, at
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, where: Any) -> Any:
+        places = tuple(map(node_of, where if isinstance(where, tuple) else (where,)))
+        if len(places) > len(self.shape):
+            raise DomainError(f"an entry at {len(places)} indices", expected=f"at most {len(self.shape)}")
+        for place, size in zip(places, self.shape, strict=False):
+            if place.kind == "const" and not 0 <= place.args[0] < size:
+                raise DomainError(f"entry {place}", expected=f"0 … {size - 1}")
+        rest = self.shape[len(places) :]
+        return entries(rest, lambda *more: self.at(*places, *more))
+
+    def __repr__(self) -> str:
+        return f"array {self.shape} of {self.at(*(index(Index(size)) for size in self.shape))}"
+
+
+def entries(shape: tuple[int, ...], at: Callable[..., Node]) -> Number | Entries:
+    """An array, or a number where there are no axes."""
+    return Entries(shape, at) if shape else Number(at())
+
+
+def node_of(value: Any) -> Node:
+    """The node of a number, known or not."""
+    if isinstance(value, Number):
+        return value.node
+    try:
+        return const(float(value))
+    except (TypeError, ValueError):
+        raise DomainError(
+            f"{value!r} as a number", expected="a number or a symbol", advice="index an array to get an entry"
+        ) from None
+
+
+def raised(base: Node, exponent: Node) -> Node:
+    """base^exponent; e^(exponent log base) where the exponent is not known"""
+    return power(base, exponent.args[0]) if exponent.kind == "const" else call("exp", times(exponent, log_of(base)))
+
+
+def log_of(of: Node) -> Node:
+    """log x"""
+    return call("log", of)
+
+
+def exp(of: Any) -> Number:
+    """e^x"""
+    return Number(call("exp", node_of(of)))
+
+
+def log(of: Any) -> Number:
+    """log x"""
+    return Number(log_of(node_of(of)))
+
+
+def sqrt(of: Any) -> Number:
+    """√x"""
+    return Number(power(node_of(of), 0.5))
+
+
+def lgamma(of: Any) -> Number:
+    """log Γ(x)"""
+    return Number(call("lgamma", node_of(of)))
+
+
+def gamma(of: Any) -> Number:
+    """Γ(x)"""
+    return Number(call("exp", call("lgamma", node_of(of))))
+
+
+def function(name: str, *args: Any) -> Number:
+    """A function that index notation knows by name."""
+    return Number(call(name, *map(node_of, args)))
+
+
+def minimum(a: Any, b: Any) -> Number:
+    """min(a, b)"""
+    return Number(call("min", node_of(a), node_of(b)))
+
+
+def maximum(a: Any, b: Any) -> Number:
+    """max(a, b)"""
+    return Number(call("max", node_of(a), node_of(b)))
+
+
+def where(test: Any, first: Any, second: Any) -> Number:
+    """first where the test holds, else second"""
+    return Number(chosen(node_of(test), node_of(first), node_of(second)))
+
+
+def total(*sizes_and_body: Any) -> Number:
+    """Σ over indices: `total(n, lambda i: x[i])`, `total(n, m, lambda i, j: x[i, j])`.
+
+    >>> total(3, lambda i: symbol("x", 3)[i] ** 2)
+    Σ_j x[j]²
+    """
+    *sizes, body = sizes_and_body
+    over = tuple(Index(size) for size in sizes)
+    return Number(summed(over, node_of(body(*(Number(index(i)) for i in over)))))
+
+
+def product(*sizes_and_body: Any) -> Number:
+    """Π over indices of a positive body: e^(Σ log)."""
+    *sizes, body = sizes_and_body
+    return exp(total(*sizes, lambda *at: log(body(*at))))
+
+
+def log_total(*sizes_and_body: Any) -> Number:
+    """log Σ e^body over indices"""
+    *sizes, body = sizes_and_body
+    over = tuple(Index(size) for size in sizes)
+    return Number(log_sum(over, node_of(body(*(Number(index(i)) for i in over)))))
+
+
+def log_sum(over: tuple[Index, ...], body: Node) -> Node:
+    """log Σ e^body over indices; those that the body lacks only count"""
+    unused = math.prod(i.size for i in over if i not in body.free)
+    used = tuple(i for i in over if i in body.free)
+    return plus(const(math.log(unused)), closed("lse", used, body) if used else body)
+
+
+def array(*sizes_and_body: Any) -> Entries:
+    """An array by its entries: `array(n, lambda i: 2 * i)`; rows that are arrays make further axes."""
+    *sizes, body = sizes_and_body
+    over = tuple(Index(size) for size in sizes)
+    inner = body(*(Number(index(i)) for i in over))
+    rest = inner.shape if isinstance(inner, Entries) else ()
+    free = tuple(Index(size) for size in rest)
+    entry = inner.at(*map(index, free)) if isinstance(inner, Entries) else node_of(inner)
+    every = (*over, *free)
+
+    def at(*where_: Node) -> Node:
+        return replaced(entry, {index(i): place for i, place in zip(every, where_, strict=True)})
+
+    return Entries((*sizes, *rest), at)
+
+
+def log_mass(low: Data, high: Data) -> Data:
+    """log(Φ(high) − Φ(low)), right in both tails"""
+    flip = low + high > 0  # the left tail is the one that does not cancel
+    a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
+    log_a, log_b = log_ndtr(a), log_ndtr(b)
+    return log_b + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))
+
+
+def log_normal_mass(low: Node, high: Node) -> Node:
+    """log(Φ(high) − Φ(low))"""
+    return node("call", log_mass, low, high)
+
+
+def normal_mass(low: Any, high: Any) -> Number:
+    """log(Φ(high) − Φ(low)), of the standard normal"""
+    return Number(log_normal_mass(node_of(low), node_of(high)))
+
+
+FACTS: dict[str, Mapping[str, Any]] = {
+    "real": {},
+    "positive": {"low": 0.0},
+    "unit": {"low": 0.0, "high": 1.0},
+    "whole": {"low": 0.0, "is_integer": True},
+    "simplex": {"low": 0.0, "high": 1.0, "is_simplex": True},
+}
+
+
+def symbol(name: str, *shape: int, kind: str = "real", low: float | None = None, high: float | None = None) -> Any:
+    """A parameter: a number or an array that is real, positive, unit, whole or simplex, with bounds if there are.
+
+    >>> symbol("mu"), symbol("label", 5, kind="whole", high=2)[3]
+    (mu, label[3])
+    """
+    if kind not in FACTS:
+        raise DomainError(f"a symbol that is {kind!r}", expected=", ".join(FACTS))
+    facts = dict(FACTS[kind])
+    facts.update({key: float(value) for key, value in (("low", low), ("high", high)) if value is not None})
+    leaf = Leaf(name, shape, role="site" if kind != "whole" else "data", **facts)
+    return entries(shape, lambda *at: get(leaf, *at))
