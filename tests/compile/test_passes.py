@@ -13,7 +13,7 @@ from tests.compile.cases import CASES
 WITHOUT = [(), *((name,) for name in PASSES), ("hoist", "difference"), PASSES]
 
 
-@pytest.mark.parametrize("name", ["gaussian", "unknown variance", "common mean", "naive bayes", "table", "doses"])
+@pytest.mark.parametrize("name", CASES)
 def test_without_passes_draws_are_the_same(name: str) -> None:
     case, g = CASES[name], np.random.default_rng(3)
     labels = case.labels(g)

@@ -10,7 +10,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, FileFormatError
-from tests.compile.cases import gaussian
+from tests.compile.cases import CASES, gaussian
 
 KEY = jax.random.key(4)
 S = np.array([-2.0, -1.5, 0.3, 2.2, 2.5])
@@ -52,7 +52,9 @@ def test_start_and_fixed(sampler) -> None:
     assert each.mean((1, 2)).tolist() == [0.0, 1.0]
 
 
-def test_killed_runs_go_on_where_they_were(sampler, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("name", ["gaussian", "topics"])  # statistics that drift, and whole numbers
+def test_killed_runs_go_on_where_they_were(name, tmp_path, monkeypatch) -> None:
+    sampler = CASES[name].sampler(np.array([0, 3, 1, 2, 2, 0]), engine="python")
     whole = sampler.run(KEY, sweeps=40, chains=2, thin=2)["y"]
     path = tmp_path / "run.npz"
     sweep, count = type(sampler.machine).sweep, itertools.count()

@@ -12,9 +12,10 @@ from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 from fubini.index.build import ZERO, add, const, index, less, replaced, scale
 from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, is_whole
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
+POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers
 
 
 class Weights(NamedTuple):
@@ -32,7 +33,7 @@ def weights_of(score: Node, at: tuple[Index, ...]) -> Weights:
     loops: list[Fibre] = []
     for part, coefficient in score.args if score.kind == "add" else ((score, 1.0),):
         fibre = fibre_of(part, at[0]) if part.kind == "sum" and len(at) == 1 else None
-        if _is_log(part) and len(factors) < FACTORS and not part.height:
+        if _is_log(part) and len(factors) < FACTORS and abs(coefficient) <= POWER and not part.height:
             factors.append((part.args[1], coefficient))
         elif fibre is not None:
             loops.append(fibre._replace(body=scale(coefficient, fibre.body)))
@@ -264,7 +265,9 @@ def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, 
     left: list[Node] = []
     for test in guards:
         pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
-        found = next(((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes)), None)
+        found = next(
+            ((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes) and is_whole(b)), None
+        )
         if found is None:
             left.append(test)
             continue
