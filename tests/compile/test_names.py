@@ -24,7 +24,10 @@ def mixture(names):
     )
 
 
-@pytest.mark.parametrize("names", [("k", "u", "w", "e"), ("S0", "C0", "total", "math"), ("σ", "μ", "ζ", "uniforms")])
+@pytest.mark.parametrize(
+    "names",
+    [("k", "u", "w", "e"), ("j1", "p1", "u0", "a1"), ("S0", "C0", "total", "math"), ("σ", "μ", "ζ", "uniforms")],
+)
 def test_names_that_loops_use_themselves(names) -> None:
     labels = np.array([0, 1, 1, 0])
     found = []

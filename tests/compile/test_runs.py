@@ -9,7 +9,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import DataError, FileFormatError
+from fubini.errors import DataError, DomainError, FileFormatError
 from tests.compile.cases import CASES, gaussian
 
 KEY = jax.random.key(4)
@@ -77,6 +77,20 @@ def test_draws_as_arviz_data(sampler) -> None:
     found = sampler.run(KEY, sweeps=3, chains=2).to_arviz(dims={"y": ["item"]})
     assert found.posterior["y"].dims == ("chain", "draw", "item")
     assert found.posterior.attrs["inference_library"] == "fubini"
+
+
+def test_blocked_sweeps_that_are_not_stored(post) -> None:
+    sampler = post.gibbs("y", blocked=True)
+    first, later = (sampler.run(KEY, sweeps=4, warmup=warmup) for warmup in (0, 2))
+    assert all(np.allclose(later[name][:, :2], first[name][:, 2:]) for name in first)
+    with pytest.raises(DomainError, match=r"run\(progress=…\) of a blocked sampler"):
+        sampler.run(KEY, sweeps=2, progress=True)
+
+
+def test_a_checkpoint_is_of_its_start(sampler, tmp_path) -> None:
+    sampler.run(KEY, sweeps=4, start={"y": [0, 0, 0, 1, 1]}, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(FileFormatError, match="one of this run"):
+        sampler.run(KEY, sweeps=4, start={"y": [0, 0, 0, 1, 0]}, checkpoint=tmp_path / "run.npz")
 
 
 def agreement(y):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import os
@@ -17,10 +18,17 @@ import numpy as np
 from fubini.compile.difference import Derived
 from fubini.compile.names import Evaluate
 from fubini.compile.program import Program
-from fubini.errors import DataError
+from fubini.errors import DataError, DomainError, listed
 from fubini.index.node import Leaf
 
+ENGINES = ("numba", "python")
 _LOADED: dict[str, ModuleType] = {}
+
+
+def require_engine(name: str) -> None:
+    """One that there is."""
+    if name not in ENGINES:
+        raise DomainError(f"engine={name!r}", expected=f"one of {listed(ENGINES)}")
 
 
 def folder() -> Path:
@@ -63,8 +71,20 @@ def interpreted(source: str) -> ModuleType:
     """The functions of a source as plain Python: slow, and the same."""
     module = ModuleType("loops")
     plain = source.replace("from numba import njit", "def njit(*args, **options): return lambda function: function")
-    exec(compile(plain, "loops", "exec"), module.__dict__)
+    module.__dict__["divided"] = np.divide  # as compiled: infinite where the divisor is 0
+    tree = ast.fix_missing_locations(_Divisions().visit(ast.parse(plain)))
+    exec(compile(tree, "loops", "exec"), module.__dict__)
     return module
+
+
+class _Divisions(ast.NodeTransformer):
+    """a / b as divided(a, b)"""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Div):
+            return node
+        return ast.Call(ast.Name("divided", ast.Load()), [node.left, node.right], [])
 
 
 class Machine:

@@ -15,6 +15,7 @@ from fubini.compile.emit import Array, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import Kept, Store
 from fubini.compile.specialise import Sizes
+from fubini.errors import NoRule, listed
 from fubini.index.build import get, index, replaced
 from fubini.index.node import Index, Leaf, Node, node
 
@@ -42,6 +43,7 @@ VARIABLES = (
 )
 FUNCTIONS = (
     "log",
+    "log1p",
     "log_rising",
     "lgamma_if_positive",
     "nonzero",
@@ -57,6 +59,7 @@ FUNCTIONS = (
 RESERVED: frozenset[str] = frozenset(
     (*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range")
 )  # what the text of loops has names for
+NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
 
 class Rows(NamedTuple):
@@ -86,6 +89,13 @@ class Names(dict):
             self[leaf] = Array(self.name(leaf.name), order)
             self.latents[self[leaf].name] = leaf
             return self[leaf]
+        if any(of.role == "site" for of in leaf.of):
+            raise NoRule(
+                f"a compiled sampler of {listed(sorted(of.name for of in leaf.of if of.role == 'site'))}",
+                expected="functions of the labels that can be read",
+                nearest=f"{leaf.name!r} is one that cannot",
+                advice="write it with sums, products, tests and entries of arrays, or give infer(key) the model",
+            )
         axes = tuple(Index(size) for size in leaf.shape)
         return self.data(leaf, get(leaf, *map(index, axes)), axes)
 
@@ -109,7 +119,7 @@ class Names(dict):
         found = re.sub(r"\W", "_", wanted, flags=re.ASCII)
         if not found or found[0].isdigit() or keyword.iskeyword(found):
             found = f"x_{found}"
-        while found in self._taken:
+        while found in self._taken or NUMBERED.fullmatch(found):
             found += "_"
         self._taken.add(found)
         return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HEAD, Writer, helpers
+from fubini.compile.emit import HEAD, Writer, helpers, is_log
 from fubini.compile.fibre import is_data
 from fubini.compile.fuse import fused_sums
 from fubini.compile.hoist import Store, hoisted, is_of_class
@@ -99,7 +99,15 @@ class Assembly:
                 rows = [label.rows[leaf] for label in self.derivation.labels if label.rows.get(leaf)]
                 array = self.names.state(leaf, min(rows[0]) if rows else None)
                 found[array.name] = (leaf, array.order)
+        self._read_at_start({leaf for leaf, _ in found.values()})
         return found
+
+    def _read_at_start(self, kept: set[Leaf]) -> None:
+        """Names for the latents that only the start of what is derived reads."""
+        for one in self.derivation.derived:
+            for leaf in one.value.leaves if one.leaf in kept else ():
+                if leaf.role == "site":
+                    self.names[leaf]
 
     # -- text --------------------------------------------------------------------------------------------------------
 
@@ -147,7 +155,8 @@ class Assembly:
     def _writer(self) -> Writer:
         for kept in self.data.kept.values():
             if kept.leaf not in self.names:
-                self.names.data(kept.leaf, kept.value, kept.axes)
+                array = self.names.data(kept.leaf, kept.value, kept.axes)
+                self.names[kept.leaf] = array._replace(is_log=is_log(kept.value))
         return Writer(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
@@ -223,7 +232,7 @@ class Assembly:
             others.append((whole if whole.kind == "get" else store.entry(whole), 1.0))
         exponent = hoisted(found.exponent, loose, store)
         for kept in store.kept.values():
-            self.names.state(kept.leaf, None)
+            self.names[kept.leaf] = self.names.state(kept.leaf, None)._replace(is_log=is_log(kept.value))
         return Weights(tuple(others), exponent, found.loops)
 
 
