@@ -55,7 +55,7 @@ def proposing(case, data):
 
 
 WAYS = {name: partial(Case.sampler, engine="python") for name in CASES}
-WAYS |= {f"{name}, compiled": Case.sampler for name in ("unknown variance", "coins", "naive bayes")}
+WAYS |= {f"{name}, compiled": Case.sampler for name in ("unknown variance", "naive bayes")}
 WAYS |= {
     f"{name}, without differences": partial(Case.sampler, engine="python", without=("difference",))
     for name in ("gaussian", "topics")

@@ -161,11 +161,18 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     (l,) = of.free - {u}  # noqa: E741
     shape = tuple(i.size for i in found.over)
     row, place, weight = (
-        np.broadcast_to(evaluate(part, found.over), shape).ravel().astype(kind)
-        for part, kind in ((found.row, np.int64), (found.place, np.int64), (found.weight, float))
+        np.broadcast_to(evaluate(part, found.over), shape).ravel() for part in (found.row, found.place, found.weight)
     )
-    inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
-    found_rows = coo_array((weight[inside], (row[inside], place[inside])), (u.size, l.size)).tocsr()
+    if not (_is_within(row, u.size) and _is_within(place, l.size)):
+        inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
+        row, place, weight = row[inside], place[inside], weight[inside]
+    kind = np.int32 if max(u.size, l.size) < 2**31 else np.int64  # short ones are sorted faster
+    at = (row.astype(kind), place.astype(kind))
+    found_rows = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
     found_rows.sum_duplicates()
     found_rows.eliminate_zeros()
     return Rows(found_rows.indptr.astype(np.int64), found_rows.indices.astype(np.int64), found_rows.data)
+
+
+def _is_within(entries: np.ndarray, size: int) -> bool:
+    return not entries.size or bool(entries.min() >= 0 and entries.max() < size)
