@@ -38,7 +38,7 @@ LAYERS = (
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
-DEFERRED = frozenset({"arviz", "cotengra"})
+DEFERRED = frozenset({"arviz", "cotengra", "numba"})
 
 SOURCE = Path(__file__).parents[1] / "src"
 

@@ -14,10 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from benchmarks.array_compiler import data as sources
 from benchmarks.array_compiler import models, samplers
+from benchmarks.array_compiler.many_chains import canaries, throughput
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from benchmarks.timing import interleaved
 from fubini.compile.exact import room
@@ -238,6 +240,9 @@ def main() -> None:
             naive_bayes(table, Path(options.data), min(rounds, 11))
         exact(rounds)
         ablation(min(rounds, 5))
+        chains = [1, 4] if options.quick or jax.default_backend() == "cpu" else [1, 64, 1024]
+        canaries(10_000, 50, chains[-1])
+        AIMS.extend(throughput(10_000, 50, chains))
         growth(min(rounds, 11), 100_000 if options.quick else 1_000_000)
     published = ", ".join(f"{name} {duration(seconds)}" for name, seconds in PUBLISHED.items())
     print_summary(AIMS, (f"published (Hakaru): {published}; naive Bayes is per update, samplers are per sweep",))

@@ -156,7 +156,63 @@ def test_a_pass_that_there_is_not(post) -> None:
         post.eliminate("theta", "mu").gibbs("y", without=("histogran",))
 
 
-@pytest.mark.parametrize("options", [{"sweeps": 0}, {"chains": 0}, {"thin": 0}, {"keep": -1}, {"sweeps": 2, "thin": 3}])
-def test_sizes_that_are_not_positive(sampler, options) -> None:
-    with pytest.raises(DomainError, match=r"="):
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"sweeps": 0}, r"(?s)sweeps=0.*a whole number, at least 1"),
+        ({"chains": 0}, r"(?s)chains=0.*at least 1"),
+        ({"chains": True}, r"(?s)chains=True.*a whole number"),
+        ({"thin": 0}, r"(?s)thin=0.*at least 1"),
+        ({"keep": -1}, r"(?s)keep=-1.*at least 1"),
+        ({"warmup": -3}, r"(?s)warmup=-3.*at least 0"),
+        ({"warmup": 2.5}, r"(?s)warmup=2.5.*a whole number"),
+        ({"sweeps": 2, "thin": 3}, r"(?s)thin=3 of 2 sweeps.*at least one sweep that is kept"),
+    ],
+)
+def test_sizes_that_are_not_positive(sampler, options, message: str) -> None:
+    with pytest.raises(DomainError, match=message):
         sampler.run(KEY, **options)
+
+
+def test_fixed_entries_without_labels(sampler) -> None:
+    with pytest.raises(DomainError, match=r"(?s)fixed entries of 'y' without labels.*start=\{'y': …\}"):
+        sampler.run(KEY, sweeps=1, fixed=[0, 1])
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("shape", [(1, 6), (3, 6), (2, 2, 6)])
+def test_labels_for_another_number_of_chains(sampler, post, shape, blocked: bool) -> None:
+    mine = post.gibbs("y", blocked=True) if blocked else sampler
+    with pytest.raises(DomainError, match=r"(?s)labels 'y' of shape.*\(6,\), or \(2, 6\) for 2 chains"):
+        mine.run(KEY, sweeps=1, chains=2, start={"y": np.zeros(shape, int)})
+
+
+def test_labels_that_are_masked(sampler) -> None:
+    with pytest.raises(DataError, match=r"labels 'y' with masked entries"):
+        sampler.run(KEY, sweeps=1, start={"y": np.ma.masked_equal([0, 1, 2, 0, 1, 2], 2)})
+
+
+@pytest.mark.parametrize("place", [6, -1, (0, 0)])
+def test_conditionals_of_entries_that_there_are_not(sampler, place) -> None:
+    with pytest.raises(DomainError, match=r"(?s)the entry .* of 'y'.*an array of shape \(6,\)"):
+        sampler.conditional("y", place, y=np.zeros(6, int))
+
+
+def test_conditionals_given_too_little_or_too_much(sampler, post) -> None:
+    labels = np.zeros(6, int)
+    with pytest.raises(DataError, match=r"no value for the site 'y'"):
+        sampler.conditional("y", 0)
+    with pytest.raises(UnknownName, match=r"the site 'yy'"):
+        sampler.conditional("y", 0, y=labels, yy=3)
+    partly = post.eliminate("theta").gibbs("y", engine="python")
+    with pytest.raises(DomainError, match=r"(?s)a value of 'mu' of shape \(\).*the shape \(3,\)"):
+        partly.conditional("y", 0, y=labels, mu=3.0)
+
+
+def test_data_that_are_traced() -> None:
+    def question(ask):
+        return lambda s: (ask(gaussian(6, 3).condition(s=s)), s)[1]
+
+    for ask in (lambda post: post.eliminate("theta", "mu").gibbs("y"), lambda post: post.kernel("y")):
+        with pytest.raises(DomainError, match=r"under jit, vmap or grad"):
+            jax.jit(question(ask))(jnp.asarray(S))

@@ -1,10 +1,12 @@
 """Sums as histograms: the text of the reducer, and the value against the sum itself."""
 
+import math
+
 import numpy as np
 import pytest
 
 from fubini.compile.histogram import filled, shown, summarised
-from fubini.index.build import closed, const, equal, get, index, less, negate, plus, times, where
+from fubini.index.build import const, equal, get, index, less, negate, plus, times, where
 from fubini.index.lower import evaluate
 from fubini.index.node import Index, Leaf
 
@@ -14,6 +16,7 @@ z = Leaf("z", (d,), low=0, high=m - 1, is_integer=True)
 doc = Leaf("doc", (n,), low=0, high=d - 1, is_integer=True)
 word = Leaf("word", (n,), low=0, high=v - 1, is_integer=True)
 s = Leaf("s", (n,))
+t = Leaf("t", (n,))
 j, i, u, k, l = Index(n, "j"), Index(m, "i"), Index(d, "u"), Index(m, "k"), Index(v, "l")  # noqa: E741
 J, I, U, C, L = map(index, (j, i, u, k, l))  # noqa: E741
 
@@ -24,8 +27,10 @@ ARRAYS = {
     doc: np.sort(g.integers(0, d, n)),
     word: g.integers(0, v, n),
     s: g.normal(size=n).round(2),
+    t: np.array([-1.5, -0.5, 0.0, 0.5, 1.0, 1.5, 1.7, 2.3, 7.0]),
 }
 
+word_is_one = equal(get(word, J), const(1.0))
 CASES = {
     # P6, equations (30) and (31) of the paper
     "P6": (times(get(s, J), equal(I, get(y, J))), (i,), "Idx(i = y[j], Add(s[j]))"),
@@ -52,6 +57,18 @@ CASES = {
     ),
     "above": (times(get(s, J), less(I, get(y, J))), (i,), "Idx(i < y[j], Add(s[j]))"),
     "below": (times(get(s, J), less(get(y, J), I)), (i,), "Idx(i > y[j], Add(s[j]))"),
+    "above a real number": (times(get(s, J), less(I, get(t, J))), (i,), "Idx(i < t[j], Add(s[j]))"),
+    "below a real number": (times(get(s, J), less(get(t, J), I)), (i,), "Idx(i > t[j], Add(s[j]))"),
+    "a test made of tests": (
+        times(equal(I, get(y, J)), where(less(const(0.0), get(s, J)), less(get(s, J), const(1.0)), word_is_one)),
+        (i,),
+        "Idx(i = y[j], Split([s[j] < 1] if [0 < s[j]] else [1 = word[j]], Add(1), Nop))",
+    ),
+    "a test and another": (
+        times(equal(I, get(y, J)), where(less(const(0.0), get(s, J)), const(0.0), word_is_one)),
+        (i,),
+        "Idx(i = y[j], Split(0 if [0 < s[j]] else [1 = word[j]], Add(1), Nop))",
+    ),
 }  # fmt: skip
 
 
@@ -72,8 +89,34 @@ def with_jax(found, body, free) -> None:
     arrays = {**ARRAYS, **filled(found, numbers)}
     shape = tuple(axis.size for axis in free)
     value = np.broadcast_to(np.asarray(evaluate(found.final, arrays, free)), shape)
-    exact = np.broadcast_to(np.asarray(evaluate(closed("sum", [j], body), ARRAYS, free)), shape)
+    exact = np.zeros(shape)
+    for place in np.ndindex(shape):
+        outside = dict(zip(free, place, strict=True))
+        exact[place] = sum(plain(body, {**outside, j: at}) for at in range(n))
     assert np.abs(value - exact).max() < 1e-5
+
+
+def plain(of, env) -> float:
+    """The number of a node, by arithmetic alone."""
+    match of.kind:
+        case "const":
+            return of.args[0]
+        case "index":
+            return env[of.args[0]]
+        case "get":
+            return ARRAYS[of.args[0]][tuple(int(plain(part, env)) for part in of.args[1:])]
+        case "add":
+            return sum(coefficient * plain(part, env) for part, coefficient in of.args)
+        case "mul":
+            return math.prod(plain(part, env) ** exponent for part, exponent in of.args)
+        case "where":
+            return plain(of.args[1 if plain(of.args[0], env) else 2], env)
+    first, second = (plain(part, env) for part in of.args)
+    return float(first == second if of.kind == "eq" else first < second)
+
+
+def test_real_numbers_equal_to_an_index_are_no_histogram() -> None:
+    assert summarised([j], times(get(s, J), equal(I, get(t, J)))) is None
 
 
 def test_point_override_is_a_correction() -> None:

@@ -30,7 +30,7 @@ def test_linear_regression(kind: type) -> None:
     n = 400
     x = g.integers(0, 32768, n).astype(kind)
     y = g.normal(0.5 * x + 3, 2.0).astype(kind)
-    kernel = linear_regression(x.astype(float)).condition(y=y.astype(float)).kernel("tau", "a", engine="python")
+    kernel = linear_regression(x).condition(y=y).kernel("tau", "a", engine="python")
     found = kernel(y=y, tau=2.0)
     wide, right = x.astype(np.longdouble), y.astype(np.longdouble)
     whole, sx, sy = n + np.longdouble(0.3), wide.sum(), right.sum() + np.longdouble(1.5)
@@ -89,6 +89,35 @@ def test_messages() -> None:
 
     with pytest.raises(Intractable, match=r"the law of 'm' given what is left has no closed form"):
         blocked().condition(x=1.0).kernel("m")
+
+
+def test_whole_numbers_that_are_read_as_real_ones_too() -> None:
+    @fb.model
+    def model():
+        rate = yield dist.Gamma(2.0, 1.0)
+        a = yield dist.Normal(0.0, 1.0)
+        x = yield dist.Poisson(rate).expand([4])
+        w = yield dist.Normal(a * x, 1.0)
+
+    kernel = model().condition(x=np.array([1, 2, 3, 0]), w=np.zeros(4)).kernel("a", "rate", engine="python")
+    with pytest.raises(DataError, match=r"(?s)other data for 'x'.*none was computed with"):
+        kernel(x=np.array([4, 0, 0, 1]))
+
+
+def test_values_that_a_kernel_cannot_take() -> None:
+    @fb.model
+    def model():
+        tau = yield dist.Gamma(1.0, 1.0)
+        a = yield dist.Normal(0.0, 1 / jnp.sqrt(tau))
+        y = yield dist.Normal(a, 1 / jnp.sqrt(tau)).expand([3])
+
+    post = model().condition(y=np.array([1.0, 2.0, 4.0]))
+    with pytest.raises(DataError, match=r"an array 'y' with masked entries"):
+        post.kernel("tau", engine="python")(y=np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
+    with pytest.raises(DataError, match=r"(?s)an array 'tau'.*numbers from 0"):
+        post.kernel("a", engine="python")(tau=-1.0)
+    with pytest.raises(DomainError, match=r"(?s)engine='foo'.*'numba', 'python'"):
+        post.kernel("a", engine="foo")
 
 
 def test_other_data_reach_all_that_is_made_of_them() -> None:

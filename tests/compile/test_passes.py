@@ -1,15 +1,19 @@
 """Every pass can be left out: the draws are the same, and the loops are what is written here."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fubini as fb
+from fubini import dist
 from fubini.compile.program import PASSES
 from tests.compile.cases import CASES
 
 WITHOUT = [(), *((name,) for name in PASSES), ("hoist", "difference"), PASSES]
 
 
-@pytest.mark.parametrize("name", ["gaussian", "unknown variance", "common mean", "naive bayes", "table", "doses"])
+@pytest.mark.parametrize("name", CASES)
 def test_without_passes_draws_are_the_same(name: str) -> None:
     case, g = CASES[name], np.random.default_rng(3)
     labels = case.labels(g)
@@ -73,3 +77,43 @@ def test_text_without_specialisation_reads_sizes() -> None:
     source = case.sampler(case.data(g, case.labels(g)), without=("specialise",)).source()
     assert "for k in range(sizes[" in source
     assert "range(3)" not in source
+
+
+def test_values_as_constants_draw_the_same() -> None:
+    case, g = CASES["gaussian"], np.random.default_rng(2)
+    labels = case.labels(g)
+    data, uniforms = case.data(g, labels), g.random(labels.size)
+    found = []
+    for fixed in ("sizes", "values"):
+        sampler = case.sampler(data, engine="python", specialise=fixed)
+        assert (f"s = np.array({data.tolist()!r}, np.float64)" in sampler.source()) is (fixed == "values")
+        sampler.machine.set({"y": labels})
+        sampler.machine.sweep("y", uniforms, np.arange(labels.size))
+        found.append(sampler.machine.values("y").tolist())
+    assert found[0] == found[1]
+
+
+def test_text_without_hoisting_keeps_nothing_by_class() -> None:
+    case, g = CASES["gaussian"], np.random.default_rng(0)
+    data = case.data(g, case.labels(g))
+    kept, plain = (case.sampler(data, without=without).source() for without in ((), ("hoist",)))
+    assert "C1[k] = -((S1[k]) / ((0.1111111111111111 + S0[k])))" in kept
+    assert "C1[" not in plain
+    assert "s[u] - ((S1[k]) / ((0.1111111111111111 + S0[k])))" in plain
+
+
+def test_two_labels_without_differences() -> None:
+    @fb.model
+    def crossed():
+        mu = yield dist.Normal(0.0, 3.0).expand([2, 2])
+        a = yield dist.Categorical(jnp.ones(2) / 2).expand([3])
+        b = yield dist.Categorical(jnp.array([0.3, 0.7])).expand([4])
+        s = yield dist.Normal(mu[a[:, None], b[None, :]], 1.0)
+
+    collapsed = crossed().condition(s=np.random.default_rng(0).normal(size=(3, 4))).eliminate("mu")
+    found = [
+        collapsed.gibbs("a", "b", engine="python", without=without).run(jax.random.key(0), sweeps=3)
+        for without in ((), ("difference",), ("difference", "hoist"), PASSES)
+    ]
+    for draws in found[1:]:
+        assert all(np.array_equal(draws[name], found[0][name]) for name in ("a", "b"))

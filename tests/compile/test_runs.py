@@ -9,8 +9,8 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import FileFormatError
-from tests.compile.cases import gaussian
+from fubini.errors import DataError, DomainError, FileFormatError
+from tests.compile.cases import CASES, gaussian
 
 KEY = jax.random.key(4)
 S = np.array([-2.0, -1.5, 0.3, 2.2, 2.5])
@@ -52,7 +52,9 @@ def test_start_and_fixed(sampler) -> None:
     assert each.mean((1, 2)).tolist() == [0.0, 1.0]
 
 
-def test_killed_runs_go_on_where_they_were(sampler, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("name", ["gaussian", "topics"])  # statistics that drift, and whole numbers
+def test_killed_runs_go_on_where_they_were(name, tmp_path, monkeypatch) -> None:
+    sampler = CASES[name].sampler(np.array([0, 3, 1, 2, 2, 0]), engine="python")
     whole = sampler.run(KEY, sweeps=40, chains=2, thin=2)["y"]
     path = tmp_path / "run.npz"
     sweep, count = type(sampler.machine).sweep, itertools.count()
@@ -75,6 +77,20 @@ def test_draws_as_arviz_data(sampler) -> None:
     found = sampler.run(KEY, sweeps=3, chains=2).to_arviz(dims={"y": ["item"]})
     assert found.posterior["y"].dims == ("chain", "draw", "item")
     assert found.posterior.attrs["inference_library"] == "fubini"
+
+
+def test_blocked_sweeps_that_are_not_stored(post) -> None:
+    sampler = post.gibbs("y", blocked=True)
+    first, later = (sampler.run(KEY, sweeps=4, warmup=warmup) for warmup in (0, 2))
+    assert all(np.allclose(later[name][:, :2], first[name][:, 2:]) for name in first)
+    with pytest.raises(DomainError, match=r"run\(progress=…\) of a blocked sampler"):
+        sampler.run(KEY, sweeps=2, progress=True)
+
+
+def test_a_checkpoint_is_of_its_start(sampler, tmp_path) -> None:
+    sampler.run(KEY, sweeps=4, start={"y": [0, 0, 0, 1, 1]}, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(FileFormatError, match="one of this run"):
+        sampler.run(KEY, sweeps=4, start={"y": [0, 0, 0, 1, 0]}, checkpoint=tmp_path / "run.npz")
 
 
 def agreement(y):
@@ -119,7 +135,7 @@ def test_a_scale_without_closed_form_is_moved_by_nuts() -> None:
         s = yield dist.Normal(mu[y], sigma)
 
     post = mixture(5, 2).condition(s=S).eliminate("theta", "mu")
-    draws = post.gibbs("y", engine="python").run(KEY, sweeps=800)
+    draws = post.gibbs("y", engine="python").run(KEY, sweeps=500, warmup=150)
     grid, every = np.linspace(0.02, 10, 400), np.array(list(itertools.product(range(2), repeat=5)))
     y, sigma = np.repeat(every, len(grid), 0), np.tile(grid, len(every))
     logs = np.asarray(post.log_prob(y=y, sigma=sigma))
@@ -154,3 +170,39 @@ def test_two_labels_in_one_statistic() -> None:
     draws = sampler.run(KEY, sweeps=4, chains=2)
     assert draws["a"].shape == (2, 4, 3)
     assert draws["b"].shape == (2, 4, 4)
+
+
+def neighbour(place, old, size, uniform):
+    """One up or down, with a bias upwards: q(old + 1 | old) = 0.7"""
+    up = uniform < 0.7
+    new = (old + 1) % size if up else (old - 1) % size
+    if size == 2:
+        return new, 0.0
+    return new, (np.log(0.3 / 0.7) if up else np.log(0.7 / 0.3))
+
+
+def test_proposals_keep_the_distribution(post) -> None:
+    collapsed = post.eliminate("theta", "mu")
+    found = agreement(collapsed.metropolis("y", proposal=neighbour, engine="python").run(KEY, sweeps=2500)["y"])
+    assert abs(found.mean() - exact_agreement(post, "theta", "mu")) < 4.5 * standard(found)
+
+
+def test_proposals_with_a_bias() -> None:
+    """Three classes of known weights, no data to speak of: the bias of the proposal is undone."""
+
+    @fb.model
+    def classes():
+        y = yield dist.Categorical(jnp.array([0.2, 0.5, 0.3])).expand([4])
+        s = yield dist.Normal(0.0 * y, 1.0)
+
+    sampler = classes().condition(s=np.array([0.1, 0.2, 0.3, 0.4])).eliminate()
+    draws = sampler.metropolis("y", proposal=neighbour, engine="python").run(KEY, sweeps=3000)["y"]
+    shares = np.array([(draws == k).mean() for k in range(3)])
+    errors = np.array([standard(draws == k) for k in range(3)])
+    assert (np.abs(shares - [0.2, 0.5, 0.3]) < 4.5 * errors).all()
+
+
+def test_proposals_outside(post) -> None:
+    sampler = post.eliminate("theta", "mu").metropolis("y", proposal=lambda *_: (9, 0.0), engine="python")
+    with pytest.raises(DataError, match=r"(?s)a proposal for 'y' at entry 0.*one of the candidates"):
+        sampler.run(KEY, sweeps=1)

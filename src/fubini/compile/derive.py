@@ -76,9 +76,14 @@ def _label(leaf: Leaf, found: Statistics, keeping: Keeping, density: Node) -> La
     return Label(leaf, at, k, changes, add((part, c) for part, c in parts if k in part.free))
 
 
+def is_finite(leaf: Leaf) -> bool:
+    """It has finitely many values."""
+    return leaf.is_integer and leaf.low is not None and leaf.high is not None
+
+
 def candidates(leaf: Leaf) -> int:
     """How many values a label has."""
-    if not leaf.is_integer or leaf.low is None or leaf.high is None:
+    if not is_finite(leaf) or leaf.low is None or leaf.high is None:
         raise NoRule(
             f"gibbs({leaf.name!r})",
             expected="a latent with finitely many values",

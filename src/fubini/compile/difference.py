@@ -68,7 +68,7 @@ class Difference:
         if not self.varies(this):
             return {}
         match this.kind:
-            case "get":
+            case "get" if this.args[0] in self.changes:
                 return self._of_entry(this)
             case "add":
                 return joined([(self.of(part), coefficient) for part, coefficient in this.args])
@@ -205,7 +205,7 @@ def predictive(first: tuple[Node, Node], second: tuple[Node, Node], below: tuple
         return times(plain, power(big_a, -1.0))
     parts = [_residual(part, a, mean) for part, mean in zip((b, c), means, strict=True)]
     if any(part is None for part in parts):
-        return ZERO if b is ZERO and c is ZERO else _by_remainder((b, c), a, big_a, means)
+        return _by_remainder((b, c), a, big_a, means)
     (left, by_left), (right, by_right) = (part for part in parts if part is not None)
     head = multiply(((b, 1.0), (c, 1.0), (a, -1.0)))
     weight = multiply(((by_left, 1.0), (by_right, 1.0), (a, -1.0), (big_a, 1.0), (plus(big_a, a), -1.0)))

@@ -16,7 +16,7 @@ from fubini.index.ranges import exceeds_zero
 CALLS = {
     "exp": "math.exp",
     "log": "log",
-    "log1p": "math.log1p",
+    "log1p": "log1p",
     "expm1": "math.expm1",
     "lgamma": "math.lgamma",
     "lgamma_if_positive": "lgamma_if_positive",
@@ -49,6 +49,12 @@ HELPERS = {
 def log(x):
     """log x, −inf at 0"""
     return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
+''',
+    "log1p": '''\
+@njit(error_model="numpy")
+def log1p(x):
+    """log(1 + x), −inf at −1"""
+    return math.log1p(x) if x > -1.0 else (-math.inf if x == -1.0 else math.nan)
 ''',
     "log_rising": '''\
 @njit(error_model="numpy")
@@ -114,11 +120,12 @@ def helpers(text: str) -> str:
 
 
 class Array(NamedTuple):
-    """How a leaf is read: the name of its array, the order of its axes there, and what is added to an entry."""
+    """How a leaf is read: its array, the order of axes there, what is added to an entry, and whether it is a log."""
 
     name: str
     order: tuple[int, ...]
     low: int = 0
+    is_log: bool = False
 
 
 class Sparse(NamedTuple):
@@ -227,11 +234,16 @@ class Writer:
         above = " * ".join(_raised(self.value(base, env), exponent) for base, exponent in factors if exponent > 0)
         below = " * ".join(_raised(self.value(base, env), -exponent) for base, exponent in factors if exponent < 0)
         text = f"({above or '1.0'}) / ({below})" if below else above or "1.0"
-        logs = [base for base, exponent in factors if exponent == 1 and base.kind == "call" and base.args[0] == "log"]
+        logs = [base for base, exponent in factors if exponent == 1 and self._is_log(base)]
         others = [(base, exponent) for base, exponent in factors if base not in logs]
         if logs and others and not all(exceeds_zero(base) for base, _ in others):
             return f"({text} if {self.product(others, env)} != 0.0 else 0.0)"
         return f"({text})"
+
+    def _is_log(self, of: Node) -> bool:
+        """A logarithm, or one that is kept."""
+        array = self.arrays.get(of.args[0]) if of.kind == "get" else None
+        return is_log(of) if array is None else array.is_log
 
     def _call(self, this: Node, env: Env) -> str:
         name, *args = this.args
@@ -281,6 +293,13 @@ class Writer:
         self.line(f"{name} += {bare(self.value(body, inner))}")
         self.depth = depth
         return name
+
+
+def is_log(of: Node) -> bool:
+    """It may be −inf, and 0 times it is 0."""
+    if of.kind in ("add", "mul"):
+        return any(is_log(part) for part, _ in of.args)
+    return of.kind == "call" and of.args[0] in ("log", "log1p") and not exceeds_zero(of.args[1])
 
 
 def _times(coefficient: float, text: str) -> str:

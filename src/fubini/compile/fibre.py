@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fubini.index.build import ZERO, index, multiply, opened, replaced
 from fubini.index.node import Index, Node, children
+from fubini.index.ranges import is_whole
 
 
 class Fibre(NamedTuple):
@@ -55,7 +56,7 @@ def grouped(of: Node, u: Index) -> Grouped | None:
     found: dict[Index, Node] = {}
     for test in [base for base in factors if base.kind == "eq"]:
         for one, other in (test.args, test.args[::-1]):
-            if one in (index(u), index(l)) and one.args[0] not in found and other.free <= set(over):
+            if one in (index(u), index(l)) and one.args[0] not in found and other.free <= set(over) and is_whole(other):
                 found[one.args[0]] = other
                 factors.pop(test)
                 break

@@ -15,6 +15,7 @@ import numpy as np
 from fubini.index.build import ONE, ZERO, add, equal, get, index, is_test, minus, multiply, opened, plus, scale, times
 from fubini.index.node import BINDERS, Index, Leaf, Node, children
 from fubini.index.notation import written
+from fubini.index.ranges import is_whole
 from fubini.index.sums import total
 
 
@@ -168,11 +169,11 @@ def _reducer(
     for base, exponent in factors:
         rest = multiply(f for f in factors if f[0] is not base)
         if exponent > 0 and is_test(base) and base.leaves and base.free <= set(over):
-            test, holds = (base.args[0], False) if base.kind == "where" else (base, True)
             inner = _reducer(over, rest, axes, leaf_of)
             if inner is None:
                 return None
-            return Split(test, inner, Nop()) if holds else Split(test, Nop(), inner)
+            negated = base.kind == "where" and base.args[1:] == (ZERO, ONE)
+            return Split(base.args[0], Nop(), inner) if negated else Split(base, inner, Nop())
     return None if body.free - set(over) else Add(body, leaf_of(tuple(i.size for i in axes)))
 
 
@@ -186,7 +187,7 @@ def _grouping(test: Node, over: tuple[Index, ...]) -> tuple[Index, Node, str] | 
         return None
     for place, (one, other) in enumerate((test.args, test.args[::-1])):
         outer = one.kind == "index" and isinstance(one.args[0], Index) and one.args[0] not in over
-        if outer and other.free and other.free <= set(over):
+        if outer and other.free and other.free <= set(over) and (test.kind == "lt" or is_whole(other)):
             return one.args[0], other, "=" if test.kind == "eq" else ("above", "below")[place]
     return None
 
@@ -209,14 +210,16 @@ def slots(of: Reducer) -> list[Slot]:
     return []
 
 
-def place_of(one: Idx) -> tuple[Node, int, int]:
-    """Where an item goes along an axis, and the places beyond which it is put at the end: of an interval, cumulated."""
+def placed(one: Idx, entries: np.ndarray) -> np.ndarray:
+    """Where items go along an axis, outside of it for those that count nowhere; intervals are cumulated from there."""
     size = one.axis.size
-    if one.side == "above":  # [i < e]: counted at e − 1 and all before
-        return minus(one.at, ONE), 0, 2 * size + 10**9
-    if one.side == "below":  # [e < i]: counted at e + 1 and all after
-        return plus(one.at, ONE), -(10**9), size - 1
-    return one.at, 0, size - 1
+    if one.side == "above":  # [i < e]: counted at ⌈e⌉ − 1 and all before
+        found = np.clip(np.ceil(entries) - 1, -1, size - 1)
+    elif one.side == "below":  # [e < i]: counted at ⌊e⌋ + 1 and all after
+        found = np.clip(np.floor(entries) + 1, 0, size)
+    else:
+        found = np.clip(entries, -1, size)
+    return found.astype(np.int64)
 
 
 def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndarray]) -> dict[Leaf, np.ndarray]:
@@ -230,10 +233,9 @@ def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndar
             keep &= (numbers(test) != 0) == holds
         places = []
         for one in slot.indexed:
-            at, low, high = place_of(one)
-            place = numbers(at).astype(np.int64)
-            keep &= (place >= low) & (place <= high)
-            places.append(np.clip(place, 0, one.axis.size - 1))
+            place = placed(one, numbers(one.at))
+            keep &= (place >= 0) & (place < one.axis.size)
+            places.append(place)
         flat = np.ravel_multi_index([place[keep] for place in places], slot.leaf.shape) if places else keep[keep] * 0
         array = np.bincount(flat, numbers(slot.value)[keep], minlength=int(np.prod(slot.leaf.shape, dtype=int)))
         found[slot.leaf] = _cumulated(array.reshape(slot.leaf.shape), slot.indexed)

@@ -12,9 +12,10 @@ from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 from fubini.index.build import ZERO, add, const, index, less, replaced, scale
 from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.ranges import bounds
+from fubini.index.ranges import bounds, is_whole
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
+POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers
 
 
 class Weights(NamedTuple):
@@ -32,13 +33,18 @@ def weights_of(score: Node, at: tuple[Index, ...]) -> Weights:
     loops: list[Fibre] = []
     for part, coefficient in score.args if score.kind == "add" else ((score, 1.0),):
         fibre = fibre_of(part, at[0]) if part.kind == "sum" and len(at) == 1 else None
-        if part.kind == "call" and part.args[0] == "log" and len(factors) < FACTORS and not part.height:
+        if _is_log(part) and len(factors) < FACTORS and abs(coefficient) <= POWER and not part.height:
             factors.append((part.args[1], coefficient))
         elif fibre is not None:
             loops.append(fibre._replace(body=scale(coefficient, fibre.body)))
         else:
             exponent.append((part, coefficient))
     return Weights(tuple(factors), add(exponent), tuple(loops))
+
+
+def _is_log(of: Node) -> bool:
+    """The logarithm of what is not negative; that of another number stays one, and is found to be none."""
+    return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
 class Loop:
@@ -67,7 +73,7 @@ class Loop:
     def entry(self) -> str:
         """The label itself."""
         places = ", ".join(self.env[i] for i in self.label.at) or "()"
-        return f"{self.names.arrays[self.label.leaf].name}[{places}]"
+        return f"{self.names[self.label.leaf].name}[{places}]"
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
@@ -84,7 +90,7 @@ class Loop:
     def change(self, leaf: Leaf, sign: str) -> None:
         """One array, by what the label adds to it."""
         axes, change = self.label.changes[leaf]
-        if leaf in self.names.arrays:
+        if leaf in self.names:
             for guards, value in change.items():
                 self._part(leaf, axes, sorted(guards, key=lambda test: test.serial), value, sign)
 
@@ -100,7 +106,7 @@ class Loop:
         if conditions:
             self.writer.line(f"if {' and '.join(conditions)}:")
             self.writer.depth += 1
-        array = self.names.arrays[leaf]
+        array = self.names[leaf]
         at = [targets.get(index(axis), index(axis)) for axis in axes]
         places = ", ".join(self.writer.place(at[axis], env) for axis in array.order) or "()"
         self.writer.line(f"{array.name}[{places}] {sign} {self.writer.bare(value, env)}")
@@ -132,7 +138,7 @@ class Loop:
     def refresh(self) -> None:
         """What is kept of class k."""
         for kept in self.names.kept(self.label):
-            array = self.names.arrays[kept.leaf]
+            array = self.names[kept.leaf]
             env = {**self.env, kept.axes[0]: "k"}
             self.writer.line(f"{array.name}[k] = {self.writer.bare(kept.value, env)}")
 
@@ -149,7 +155,16 @@ class Loop:
                 self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
         else:
             self._exponents(exponent, loops, env)
-            self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+            if loops:  # the work is elsewhere: what is plain compiles faster
+                self._plain_weights(self._raised(factors, "math.exp(e[k] - top)", env))
+            else:
+                self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+
+    def _plain_weights(self, text: str) -> None:
+        self.writer.line("total = 0.0")
+        with self.writer.block(f"for k in range({self.size}):"):
+            self.writer.line(f"w[k] = {bare(text)}")
+            self.writer.line("total += w[k]")
 
     def raised_weights(self) -> None:
         """Weights of exponents alone."""
@@ -192,6 +207,30 @@ class Loop:
                 self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
             self.writer.line("top = e[k] if e[k] > top else top")
 
+    def propose(self) -> None:
+        """One candidate instead of all: accepted by the ratio of its weight to that of the label as it is."""
+        writer = self.writer
+        writer.line("old = k")
+        writer.line(f"new, bias = propose(u, old, {self.size}, uniforms[2 * t])")
+        with writer.block(f"if new < 0 or new >= {self.size}:"):
+            writer.line("return -t - 1")
+        env = {**self.env, **self._outside()}
+        factors, exponent, loops = self.weights
+        with writer.block("for c in range(2):"):
+            writer.line("k = new if c == 1 else old")
+            writer.line("score = 0.0")
+            for loop in loops:
+                depth, inner = writer.depth, dict(self.env)
+                self.fibre(loop.rows, loop.place, inner)
+                writer.line(f"score += {writer.bare(loop.body, inner)}")
+                writer.depth = depth
+            logs = [f"{power!r} * log({writer.bare(base, env)})" for base, power in factors]
+            writer.line(f"e[c] = {' + '.join(['score', writer.value(exponent, env), *logs])}")
+        with writer.block("if not e[0] > -math.inf and not e[1] > -math.inf:"):
+            writer.line("return t + 1")
+        writer.line("k = new if math.log(uniforms[2 * t + 1]) < e[1] - e[0] + bias else old")
+        writer.line(f"{self.entry} = k")
+
     def draw(self) -> None:
         """The first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):
@@ -226,7 +265,9 @@ def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, 
     left: list[Node] = []
     for test in guards:
         pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
-        found = next(((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes)), None)
+        found = next(
+            ((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes) and is_whole(b)), None
+        )
         if found is None:
             left.append(test)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import os
@@ -17,10 +18,17 @@ import numpy as np
 from fubini.compile.difference import Derived
 from fubini.compile.names import Evaluate
 from fubini.compile.program import Program
-from fubini.errors import DataError
+from fubini.errors import DataError, DomainError, listed
 from fubini.index.node import Leaf
 
+ENGINES = ("numba", "python")
 _LOADED: dict[str, ModuleType] = {}
+
+
+def require_engine(name: str) -> None:
+    """One that there is."""
+    if name not in ENGINES:
+        raise DomainError(f"engine={name!r}", expected=f"one of {listed(ENGINES)}")
 
 
 def folder() -> Path:
@@ -52,12 +60,31 @@ def loaded(source: str) -> ModuleType:
     return _LOADED[name]
 
 
+def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's function, compiled."""
+    import numba
+
+    return function if hasattr(function, "py_func") else numba.njit(function)
+
+
 def interpreted(source: str) -> ModuleType:
     """The functions of a source as plain Python: slow, and the same."""
     module = ModuleType("loops")
     plain = source.replace("from numba import njit", "def njit(*args, **options): return lambda function: function")
-    exec(compile(plain, "loops", "exec"), module.__dict__)
+    module.__dict__["divided"] = np.divide  # as compiled: infinite where the divisor is 0
+    tree = ast.fix_missing_locations(_Divisions().visit(ast.parse(plain)))
+    exec(compile(tree, "loops", "exec"), module.__dict__)
     return module
+
+
+class _Divisions(ast.NodeTransformer):
+    """a / b as divided(a, b)"""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Div):
+            return node
+        return ast.Call(ast.Name("divided", ast.Load()), [node.left, node.right], [])
 
 
 class Machine:
@@ -68,8 +95,11 @@ class Machine:
         program: Program,
         empty: Callable[[Derived, Mapping[Leaf, np.ndarray]], np.ndarray],
         engine: str = "numba",
+        proposal: Callable[..., Any] | None = None,
     ) -> None:
-        self.program = program
+        self.program, self.proposal = program, proposal
+        if proposal is not None and engine == "numba":
+            self.proposal = jitted(proposal)
         self.functions = loaded(program.source) if engine == "numba" else interpreted(program.source)
         self.empty = empty  # the value of what is derived, at given statistics and latents
         self.arrays: dict[str, np.ndarray] = dict(program.numbers)
@@ -116,6 +146,11 @@ class Machine:
     def sweep(self, label: str, uniforms: np.ndarray, items: np.ndarray) -> None:
         """New values of some entries of a label, one after another, each from one uniform number."""
         failed = self._call(f"sweep_{self.program.labels[label]}", uniforms, items)
+        if failed < 0:
+            raise DataError(
+                f"a proposal for {label!r} at entry {int(items[-failed - 1])}",
+                expected="one of the candidates, counted from 0",
+            )
         if failed:
             raise DataError(
                 f"the conditional of {label!r} at entry {int(items[failed - 1])}",
@@ -129,11 +164,15 @@ class Machine:
         weights = self.arrays["w"][:size]
         return weights / weights.sum()
 
+    def uniforms(self, generator: np.random.Generator, count: int) -> np.ndarray:
+        """Random numbers for so many updates: a proposal takes two."""
+        return generator.random(count if self.proposal is None else 2 * count)
+
     def values(self, label: str) -> np.ndarray:
         """The present entries, counted from 0."""
         return self.arrays[self.program.labels[label]]
 
     def _call(self, name: str, uniforms: np.ndarray, items: np.ndarray) -> Any:
-        given = {"uniforms": uniforms, "items": items, **self.arrays}
+        given = {"propose": self.proposal, "uniforms": uniforms, "items": items, **self.arrays}
         with np.errstate(all="ignore"):  # as compiled: what overflows is found by the sum of the weights
             return getattr(self.functions, name)(*(given[argument] for argument in self.program.arguments))

@@ -15,15 +15,35 @@ from fubini.compile.emit import Array, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import Kept, Store
 from fubini.compile.specialise import Sizes
+from fubini.errors import NoRule, listed
 from fubini.index.build import get, index, replaced
 from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
 Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data
 
-VARIABLES = ("k", "u", "t", "w", "e", "p", "j", "c", "a", "sum", "total", "level", "top", "uniforms", "items", "sizes")
+VARIABLES = (
+    "k",
+    "u",
+    "t",
+    "w",
+    "e",
+    "p",
+    "j",
+    "c",
+    "a",
+    "sum",
+    "total",
+    "level",
+    "top",
+    "uniforms",
+    "items",
+    "sizes",
+    "old",
+)
 FUNCTIONS = (
     "log",
+    "log1p",
     "log_rising",
     "lgamma_if_positive",
     "nonzero",
@@ -39,6 +59,7 @@ FUNCTIONS = (
 RESERVED: frozenset[str] = frozenset(
     (*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range")
 )  # what the text of loops has names for
+NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
 
 class Rows(NamedTuple):
@@ -62,17 +83,19 @@ class Names(dict):
         self._rows: dict[Node, Sparse] = {}
         self._taken: set[str] = set(RESERVED)
 
-    @property
-    def arrays(self) -> Names:
-        """By leaf."""
-        return self
-
     def __missing__(self, leaf: Leaf) -> Array:
         order = tuple(range(len(leaf.shape)))
         if leaf.role == "site":
             self[leaf] = Array(self.name(leaf.name), order)
             self.latents[self[leaf].name] = leaf
             return self[leaf]
+        if any(of.role == "site" for of in leaf.of):
+            raise NoRule(
+                f"a compiled sampler of {listed(sorted(of.name for of in leaf.of if of.role == 'site'))}",
+                expected="functions of the labels that can be read",
+                nearest=f"{leaf.name!r} is one that cannot",
+                advice="write it with sums, products, tests and entries of arrays, or give infer(key) the model",
+            )
         axes = tuple(Index(size) for size in leaf.shape)
         return self.data(leaf, get(leaf, *map(index, axes)), axes)
 
@@ -96,7 +119,7 @@ class Names(dict):
         found = re.sub(r"\W", "_", wanted, flags=re.ASCII)
         if not found or found[0].isdigit() or keyword.iskeyword(found):
             found = f"x_{found}"
-        while found in self._taken:
+        while found in self._taken or NUMBERED.fullmatch(found):
             found += "_"
         self._taken.add(found)
         return found
@@ -138,11 +161,18 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     (l,) = of.free - {u}  # noqa: E741
     shape = tuple(i.size for i in found.over)
     row, place, weight = (
-        np.broadcast_to(evaluate(part, found.over), shape).ravel().astype(kind)
-        for part, kind in ((found.row, np.int64), (found.place, np.int64), (found.weight, float))
+        np.broadcast_to(evaluate(part, found.over), shape).ravel() for part in (found.row, found.place, found.weight)
     )
-    inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
-    found_rows = coo_array((weight[inside], (row[inside], place[inside])), (u.size, l.size)).tocsr()
+    if not (_is_within(row, u.size) and _is_within(place, l.size)):
+        inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
+        row, place, weight = row[inside], place[inside], weight[inside]
+    kind = np.int32 if max(u.size, l.size) < 2**31 else np.int64  # short ones are sorted faster
+    at = (row.astype(kind), place.astype(kind))
+    found_rows = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
     found_rows.sum_duplicates()
     found_rows.eliminate_zeros()
     return Rows(found_rows.indptr.astype(np.int64), found_rows.indices.astype(np.int64), found_rows.data)
+
+
+def _is_within(entries: np.ndarray, size: int) -> bool:
+    return not entries.size or bool(entries.min() >= 0 and entries.max() < size)

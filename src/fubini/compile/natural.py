@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from fubini.compile.unroll import short_axes, unrolled
 from fubini.errors import DataError
 from fubini.index.build import ONE, ZERO, add, call, multiply, remade, scale, times
 from fubini.index.node import Index, Leaf, Node
@@ -25,8 +26,27 @@ def without(
 ) -> tuple[Node, ...]:
     """log ∫ exp(Σ terms) over latents, one after another; blocked where entries of a normal one meet."""
     for leaf, domain in latents.values():
-        terms = natural(terms, leaf, labels) if domain.kind == "real" else eliminated(terms, leaf, domain.kind).terms
+        if domain.kind == "real":
+            terms = natural_or_unrolled(terms, leaf, labels)
+        else:
+            terms = eliminated(terms, leaf, domain.kind).terms
     return tuple(term for term in terms if term is not ZERO)
+
+
+def natural_or_unrolled(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf]) -> tuple[Node, ...]:
+    """A normal latent, or its slices along a short axis one after another where entries along it meet."""
+    try:
+        return natural(terms, latent, labels)
+    except Blocked:
+        for axis in short_axes(latent):
+            try:
+                found, slices = unrolled(terms, latent, axis)
+                for part in slices:
+                    found = natural_or_unrolled(found, part, labels)
+                return tuple(found)
+            except Blocked:
+                continue
+        raise
 
 
 def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = frozenset()) -> tuple[Node, ...]:

@@ -10,13 +10,15 @@ import numpy as np
 
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HEAD, Writer, helpers
+from fubini.compile.emit import HEAD, Writer, helpers, is_log
 from fubini.compile.fibre import is_data
 from fubini.compile.fuse import fused_sums
 from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.kernel import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
+from fubini.compile.specialise import constant_text, is_small
+from fubini.errors import NoRule
 from fubini.index.build import ZERO, multiply
 from fubini.index.node import Index, Leaf, Node
 
@@ -40,9 +42,18 @@ class Program(NamedTuple):
 class Assembly:
     """Puts a program together."""
 
-    def __init__(self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES) -> None:
+    def __init__(
+        self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES, proposes: bool = False
+    ) -> None:
         grouped = derivation.plain is not ZERO or not derivation.terms
         self.derivation, self.passes = derivation, frozenset(passes) - (set() if grouped else {"histogram"})
+        self.proposes = proposes
+        if proposes and not self.updates:
+            raise NoRule(
+                "a proposal without differences",
+                expected=f"the passes {', '.join(PASSES)}",
+                advice="leave `without` out",
+            )
         self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
         self.data = Store("H")
         for label in derivation.labels:
@@ -88,39 +99,64 @@ class Assembly:
                 rows = [label.rows[leaf] for label in self.derivation.labels if label.rows.get(leaf)]
                 array = self.names.state(leaf, min(rows[0]) if rows else None)
                 found[array.name] = (leaf, array.order)
+        self._read_at_start({leaf for leaf, _ in found.values()})
         return found
+
+    def _read_at_start(self, kept: set[Leaf]) -> None:
+        """Names for the latents that only the start of what is derived reads."""
+        for one in self.derivation.derived:
+            for leaf in one.value.leaves if one.leaf in kept else ():
+                if leaf.role == "site":
+                    self.names[leaf]
 
     # -- text --------------------------------------------------------------------------------------------------------
 
-    def program(self) -> Program:
-        """The text, once all arrays that it reads have names."""
+    def program(self, values: bool = False) -> Program:
+        """The text, once all arrays that it reads have names; with small arrays of data as constants, if asked for."""
         bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
-        sizes = max(label.k.size for label in self.labels)
-        room = {"w": np.zeros(sizes), "e": np.zeros(sizes)}
-        if self.names.sizes.read:
-            room["sizes"] = self.names.sizes.array
-        caches = {
-            self.names[kept.leaf].name: (kept.leaf, (0,)) for label in self.labels for kept in self.names.kept(label)
-        }
-        states = {**self.states, **caches}
-        arguments = ("uniforms", "items", *self.names.latents, *states, *self.names.numbers, *room)
+        room = self._room()
+        states = {**self.states, **self._caches()}
+        constants = {name: array for name, array in self.names.numbers.items() if values and is_small(array)}
+        data = [name for name in self.names.numbers if name not in constants]
+        extra = ("propose",) if self.proposes else ()
+        arguments = (*extra, "uniforms", "items", *self.names.latents, *states, *data, *room)
+        return Program(
+            source=self._source(bodies, arguments, constants),
+            arguments=arguments,
+            numbers={**self.names.numbers, **room},
+            recipes=tuple(self.names.recipes),
+            states=states,
+            latents=self.names.latents,
+            labels={label.leaf.name: self.names[label.leaf].name for label in self.labels},
+            derived=self.derivation.derived,
+            drifts=any(not leaf.is_integer for leaf, _ in self.states.values()),
+        )
+
+    def _room(self) -> dict[str, np.ndarray]:
+        """Arrays for the weights and exponents of candidates, and sizes that are read."""
+        size = max(2, *(label.k.size for label in self.labels))
+        read = {"sizes": self.names.sizes.array} if self.names.sizes.read else {}
+        return {"w": np.zeros(size), "e": np.zeros(size), **read}
+
+    def _caches(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
+        kept = [one for label in self.labels for one in self.names.kept(label)]
+        return {self.names[one.leaf].name: (one.leaf, (0,)) for one in kept}
+
+    def _source(
+        self, bodies: list[tuple[str, list[str]]], arguments: tuple[str, ...], constants: dict[str, np.ndarray]
+    ) -> str:
         text = []
         for name, lines in bodies:
-            head = f'@njit(cache=True, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
+            head = f'@njit(cache={not self.proposes}, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
             text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
-        drifts = any(not leaf.is_integer for leaf, _ in self.states.values())
-        labels = {label.leaf.name: self.names[label.leaf].name for label in self.labels}
-        numbers = {**self.names.numbers, **room}
-        derived = self.derivation.derived
-        source = "\n\n".join([HEAD, *filter(None, [helpers("\n".join(text))]), *text])
-        return Program(
-            source, arguments, numbers, tuple(self.names.recipes), states, self.names.latents, labels, derived, drifts
-        )
+        known = [constant_text(constants)] if constants else []
+        return "\n\n".join([HEAD, *known, *filter(None, [helpers("\n".join(text))]), *text])
 
     def _writer(self) -> Writer:
         for kept in self.data.kept.values():
             if kept.leaf not in self.names:
-                self.names.data(kept.leaf, kept.value, kept.axes)
+                array = self.names.data(kept.leaf, kept.value, kept.axes)
+                self.names[kept.leaf] = array._replace(is_log=is_log(kept.value))
         return Writer(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
@@ -159,8 +195,11 @@ class Assembly:
             writer.line(f"k = {loop.entry}")
             loop.remove()
             loop.refresh()
-            loop.weigh()
-            loop.draw()
+            if self.proposes:
+                loop.propose()
+            else:
+                loop.weigh()
+                loop.draw()
             loop.restore()
             loop.refresh()
         writer.line("return 0")
@@ -193,7 +232,7 @@ class Assembly:
             others.append((whole if whole.kind == "get" else store.entry(whole), 1.0))
         exponent = hoisted(found.exponent, loose, store)
         for kept in store.kept.values():
-            self.names.state(kept.leaf, None)
+            self.names[kept.leaf] = self.names.state(kept.leaf, None)._replace(is_log=is_log(kept.value))
         return Weights(tuple(others), exponent, found.loops)
 
 

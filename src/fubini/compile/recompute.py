@@ -8,12 +8,12 @@ from __future__ import annotations
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.emit import Writer
 from fubini.compile.fuse import Pass, apart, fused
-from fubini.compile.histogram import Slot, place_of, slots, summarised
+from fubini.compile.histogram import Slot, slots, summarised
 from fubini.compile.kernel import Loop, Weights
 from fubini.compile.names import Names
 from fubini.compile.statistics import Statistic
-from fubini.index.build import ZERO, const, get, index, less, negate, plus
-from fubini.index.node import Node
+from fubini.index.build import ZERO, const, equal, get, index, less, negate, plus
+from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds
 
 
@@ -90,15 +90,16 @@ def passes_of(one: Statistic) -> list[Pass]:
 
 def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
     """Where an item goes along each axis, and the tests that it has to pass; None for what is cumulated."""
-    at = {idx.axis: idx for idx in slot.indexed}
-    if set(at) != set(one.axes) or any(idx.side != "=" for idx in slot.indexed):
-        return None
     tests = [test if holds else negate(test) for test, holds in slot.tests]
-    for idx in slot.indexed:
-        entry, low, high = place_of(idx)
-        tests.extend([less(const(low - 1.0), entry)] if bounds(entry)[0] < low else [])
-        tests.extend([less(entry, const(high + 1.0))] if bounds(entry)[1] > high else [])
-    return tuple(at[axis].at for axis in one.axes), tuple(tests)
+    at: dict[Index, Node] = {}
+    for axis, entry, _, side in slot.indexed:
+        if side != "=":
+            return None
+        tests.extend([equal(at[axis], entry)] if axis in at else [])  # [c = a] [c = b] is [c = a] [a = b]
+        at.setdefault(axis, entry)
+        tests.extend([less(const(-1.0), entry)] if bounds(entry)[0] < 0 else [])
+        tests.extend([less(entry, const(float(axis.size)))] if bounds(entry)[1] > axis.size - 1 else [])
+    return (tuple(at[axis] for axis in one.axes), tuple(tests)) if set(at) == set(one.axes) else None
 
 
 def density_of(derivation: Derivation, grouped: bool) -> Node:

@@ -31,26 +31,26 @@ class Schedule(NamedTuple):
         return place if place >= 0 else None
 
 
-def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any) -> Schedule:
+def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any, warmup: Any = None) -> Schedule:
     """Checked."""
-    for name, value in (
-        ("sweeps", sweeps),
-        ("thin", thin),
-        ("chains", chains),
-        *((("keep", keep),) if keep is not None else ()),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise DomainError(f"{name}={value!r}", expected="a positive whole number")
+    for name, value in {"sweeps": sweeps, "thin": thin, "chains": chains, "keep": keep, "warmup": warmup}.items():
+        least = 0 if name == "warmup" else 1
+        given = value is not None or name in ("sweeps", "thin", "chains")
+        if given and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+            raise DomainError(f"{name}={value!r}", expected=f"a whole number, at least {least}")
     if thin > sweeps:
         raise DomainError(f"thin={thin} of {sweeps} sweeps", expected="at least one sweep that is kept")
     return Schedule(int(sweeps), int(thin), None if keep is None else int(keep))
 
 
-def given_labels(leaf: Leaf, value: Any) -> np.ndarray:
-    """Labels in range, counted from 0."""
+def given_labels(leaf: Leaf, value: Any, chains: int | None = None) -> np.ndarray:
+    """Labels in range, counted from 0: for all chains, or for each."""
+    if np.ma.is_masked(value):
+        raise DataError(f"labels {leaf.name!r} with masked entries", expected="a label for each entry")
     array, low, high = np.asarray(value), int(leaf.low or 0), int(leaf.high or 0)
-    if array.shape[array.ndim - len(leaf.shape) :] != leaf.shape:
-        raise DomainError(f"labels {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}")
+    if array.shape != leaf.shape and (chains is None or array.shape != (chains, *leaf.shape)):
+        each = "" if chains is None else f", or {(chains, *leaf.shape)} for {chains} chains"
+        raise DomainError(f"labels {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}{each}")
     if array.dtype.kind not in "biuf" or not np.all(array == np.floor(array)):
         raise DataError(f"labels {leaf.name!r} of type {array.dtype}", expected="whole numbers")
     outside = (array < low) | (array > high)

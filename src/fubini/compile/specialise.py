@@ -1,8 +1,25 @@
-"""Specialisation: sizes as numbers in the text of loops, for LLVM to know; otherwise they are read from an array."""
+"""Specialisation: sizes as numbers in the text of loops, for LLVM to know; otherwise they are read from an array.
+
+Where values are fixed too, small arrays of data are constants of the text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+
+SMALL = 10_000  # numbers of an array that may stand in the text
+
+
+def is_small(array: np.ndarray) -> bool:
+    """It may stand in the text."""
+    return array.size <= SMALL
+
+
+def constant_text(arrays: Mapping[str, np.ndarray]) -> str:
+    """Arrays as constants, to the last digit."""
+    return "".join(f"{name} = np.array({array.tolist()!r}, np.{array.dtype})\n" for name, array in arrays.items())
 
 
 class Sizes:

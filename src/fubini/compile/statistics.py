@@ -51,7 +51,8 @@ class Statistics:
         if not of.leaves & self.labels:
             return of
         if of.kind not in SUPPORTED:
-            raise unsupported(of, self.labels, "sums over items, and functions of these")
+            advice = "leave the latents that meet there in: they are drawn from their conditionals between sweeps"
+            raise unsupported(of, self.labels, "sums over items, and functions of these", advice)
         if of.kind != "sum":
             if of.kind == "get":
                 raise unsupported(of, self.labels, "labels that are read in a sum over items")
@@ -140,12 +141,15 @@ def _reached(place: Place, at: tuple[Index, ...]) -> Place:
     return tuple(const(0.0) if i.size == 1 else part for part, i in zip(place, at, strict=True))
 
 
-def unsupported(of: Node, labels: Iterable[Leaf], expected: str) -> NoRule:
+SLOWLY = 'gibbs(…, without=("difference",)) computes the density anew for every candidate, and is slow'
+
+
+def unsupported(of: Node, labels: Iterable[Leaf], expected: str, advice: str = SLOWLY) -> NoRule:
     """The error of a density that no sampler can be made from."""
     names = ", ".join(sorted(repr(leaf.name) for leaf in labels))
     return NoRule(
         f"a compiled sampler of {names}",
         expected=expected,
         nearest=f"in {written(of)[:160]}",
-        advice='gibbs(…, without=("difference",)) computes the density anew for every candidate, and is slow',
+        advice=advice,
     )

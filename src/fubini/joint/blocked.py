@@ -44,23 +44,26 @@ class Blocked:
 
     @cached_property
     def _stretch(self) -> Callable[..., Any]:
-        def one(key: Data, values: Values, numbers: Any, thin: int, count: int) -> tuple[Values, Values]:
-            def some(values: Values, place: Data) -> tuple[Values, Values]:
-                def inner(turn: Data, values: Values) -> Values:
-                    return self.sweep(jax.random.fold_in(jax.random.fold_in(key, place), turn), values, numbers)
+        def one(key: Data, values: Values, numbers: Any, warmup: Data, thin: int, count: int) -> Values:
+            def turn(number: Data, values: Values) -> Values:
+                return self.sweep(jax.random.fold_in(key, number), values, numbers)
 
-                values = jax.lax.fori_loop(0, thin, inner, values)
+            def some(values: Values, place: Data) -> tuple[Values, Values]:
+                begin = warmup + place * thin
+                values = jax.lax.fori_loop(0, thin, lambda step, values: turn(begin + step, values), values)
                 return values, values
 
-            return jax.lax.scan(some, values, jnp.arange(count))
+            return jax.lax.scan(some, jax.lax.fori_loop(0, warmup, turn, values), jnp.arange(count))[1]
 
-        def many(keys: Data, values: Values, numbers: Any, thin: int, count: int) -> tuple[Values, Values]:
-            return jax.vmap(lambda key, values: one(key, values, numbers, thin, count))(keys, values)
+        def many(keys: Data, values: Values, numbers: Any, warmup: Data, thin: int, count: int) -> Values:
+            return jax.vmap(lambda key, values: one(key, values, numbers, warmup, thin, count))(keys, values)
 
-        return jax.jit(many, static_argnums=(3, 4))
+        return jax.jit(many, static_argnums=(4, 5))
 
-    def run(self, key: Data, schedule: Schedule, chains: int, start: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Draws [chain, sweep, …]."""
+    def run(
+        self, key: Data, schedule: Schedule, chains: int, start: Mapping[str, np.ndarray], warmup: int = 0
+    ) -> dict[str, np.ndarray]:
+        """Draws [chain, sweep, …], after some sweeps that are not stored."""
         with self.form.width(), eval_context():
             plain = self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
             first, second = jax.random.split(key)
@@ -71,6 +74,7 @@ class Blocked:
                 values[name] = jnp.broadcast_to(jnp.asarray(value), values[name].shape)
             count = schedule.sweeps // schedule.thin
             keys = jax.random.split(second, chains)
-            _, draws = self._stretch(keys, values, self.plan._numbers(self.form.is_wide), schedule.thin, count)
+            numbers = jax.tree_util.tree_map(jnp.asarray, self.plan.numbers)
+            draws = self._stretch(keys, values, numbers, jnp.asarray(warmup), schedule.thin, count)
             kept = {name: np.asarray(value)[:, count - schedule.kept :] for name, value in draws.items()}
         return {name: kept[name] for name in self.plan.kept}

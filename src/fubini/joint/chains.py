@@ -62,6 +62,7 @@ class Chains(NamedTuple):
             if chain == first and saved is not None:
                 generator.bit_generator.state = saved[0]
                 state = State(saved[1], None)
+                self.machine.set(saved[1])
             begin = done if chain == first else 0
             total = self.warmup + self.schedule.sweeps
             steps = tqdm(
@@ -105,7 +106,7 @@ class Chains(NamedTuple):
         elif self.machine.program.drifts or sweep == 0:
             self.machine.set(values)
         for label, mine in self.items.items():
-            self.machine.sweep(label, generator.random(len(mine)), mine)
+            self.machine.sweep(label, self.machine.uniforms(generator, len(mine)), mine)
             values[label] = self.machine.values(label)
         return State(values, walk)
 
@@ -128,7 +129,6 @@ class Chains(NamedTuple):
         state = json.loads(saved.pop("generator").tobytes().decode())
         values = {name[6:]: saved.pop(name) for name in list(saved) if name.startswith("value:")}
         found.update((name[6:], value.copy()) for name, value in saved.items())
-        self.machine.set(values)
         return chain, sweep, (state, values)
 
 

@@ -59,8 +59,8 @@ def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str,
     if infinite:
         raise NoRule(
             f"draws of {listed(infinite)}",
-            expected="discrete latents with finitely many values",
-            advice="truncate the support, or integrate the latent out of the model by hand",
+            expected="discrete latents with finitely many values, counted from 0",
+            advice="truncate the support, count from 0, or integrate the latent out of the model by hand",
         )
     continuous = any(s.kind == "random" and s.domain and not s.domain.is_discrete for s in joint.outline.sites)
     kernel = DiscreteHMCGibbs(NUTS(as_numpyro(joint)), modified=continuous)

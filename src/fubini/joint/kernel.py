@@ -9,8 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.arrays import is_traced
 from fubini.compile.exact import Function, Output, function_of, room
-from fubini.compile.machine import interpreted, loaded
+from fubini.compile.machine import interpreted, loaded, require_engine
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.index.node import Index, Leaf, Node
 from fubini.joint.closed_form import required
@@ -28,8 +29,15 @@ class Kernel:
     """
 
     def __init__(self, joint: Any, names: Sequence[str], engine: str = "numba") -> None:
+        require_engine(engine)
         self.joint, self.engine = joint, engine
         self.form = Form(joint)
+        if is_traced(*self.form.leaves):
+            raise DomainError(
+                f"kernel of {joint!r} under jit, vmap or grad",
+                expected="data like those to come when it is made",
+                advice="make it outside; its function takes NumPy arrays",
+            )
         self.reading, self.places = _read(self.form)
         for name in names:
             required(name, joint, self.reading.sites)
@@ -78,8 +86,9 @@ class Kernel:
             _content(leaf) for leaf in self.form.leaves if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
         ]
         others = [leaf for leaf in self.compiled.data.values() if leaf.role != "site" and leaf not in self.places]
-        made = [leaf for leaf in others if _content(self.reading.reader.known[leaf]) not in mine]
-        if asked != "none" and (len(set(mine)) < len(mine) or made):
+        read = [_content(self.reading.reader.known[leaf]) for leaf in others]
+        made = [leaf for leaf, content in zip(others, read, strict=True) if content not in mine or not leaf.is_integer]
+        if asked != "none" and (len(set(mine)) < len(mine) or len(set(read)) < len(read) or made):
             raise DataError(
                 f"other data for {asked}",
                 expected="a kernel made for whole numbers of which no two arrays are equal, and none was computed with",
@@ -90,6 +99,12 @@ class Kernel:
     def _array(self, leaf: Leaf, given: Mapping[str, Any]) -> np.ndarray:
         if leaf.name not in given:
             return self._own(leaf).reshape(leaf.shape)
+        if np.ma.is_masked(given[leaf.name]):
+            raise DataError(
+                f"an array {leaf.name!r} with masked entries",
+                expected="numbers for all entries",
+                advice="make a kernel of the model conditioned on masked data",
+            )
         array = np.asarray(given[leaf.name])
         if array.shape != leaf.shape:
             raise DomainError(f"an array {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}")
@@ -98,7 +113,7 @@ class Kernel:
                 f"an array {leaf.name!r} of type {array.dtype}", expected="whole numbers, as those compiled for"
             )
         low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
-        if leaf.role == "data" and not np.all((array >= low) & (array <= high)):
+        if not np.all((array >= low) & (array <= high)):
             raise DataError(
                 f"an array {leaf.name!r}", expected=f"numbers from {low:g} to {high:g}, as those compiled for"
             )

@@ -13,7 +13,6 @@ from numpyro.infer.hmc import hmc
 
 from fubini.arrays import Data
 from fubini.errors import NoRule
-from fubini.index.lower import Evaluation
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form
 from fubini.joint.target import Support
@@ -32,10 +31,9 @@ class Whole:
 
     def draw(self, key: Data, values: Values, numbers: Any) -> Values:
         """New values of these latents."""
-        known, _ = numbers
         found = {name: value for name, value in values.items() if name not in self.names}
         for place, step in enumerate(reversed(self.steps)):
-            evaluation = Evaluation(self.plan._arrays(found, known))
+            evaluation = self.plan.evaluation(found, numbers)
             leaves = [self.plan.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
             found.update((leaf.name, value) for leaf, value in new.items())
@@ -124,6 +122,11 @@ class Rest:
         self.walk = Walk(joint, plan, blocked, warmup) if blocked else None
 
     @cached_property
+    def numbers(self) -> Any:
+        """Data, and what they alone decide, on the device."""
+        return jax.tree_util.tree_map(jnp.asarray, self.plan.numbers)
+
+    @cached_property
     def _drawn(self) -> Callable[[Data, Values, Any], Values]:
         def every(key: Data, values: Values, numbers: Any) -> Values:
             for place, move in enumerate(self.whole):
@@ -140,16 +143,15 @@ class Rest:
             prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
             first = {name: jnp.asarray(prior[name]) for name in self.names}
             all_of = {**first, **{name: jnp.asarray(value) for name, value in values.items()}}
-            state = None if self.walk is None else self.walk.begin(key, all_of, self.plan._numbers(self.form.is_wide))
+            state = None if self.walk is None else self.walk.begin(key, all_of, self.numbers)
             return state, all_of
 
     def step(self, key: Data, state: Any, values: Values) -> tuple[Any, Values]:
         """New values of all of these latents."""
         with self.form.width(), eval_context():
-            mine = self.plan._numbers(self.form.is_wide)
             values = {name: jnp.asarray(value) for name, value in values.items()}
             if self.whole:
-                values = self._drawn(key, values, mine)
+                values = self._drawn(key, values, self.numbers)
             if self.walk is not None:
-                state, values = self.walk.step(state, values, mine)
+                state, values = self.walk.step(state, values, self.numbers)
             return state, values

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -30,7 +31,7 @@ from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_if_any, factors_of, posterior
-from fubini.joint.sampler import Sampler
+from fubini.joint.sampler import Options, Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -92,9 +93,9 @@ class Questions(Flavour):
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
         return report(self)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+    def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite; see `Collapsed.gibbs`."""
-        return Collapsed(self, ()).gibbs(*names, without=without, engine=engine, blocked=blocked)
+        return Collapsed(self, ()).gibbs(*names, without=without, **options)
 
     def kernel(self, *names: str, engine: str = "numba") -> Kernel:
         """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
@@ -157,7 +158,7 @@ class Collapsed:
     def __init__(self, joint: Any, eliminated: tuple[str, ...]) -> None:
         self.joint, self.eliminated = joint, eliminated
 
-    @property
+    @cached_property
     def collapse(self) -> Collapse:
         """The reduction."""
         return collapse(self.joint, self.eliminated)
@@ -252,14 +253,30 @@ class Collapsed:
             require_evidence(float(found), self.joint)
         return Array(found)
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), engine: str = "numba", blocked: bool = False) -> Sampler:
+    def gibbs(
+        self,
+        *names: str,
+        without: Sequence[str] = (),
+        specialise: str = "sizes",
+        blocked: bool = False,
+        engine: str = "numba",
+    ) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite, one entry after another.
 
         What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
         `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
-        out: the draws stay the same, and take longer. The engine "python" runs the same loops uncompiled.
+        out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their values too
+        with `specialise="values"`. The engine "python" runs the same loops uncompiled.
         """
-        return Sampler(self.joint, self.collapse, names, without, engine, blocked)
+        return Sampler(self.joint, self.collapse, names, Options(tuple(without), specialise, blocked, engine))
+
+    def metropolis(self, *names: str, proposal: Callable[..., Any], engine: str = "numba") -> Sampler:
+        """A compiled sampler that proposes one candidate for each entry of these labels, and accepts by the ratio.
+
+        `proposal(place, old, size, uniform)` gives a candidate from 0 to size − 1, from one uniform number, and
+        log q(old | new) − log q(new | old); Numba compiles it.
+        """
+        return Sampler(self.joint, self.collapse, names, Options(engine=engine, proposal=proposal))
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.core import eval_context
 
 from fubini.arrays import Data
-from fubini.compile.derive import Derivation, candidates, derived
+from fubini.compile.derive import Derivation, candidates, derived, is_finite
 from fubini.compile.difference import Derived
 from fubini.compile.histogram import grouped_sum
-from fubini.compile.machine import Machine
+from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
 from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
@@ -37,23 +37,36 @@ from fubini.joint.moves import Rest
 from fubini.symbolic.collect import Blocked as NoElimination
 from fubini.symbolic.search import Latent
 
-ENGINES = ("numba", "python")
+FIXED = ("sizes", "values")  # what code may be compiled for
+
+
+class Options(NamedTuple):
+    """How a sampler is made."""
+
+    without: tuple[str, ...] = ()  # passes that are left out
+    specialise: str = "sizes"
+    blocked: bool = False
+    engine: str = "numba"
+    proposal: Callable[..., Any] | None = None
+
+    def check(self) -> None:
+        """Names that there are."""
+        if self.specialise not in FIXED:
+            raise DomainError(f"specialise={self.specialise!r}", expected=f"what is fixed: one of {listed(FIXED)}")
+        require_engine(self.engine)
+        for name in self.without:
+            if name not in PASSES:
+                near = closest(name, PASSES)
+                raise DomainError(f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=near)
 
 
 class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
-    def __init__(
-        self,
-        joint: Any,
-        plan: Collapse,
-        names: Sequence[str],
-        without: Sequence[str] = (),
-        engine: str = "numba",
-        blocked: bool = False,
-    ) -> None:
-        self.joint, self.plan, self.engine = joint, plan, engine
-        finite = tuple(name for name in plan.kept if plan.reading.domains[name].kind == "bint")
+    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], options: Options | None = None) -> None:
+        self.joint, self.plan, self.options = joint, plan, options or Options()
+        self.options.check()
+        finite = tuple(name for name in plan.kept if is_finite(plan.reading.sites[name]))
         self.names = tuple(names) or finite
         for name in self.names:
             required(name, joint, plan.kept)
@@ -64,20 +77,13 @@ class Sampler:
                 nearest=f"{listed(plan.kept)} is left",
                 advice="infer(key) draws continuous latents",
             )
-        if engine not in ENGINES:
-            raise DomainError(f"engine={engine!r}", expected=f"one of {listed(ENGINES)}")
-        for name in without:
-            if name not in PASSES:
-                raise DomainError(
-                    f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=closest(name, PASSES)
-                )
-        self.passes = tuple(name for name in PASSES if name not in without)
+        self.passes = tuple(name for name in PASSES if name not in self.options.without)
         self.labels = {name: plan.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
         require_finite(joint, plan)
         self._rests: dict[int, Rest | None] = {}
-        self.blocked = Blocked(joint, plan, self.names) if blocked else None
+        self.blocked = Blocked(joint, plan, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint!r}"
@@ -107,12 +113,13 @@ class Sampler:
     @cached_property
     def program(self) -> Program:
         """The loops."""
-        return Assembly(self.derivation, self._evaluate, self.passes).program()
+        assembly = Assembly(self.derivation, self._evaluate, self.passes, self.options.proposal is not None)
+        return assembly.program(self.options.specialise == "values")
 
     @cached_property
     def machine(self) -> Machine:
         """The loops, compiled."""
-        return Machine(self.program, self._value, self.engine)
+        return Machine(self.program, self._value, self.options.engine, self.options.proposal)
 
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
@@ -154,15 +161,17 @@ class Sampler:
         `checkpoint`, a path, a killed run goes on where it was.
         """
         require_key(key)
-        schedule = scheduled(sweeps, thin, keep, chains)
-        begin = self._started(start or {})
+        schedule = scheduled(sweeps, thin, keep, chains, warmup)
+        begin = self._started(start or {}, chains)
         if self.blocked is not None:
-            self._no_options(fixed=fixed, checkpoint=checkpoint)
-            return Draws(self.blocked.run(key, schedule, chains, begin))
+            self._no_options(fixed=fixed, checkpoint=checkpoint, progress=progress or None)
+            return Draws(self.blocked.run(key, schedule, chains, begin, warmup or 0))
         items = self._items(fixed)
+        self._require_start(items, begin)
         before = self._warmup if warmup is None else warmup
         run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
-        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, items))
+        mine = (*items.values(), *begin.values())
+        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, mine))
         return Draws(run.all(key, chains, begin, file, progress))
 
     @property
@@ -185,10 +194,11 @@ class Sampler:
                     f"run({name}=…) of a blocked sampler", expected=f"no {name}", advice="leave blocked out"
                 )
 
-    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, items: Mapping[str, np.ndarray]) -> dict:
+    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, given: Sequence[np.ndarray]) -> dict:
         """What a checkpoint is of."""
         content = hashlib.blake2b(digest_size=16)
-        for array in (*self.plan.reading.reader.known.values(), *items.values()):
+        for array in (*self.plan.reading.reader.known.values(), *given):
+            content.update(repr(np.shape(array)).encode())
             content.update(np.ascontiguousarray(array).tobytes())
         return {
             "model": hashlib.blake2b(self.plan.reading.text.encode(), digest_size=16).hexdigest(),
@@ -207,25 +217,51 @@ class Sampler:
             required(name, self.joint, self.names)
         return {name: free_items(leaf, given.get(name)) for name, leaf in self.labels.items()}
 
-    def _started(self, start: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _require_start(self, items: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray]) -> None:
+        """Entries that are held fixed have values to be held at."""
+        for name, mine in items.items():
+            if name not in start and mine.size < np.prod(self.labels[name].shape, dtype=int):
+                raise DomainError(
+                    f"fixed entries of {name!r} without labels",
+                    expected=f"start={{{name!r}: …}}, of which these entries are held",
+                )
+
+    def _started(self, start: Mapping[str, Any], chains: int) -> dict[str, np.ndarray]:
         """Labels to begin with, for all chains or for each."""
         for name in start:
             required(name, self.joint, self.names)
         low = self.blocked is not None  # there labels are counted as the model does
         return {
-            name: given_labels(self.labels[name], value) + (int(self.labels[name].low or 0) if low else 0)
+            name: given_labels(self.labels[name], value, chains) + (int(self.labels[name].low or 0) if low else 0)
             for name, value in start.items()
         }
 
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
         """p(candidate | all other latents) of one entry."""
+        if self.options.proposal is not None:
+            raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
         leaf = self.labels[required(name, self.joint, self.names)]
+        for other in self.plan.kept:
+            if other not in labels:
+                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.plan.kept)}")
         self.machine.set(
-            {n: given_labels(self.labels[n], v) if n in self.labels else np.asarray(v) for n, v in labels.items()}
+            {other: self._given(required(other, self.joint, self.plan.kept), labels[other]) for other in labels}
         )
-        number = int(np.ravel_multi_index(tuple(np.atleast_1d(place)), leaf.shape))
+        at = tuple(np.atleast_1d(place)) if leaf.shape else ()
+        if len(at) != len(leaf.shape) or not all(0 <= one < size for one, size in zip(at, leaf.shape, strict=True)):
+            raise DomainError(f"the entry {place} of {name!r}", expected=f"a place in an array of shape {leaf.shape}")
+        number = int(np.ravel_multi_index(at, leaf.shape)) if at else 0
         self.machine.sweep(name, np.zeros(1), np.array([number]))
         return self.machine.weights(name, int((leaf.high or 0) - (leaf.low or 0)) + 1)
+
+    def _given(self, name: str, value: Any) -> np.ndarray:
+        """The value of a latent that is left, in its shape."""
+        if name in self.labels:
+            return given_labels(self.labels[name], value)
+        shape = self.plan.reading.sites[name].shape
+        if np.shape(value) != shape:
+            raise DomainError(f"a value of {name!r} of shape {np.shape(value)}", expected=f"the shape {shape}")
+        return np.asarray(value)
 
 
 def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) -> Draws | None:
@@ -244,7 +280,13 @@ def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) ->
 
 
 def require_finite(joint: Any, plan: Collapse) -> None:
-    """Observations and arguments that are finite."""
+    """Observations and arguments that are known, and finite."""
+    if plan.is_traced:
+        raise DomainError(
+            f"gibbs of {joint!r} under jit, vmap or grad",
+            expected="data that are known when the sampler is made",
+            advice="make and run it outside; blocked=True runs many chains at once",
+        )
     for leaf, value in plan.reading.reader.known.items():
         array = np.asarray(value)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
