@@ -8,6 +8,10 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
 
+# Where an operation was written is not needed in its code, and takes time to find.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -8,7 +8,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=12)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
@@ -25,7 +25,7 @@ def data() -> Path:
     return path
 
 
-MANY_MAPS = 20_000  # memory maps of a process; a system allows some 65,000, and each compiled function takes a few
+MANY_MAPS = 40_000  # memory maps of a process; a system allows some 65,000, and each compiled function takes a few
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -114,7 +114,7 @@ def test_a_run_killed_at_ten_random_times_gives_the_same_draws(whole, tmp_path) 
     while kills < KILLS:
         old, process = stamp(path), started(tmp_path)
         while stamp(path) in (0, old) and process.is_alive():
-            time.sleep(0.001)
+            time.sleep(0.01)
         time.sleep(times.uniform(0.0, 0.15))
         process.kill()
         process.join()

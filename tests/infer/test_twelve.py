@@ -12,7 +12,7 @@ from tests.infer.reference import FILE, summary
 
 REFERENCE = json.loads(FILE.read_text())
 ERRORS = 4.0  # how many Monte Carlo standard errors a mean may be off
-DRAWS = {"eight schools": 1000}  # others need fewer for R-hat below 1.01
+DRAWS = {"eight schools": 1000, "item response": 1000}  # others need fewer for R-hat below 1.01
 RUNS_LONG = ("factor analysis",)  # longer than it compiles: worth XLA's polish
 WITH_FILES = ("radon", "Gaussian mixture", "local level", "change point", "batting")
 WITHOUT = tuple(case.name for case in cases(None))
