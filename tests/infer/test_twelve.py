@@ -16,6 +16,11 @@ DRAWS = {"eight schools": 1000, "item response": 1000}  # others need fewer for 
 RUNS_LONG = ("factor analysis",)  # longer than it compiles: worth XLA's polish
 WITH_FILES = ("radon", "Gaussian mixture", "local level", "change point", "batting")
 WITHOUT = tuple(case.name for case in cases(None))
+MARKS = {name: pytest.mark.long for name in ("factor analysis", "local level")}
+
+
+def marked(names: tuple[str, ...]) -> list:
+    return [pytest.param(name, marks=MARKS.get(name, pytest.mark.slow)) for name in names]
 
 
 def case_of(name: str, folder) -> Case:
@@ -60,14 +65,12 @@ def polish(request) -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", rough)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WITHOUT)
+@pytest.mark.parametrize("name", marked(WITHOUT))
 def test_inferred(name: str) -> None:
     check(case_of(name, None))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_FILES)
+@pytest.mark.parametrize("name", marked(WITH_FILES))
 def test_inferred_from_files(name: str, data) -> None:
     check(case_of(name, data))
 
