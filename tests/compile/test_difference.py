@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fubini.compile.difference import Difference, predictive, rising, whole
-from fubini.index.build import call, const, divide, equal, get, index, multiply, plus, power, replaced, scale, times
+from fubini.index.binding import replaced
+from fubini.index.build import call, const, divide, equal, get, index, multiply, plus, power, scale, times
 from fubini.index.lower import evaluate
 from fubini.index.node import Index, Leaf
 from fubini.index.sums import total

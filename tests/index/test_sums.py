@@ -3,22 +3,8 @@
 import numpy as np
 import pytest
 
-from fubini.index.build import (
-    add,
-    call,
-    closed,
-    const,
-    divide,
-    equal,
-    get,
-    index,
-    less,
-    opened,
-    plus,
-    power,
-    times,
-    where,
-)
+from fubini.index.binding import closed, opened
+from fubini.index.build import add, call, const, divide, equal, get, index, less, plus, power, times, where
 from fubini.index.lower import evaluate
 from fubini.index.node import Index, Leaf
 from fubini.index.sums import total

@@ -6,7 +6,8 @@ import math
 import numpy as np
 from scipy import special, stats
 
-from fubini.index.build import is_test, opened
+from fubini.index.binding import opened
+from fubini.index.build import is_test
 from fubini.measures.laws import Vector
 from fubini.measures.program import Items
 from fubini.measures.values import log_mass

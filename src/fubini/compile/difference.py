@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.compile.statistics import canonical, inner_sums
+from fubini.index.binding import opened, remade, replaced
 from fubini.index.build import (
     ONE,
     ZERO,
@@ -22,16 +23,14 @@ from fubini.index.build import (
     call,
     const,
     equal,
+    factors_in,
     get,
     index,
     is_test,
     minus,
     multiply,
-    opened,
     plus,
     power,
-    remade,
-    replaced,
     scale,
     times,
     where,
@@ -158,17 +157,13 @@ def guarded(of: Node) -> Change:
     return joined([({_tests(part): _rest(part)}, coefficient) for part, coefficient in parts])
 
 
-def _factors(of: Node) -> Sequence[tuple[Node, float]]:
-    return of.args if of.kind == "mul" else ((of, 1.0),)
-
-
 def _tests(of: Node) -> Guards:
-    return frozenset(base for base, exponent in _factors(of) if exponent > 0 and is_test(base) and base is not ONE)
+    return frozenset(base for base, exponent in factors_in(of) if exponent > 0 and is_test(base) and base is not ONE)
 
 
 def _rest(of: Node) -> Node:
     tests = _tests(of)
-    return multiply((base, exponent) for base, exponent in _factors(of) if base not in tests)
+    return multiply((base, exponent) for base, exponent in factors_in(of) if base not in tests)
 
 
 def joined(changes: Sequence[tuple[Change, float]]) -> Change:
@@ -236,8 +231,8 @@ def _residual(b: Node, a: Node, mean: Node) -> tuple[Node, Node] | None:
 def _powers(of: Node) -> Sequence[tuple[Node, float]]:
     """The bases of a product and their powers; a number in front apart."""
     if of.kind == "add" and len(of.args) == 1:
-        return _factors(of.args[0][0])
-    return () if of.kind == "const" else _factors(of)
+        return factors_in(of.args[0][0])
+    return () if of.kind == "const" else factors_in(of)
 
 
 def _by_remainder(steps: tuple[Node, Node], a: Node, big_a: Node, means: Sequence[Node]) -> Node:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fubini.errors import NoRule
-from fubini.index.build import is_test, opened
+from fubini.index.binding import opened
+from fubini.index.build import is_test
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 

@@ -11,7 +11,8 @@ from fubini.compile.emit import HEAD, Writer, helpers
 from fubini.compile.hoist import Store, hoisted
 from fubini.compile.names import Evaluate, Names
 from fubini.errors import NoRule
-from fubini.index.build import get, index, opened, remade, replaced
+from fubini.index.binding import escapes, opened, remade, replaced
+from fubini.index.build import get, index
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.sums import total
 
@@ -69,23 +70,16 @@ def levels(roots: Sequence[Node]) -> list[list[Node]]:
         if of in depth:
             return depth[of]
         inner = max((visit(part) for part in children(of)), default=0)
-        depth[of] = inner + (of.kind == "sum" and not of.free and not _escapes(of, of.height))
+        depth[of] = inner + (of.kind == "sum" and not of.free and not escapes(of))
         return depth[of]
 
     for root in roots:
         visit(root)
     found: dict[int, list[Node]] = {}
     for of, place in depth.items():
-        if of.kind == "sum" and not of.free and not _escapes(of, of.height):
+        if of.kind == "sum" and not of.free and not escapes(of):
             found.setdefault(place, []).append(of)
     return [found[place] for place in sorted(found)]
-
-
-def _escapes(of: Node, height: int) -> bool:
-    """It reads an index that is bound outside."""
-    if of.kind == "index":
-        return isinstance(of.args[0], int) and of.args[0] > height
-    return any(_escapes(part, height) for part in children(of))
 
 
 def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fubini.index.build import ZERO, index, multiply, opened, replaced
+from fubini.index.binding import opened, replaced
+from fubini.index.build import ZERO, factors_in, index, multiply
 from fubini.index.node import Index, Node, children
 from fubini.index.ranges import is_whole
 
@@ -52,7 +53,7 @@ def grouped(of: Node, u: Index) -> Grouped | None:
     """A sum by rows u and places l, where both are tested for."""
     (l,) = of.free - {u}  # noqa: E741
     over, body = opened(of)
-    factors = dict(body.args) if body.kind == "mul" else {body: 1.0}
+    factors = dict(factors_in(body))
     found: dict[Index, Node] = {}
     for test in [base for base in factors if base.kind == "eq"]:
         for one, other in (test.args, test.args[::-1]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fubini.index.build import add, closed, index, opened, remade, replaced
+from fubini.index.binding import closed, opened, remade, replaced
+from fubini.index.build import add, index
 from fubini.index.node import Index, Leaf, Node
 
 

@@ -12,7 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini.index.build import ONE, ZERO, add, equal, get, index, is_test, minus, multiply, opened, plus, scale, times
+from fubini.index.binding import opened
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    equal,
+    factors_in,
+    get,
+    index,
+    is_test,
+    minus,
+    multiply,
+    plus,
+    scale,
+    times,
+)
 from fubini.index.node import BINDERS, Index, Leaf, Node, children
 from fubini.index.notation import written
 from fubini.index.ranges import is_whole
@@ -98,7 +113,7 @@ def summarised(over: Sequence[Index], body: Node, stem: str = "hist") -> Summary
 
 def _parted(part: Node, over: tuple[Index, ...]) -> tuple[Node, Node]:
     """The factors that are the same for all items, and the others."""
-    factors = _factors(part)
+    factors = factors_in(part)
     outside = multiply((base, exponent) for base, exponent in factors if not base.free & set(over))
     return outside, multiply((base, exponent) for base, exponent in factors if base.free & set(over))
 
@@ -119,7 +134,7 @@ def _terms(body: Node) -> Iterator[tuple[Node, float]]:
 
 
 def _apart(of: Node) -> Node:
-    factors = list(of.args) if of.kind == "mul" else [(of, 1.0)]
+    factors = list(factors_in(of))
     for base, exponent in factors:
         rest = multiply(factor for factor in factors if factor[0] is not base)
         if exponent == 1 and base.kind == "eq":
@@ -141,7 +156,7 @@ def _spread(rest: Node, sum_of: Node) -> Node:
         found.extend((times(rest, this), coefficient * more) for this, more in inner)
     expanded = []
     for part, coefficient in found:
-        factors = list(part.args) if part.kind == "mul" else [(part, 1.0)]
+        factors = list(factors_in(part))
         sums = [base for base, exponent in factors if base.kind == "add" and exponent == 1 and _of_tests(base)]
         if sums:
             others = multiply(factor for factor in factors if factor[0] is not sums[0])
@@ -159,7 +174,7 @@ def _reducer(
     over: tuple[Index, ...], body: Node, axes: tuple[Index, ...], leaf_of: Callable[[tuple[int, ...]], Leaf]
 ) -> Reducer | None:
     """Tests of outer indices first, then other tests, then what is added."""
-    factors = list(_factors(body))
+    factors = list(factors_in(body))
     groups = [(base, _grouping(base, over)) for base, exponent in factors if exponent > 0]
     known = sorted(((base, of) for base, of in groups if of is not None), key=lambda item: item[1][0].serial)
     if known:
@@ -175,10 +190,6 @@ def _reducer(
             negated = base.kind == "where" and base.args[1:] == (ZERO, ONE)
             return Split(base.args[0], Nop(), inner) if negated else Split(base, inner, Nop())
     return None if body.free - set(over) else Add(body, leaf_of(tuple(i.size for i in axes)))
-
-
-def _factors(body: Node) -> Sequence[tuple[Node, float]]:
-    return body.args if body.kind == "mul" else ((body, 1.0),)
 
 
 def _grouping(test: Node, over: tuple[Index, ...]) -> tuple[Index, Node, str] | None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fubini.compile.statistics import canonical
-from fubini.index.build import add, get, index, multiply, remade, replaced
+from fubini.index.binding import remade, replaced
+from fubini.index.build import add, get, index, multiply
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.ranges import bounds
 

@@ -159,7 +159,7 @@ class Machine:
                 advice="check the data, and give proper priors: a class without items has no density else",
             )
 
-    def weights(self, label: str, size: int) -> np.ndarray:
+    def weights(self, size: int) -> np.ndarray:
         """Of the candidates at the entry that was last drawn, normalised."""
         weights = self.arrays["w"][:size]
         return weights / weights.sum()

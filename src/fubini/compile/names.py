@@ -11,12 +11,13 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from fubini.compile.derive import Label
-from fubini.compile.emit import Array, Sparse
+from fubini.compile.emit import CALLS, HELPERS, Array, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import Kept, Store
 from fubini.compile.specialise import Sizes
 from fubini.errors import NoRule, listed
-from fubini.index.build import get, index, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import get, index
 from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
@@ -41,24 +42,8 @@ VARIABLES = (
     "sizes",
     "old",
 )
-FUNCTIONS = (
-    "log",
-    "log1p",
-    "log_rising",
-    "lgamma_if_positive",
-    "nonzero",
-    "logistic",
-    "exp_below",
-    "summed",
-    "int",
-    "abs",
-    "max",
-    "min",
-    "pow",
-)
-RESERVED: frozenset[str] = frozenset(
-    (*VARIABLES, *FUNCTIONS, "math", "np", "njit", "range")
-)  # what the text of loops has names for
+BUILT_IN = ("math", "np", "njit", "range", "int")
+RESERVED = frozenset((*VARIABLES, *CALLS.values(), *HELPERS, *BUILT_IN))  # what the text of loops has names for
 NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fubini.compile.unroll import short_axes, unrolled
 from fubini.errors import DataError
-from fubini.index.build import ONE, ZERO, add, call, multiply, remade, scale, times
+from fubini.index.binding import remade
+from fubini.index.build import ONE, ZERO, add, call, multiply, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.notation import written
 from fubini.index.sums import total

@@ -14,7 +14,7 @@ from fubini.compile.emit import HEAD, Writer, helpers, is_log
 from fubini.compile.fibre import is_data
 from fubini.compile.fuse import fused_sums
 from fubini.compile.hoist import Store, hoisted, is_of_class
-from fubini.compile.kernel import Loop, Weights, weights_of
+from fubini.compile.loop import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
 from fubini.compile.specialise import constant_text, is_small

@@ -9,7 +9,7 @@ from fubini.compile.derive import Derivation, Label
 from fubini.compile.emit import Writer
 from fubini.compile.fuse import Pass, apart, fused
 from fubini.compile.histogram import Slot, slots, summarised
-from fubini.compile.kernel import Loop, Weights
+from fubini.compile.loop import Loop, Weights
 from fubini.compile.names import Names
 from fubini.compile.statistics import Statistic
 from fubini.index.build import ZERO, const, equal, get, index, less, negate, plus

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fubini.errors import NoRule
-from fubini.index.build import closed, const, get, index, opened, plus, remade, replaced, times
+from fubini.index.binding import closed, opened, remade, replaced
+from fubini.index.build import const, get, index, plus, times
 from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
 from fubini.index.notation import written
 from fubini.index.ranges import bounds, is_whole

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fubini.index.build import add, const, get, index, opened, remade, replaced
+from fubini.index.binding import opened, remade, replaced
+from fubini.index.build import add, const, get, index
 from fubini.index.node import Leaf, Node, children
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from fubini.index.build import opened_once
+from fubini.index.binding import opened_once
 from fubini.index.node import BINDERS, Node, children, node
 from fubini.index.rows import has_triangle
 

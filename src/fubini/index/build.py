@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
 
-from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
-from fubini.index.ranges import bounds, exceeds_zero, is_positive
+from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.ranges import bounds, exceeds_zero, is_not_negative
 
 CALLS: dict[str, Callable[[float], float]] = {
     "exp": math.exp,
@@ -144,12 +142,17 @@ def _sure(base: Node, coefficient: float, parts: dict[Node, float]) -> tuple[flo
     """What may be taken out of a root: positive parts. √(x²) is no x."""
     if coefficient < 0:
         return 1.0, {base: 1.0}
-    sure = {part: power for part, power in parts.items() if is_positive(part)}
+    sure = {part: power for part, power in parts.items() if is_not_negative(part)}
     rest = [(part, power) for part, power in parts.items() if part not in sure]
     if not rest:
         return coefficient, parts
     whole = rest[0][0] if len(rest) == 1 and rest[0][1] == 1 else node("mul", *rest)
     return coefficient, {**sure, whole: 1.0}
+
+
+def factors_in(of: Node) -> tuple[tuple[Node, float], ...]:
+    """Bases and exponents: those of a product, or the node itself."""
+    return of.args if of.kind == "mul" else ((of, 1.0),)
 
 
 def as_product(base: Node) -> tuple[float, dict[Node, float]]:
@@ -161,7 +164,7 @@ def as_product(base: Node) -> tuple[float, dict[Node, float]]:
             return 1.0, dict(base.args)
         case "add" if len(base.args) == 1:
             (part, coefficient), *_ = base.args
-            return coefficient, dict(part.args) if part.kind == "mul" else {part: 1.0}
+            return coefficient, dict(factors_in(part))
     return 1.0, {base: 1.0}
 
 
@@ -273,7 +276,7 @@ def _log(arg: Node) -> Node:
     if coefficient <= 0 or plain:
         return node("call", "log", arg)
     alone = len(parts) == 1 and all(power % 2 != 0 for power in parts.values())  # log x² is no 2 log x
-    sure = {part: power for part, power in parts.items() if is_positive(part) or alone}
+    sure = {part: power for part, power in parts.items() if is_not_negative(part) or alone}
     rest = multiply((part, power) for part, power in parts.items() if part not in sure)
     logs = [(_log(part), power) for part, power in sure.items()]
     if rest is not ONE:
@@ -322,107 +325,3 @@ def negate(test: Node) -> Node:
 def is_test(of: Node) -> bool:
     """It is 0 or 1."""
     return of.kind in ("eq", "lt") or of in (ZERO, ONE) or (of.kind == "where" and all(map(is_test, of.args[1:])))
-
-
-# -- binding --------------------------------------------------------------------------------------------------------
-
-
-def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
-    """Σ or log Σ exp over indices, as a node; simplified nowhere."""
-    assert kind in BINDERS
-    order = _visited(body, tuple(over))
-    level = body.height + 1
-    names = {index(of): bound(level, place, of.size) for place, of in enumerate(order)}
-    return node(kind, tuple(of.size for of in order), replaced(body, names))
-
-
-def _visited(body: Node, over: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices in the order in which they are first met, so that equal bodies are closed alike."""
-    found: dict[Index, None] = {}
-    seen: set[Node] = set()
-
-    def visit(of: Node) -> None:
-        if of in seen or not of.free:
-            return
-        seen.add(of)
-        if of.kind == "index":
-            found.setdefault(of.args[0])
-        for part in children(of) if len(over) == 1 or of.kind not in UNORDERED else sorted(children(of), key=likeness):
-            visit(part)
-
-    visit(body)
-    return (*(of for of in found if of in over), *(of for of in over if of not in found))
-
-
-UNORDERED = frozenset(("add", "mul", "eq"))
-_likenesses: weakref.WeakKeyDictionary[Node, bytes] = weakref.WeakKeyDictionary()
-
-
-def likeness(of: Node) -> bytes:
-    """The same for nodes that differ in indices alone, and not dependent on what was made first."""
-    found = _likenesses.get(of)
-    if found is None:
-        parts = [likeness(part) for part in children(of)]
-        numbers = [str(number) for _, number in of.args] if of.kind in ("add", "mul") else [""] * len(parts)
-        each = [part + number.encode() for part, number in zip(parts, numbers, strict=True)]
-        own = of.args[0] if of.kind in ("const", "get", "call") else ""
-        text = f"{of.kind} {own} ".encode() + b" ".join(sorted(each) if of.kind in UNORDERED else each)
-        found = _likenesses[of] = blake2b(text, digest_size=8).digest()
-    return found
-
-
-def opened(of: Node) -> tuple[tuple[Index, ...], Node]:
-    """The body of a binder over fresh indices."""
-    sizes, body = of.args
-    fresh = tuple(Index(size) for size in sizes)
-    return fresh, replaced(body, {bound(of.height, place, i.size): index(i) for place, i in enumerate(fresh)})
-
-
-_OPENED: weakref.WeakKeyDictionary[Node, tuple[tuple[Index, ...], Node]] = weakref.WeakKeyDictionary()
-
-
-def opened_once(this: Node) -> tuple[tuple[Index, ...], Node]:
-    """The body of a binder, over the same indices each time."""
-    found = _OPENED.get(this)
-    if found is None:
-        found = _OPENED[this] = opened(this)
-    return found
-
-
-def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
-    """With nodes in place of others, made anew bottom up."""
-    memo: dict[Node, Node] = dict(names)
-
-    def visit(this: Node) -> Node:
-        found = memo.get(this)
-        if found is None:
-            found = memo[this] = remade(this, visit)
-        return found
-
-    return visit(of)
-
-
-def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
-    """A node of the same kind over other parts."""
-    match of.kind:
-        case "const" | "index":
-            return of
-        case "add":
-            return add([(visit(part), coefficient) for part, coefficient in of.args])
-        case "mul":
-            return multiply([(visit(base), exponent) for base, exponent in of.args])
-        case "get":
-            return get(of.args[0], *map(visit, of.args[1:]))
-        case "call":
-            return call(of.args[0], *map(visit, of.args[1:]))
-        case "eq":
-            return equal(*map(visit, of.args))
-        case "lt":
-            return less(*map(visit, of.args))
-        case "where":
-            return where(*map(visit, of.args))
-        case "logdet" | "rss":
-            return node(of.kind, of.args[0], *map(visit, of.args[1:]))
-    fresh, body = opened(of)  # never under a binder but over fresh indices
-    new = visit(body)
-    return of if new is body else closed(of.kind, fresh, new)

@@ -15,7 +15,8 @@ import numpy as np
 from fubini.arrays import Data
 from fubini.index.arithmetic import called, qr, segment_sums
 from fubini.index.axes import Axes, aligned, product, root, taken, union, where_holds
-from fubini.index.build import is_test, opened_once
+from fubini.index.binding import opened_once
+from fubini.index.build import factors_in, is_test
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import Index, Leaf, Node, children, node
@@ -189,7 +190,7 @@ class Evaluation:
 
     def _sum(self, this: Node) -> Axes:
         over, body = self.opened(this)
-        factors = list(body.args) if body.kind == "mul" else [(body, 1.0)]
+        factors = list(factors_in(body))
         tests = self._segments(factors, over)
         if tests:
             return self._by_segments(over, factors, tests)

@@ -110,8 +110,8 @@ def _log(of: float) -> float:
     return math.log(of) if of > 0 else -math.inf
 
 
-def is_positive(of: Node) -> bool:
-    """It is greater than 0: of an entry with the bound 0, almost surely."""
+def is_not_negative(of: Node) -> bool:
+    """It is at least 0, and not the number 0."""
     return bounds(of)[0] >= 0 and not (of.kind == "const" and of.args[0] == 0)
 
 
@@ -127,7 +127,7 @@ def exceeds_zero(of: Node) -> bool:
             )
         case "add":
             parts = [(part, c) for part, c in of.args]
-            return all(c > 0 and is_positive(part) for part, c in parts) and any(
+            return all(c > 0 and is_not_negative(part) for part, c in parts) and any(
                 exceeds_zero(part) for part, _ in parts
             )
         case "mul":

@@ -9,7 +9,8 @@ from typing import Any
 from fubini.arrays import Data
 from fubini.index.arithmetic import one_hot
 from fubini.index.axes import Axes, aligned, root, taken
-from fubini.index.build import opened_once
+from fubini.index.binding import opened_once
+from fubini.index.build import factors_in
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Node
 from fubini.index.ranges import is_whole
@@ -32,7 +33,7 @@ class Rows:
 
     def _read_at_entries(self, weight: Node, over: tuple[Index, ...]) -> list[tuple[Node, float]]:
         """Without the tests [c = e] of a class c that a row is in: what depends on c is read at e alone."""
-        factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
+        factors = list(factors_in(weight))
         for factor in list(factors):
             for one, entry in (factor[0].args, factor[0].args[::-1]) if factor[0].kind == "eq" else ():
                 inside = one.kind == "index" and one.args[0] in over and not entry.free & {one.args[0], *self.frame}
@@ -80,8 +81,7 @@ def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
     """The factors of the weight that all rows share, and the rows."""
     over, body = opened_once(rows)
     weight = body.args[1]
-    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
-    return [(base, exponent) for base, exponent in factors if not base.free & set(over)], body
+    return [(base, exponent) for base, exponent in factors_in(weight) if not base.free & set(over)], body
 
 
 def has_triangle(rows: Node, frame: Frame, unknown: Callable[[Node], bool]) -> bool:
@@ -90,6 +90,5 @@ def has_triangle(rows: Node, frame: Frame, unknown: Callable[[Node], bool]) -> b
         return False
     front, body = front_of(rows)
     weight, *others = body.args[1:]
-    factors = list(weight.args) if weight.kind == "mul" else [(weight, 1.0)]
-    inner = [base for base, exponent in factors if (base, exponent) not in front]
+    inner = [base for base, exponent in factors_in(weight) if (base, exponent) not in front]
     return not any(map(unknown, (*inner, *others)))

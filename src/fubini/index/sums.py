@@ -9,21 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from fubini.index.build import (
-    ONE,
-    ZERO,
-    add,
-    closed,
-    const,
-    index,
-    less,
-    minus,
-    multiply,
-    opened,
-    replaced,
-    scale,
-    times,
-)
+from fubini.index.binding import closed, opened, replaced
+from fubini.index.build import ONE, ZERO, add, const, factors_in, index, less, minus, multiply, scale, times
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
 
@@ -37,7 +24,7 @@ def total(over: Iterable[Index], body: Node) -> Node:
         return body
     if body.kind == "add":
         return add([(total(left, part), coefficient) for part, coefficient in body.args])
-    return _of_product(left, list(body.args) if body.kind == "mul" else [(body, 1.0)])
+    return _of_product(left, list(factors_in(body)))
 
 
 def _of_product(over: tuple[Index, ...], factors: Factors) -> Node:

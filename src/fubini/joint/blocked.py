@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import eval_context
 
 from fubini.arrays import Data
-from fubini.compile.sampling import Schedule
+from fubini.compile.schedule import Schedule
 from fubini.errors import NoRule, listed
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from fubini.arrays import Data
 from fubini.compile.machine import Machine
-from fubini.compile.sampling import Schedule
+from fubini.compile.schedule import Schedule
 from fubini.errors import Intractable
 from fubini.index.node import Leaf
 from fubini.infer.checkpoint import Checkpoint

@@ -44,7 +44,7 @@ def _law(plan: Collapse, place: int, wide: bool) -> Factor:
         raise NoRule(
             f"the posterior of {listed(step.names)} as a factor",
             expected=f"sites that are eliminated one by one, as {listed(FAMILIES)}",
-            nearest=f"{listed(step.names)} together: {kind}",
+            nearest=_hindrance(step.names, kind, leaf.low),
             advice="marginal(name), predict(key, name) and infer(key) answer without it",
         )
     given = [other for later in plan.reduced.steps[place + 1 :] for other in later.names]
@@ -58,6 +58,13 @@ def _law(plan: Collapse, place: int, wide: bool) -> Factor:
     keys = jax.eval_shape(parameters, *(jax.ShapeDtypeStruct(domains[n].shape, jnp.result_type(float)) for n in given))
     variables = [Variable(other, domains[other]) for other in given]
     return _made(kind, {key: lift(_one(parameters, key))(*variables) for key in keys})(name)
+
+
+def _hindrance(names: tuple[str, ...], kind: str, low: float | None) -> str:
+    name, *others = names
+    if others:
+        return f"{listed(names)} go together, as {kind}"
+    return f"{name!r} begins at {low:g}" if low else f"{name!r} is {kind}"
 
 
 def _made(kind: str, parameters: dict[str, Value]) -> Any:

@@ -25,7 +25,7 @@ from fubini.joint.closed_form import no_closed_form, require_evidence, require_n
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.draws import arviz
 from fubini.joint.form import Form
-from fubini.joint.gibbs import discrete_gibbs
+from fubini.joint.numpyro_gibbs import discrete_gibbs
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
 from fubini.joint.run import Blank, Given

@@ -37,7 +37,7 @@ def mode(joint: Any) -> Any:
         raise Intractable(
             f"the mode of {listed(plan.kept)}",
             expected="sites that are all finite and scalar, or all real",
-            nearest=f"{listed(discrete)} are discrete beside real ones",
+            nearest=f"{listed(discrete)} are discrete, and not finite from 0 on and scalar, or beside real ones",
             advice="eliminate() them: the result has a density of real sites alone",
         )
     with form.width():

@@ -19,7 +19,7 @@ from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
-from fubini.compile.sampling import Schedule, free_items, given_labels, scheduled
+from fubini.compile.schedule import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.axes import aligned
@@ -252,7 +252,7 @@ class Sampler:
             raise DomainError(f"the entry {place} of {name!r}", expected=f"a place in an array of shape {leaf.shape}")
         number = int(np.ravel_multi_index(at, leaf.shape)) if at else 0
         self.machine.sweep(name, np.zeros(1), np.array([number]))
-        return self.machine.weights(name, int((leaf.high or 0) - (leaf.low or 0)) + 1)
+        return self.machine.weights(int((leaf.high or 0) - (leaf.low or 0)) + 1)
 
     def _given(self, name: str, value: Any) -> np.ndarray:
         """The value of a latent that is left, in its shape."""

@@ -11,7 +11,8 @@ from fubini.domains import Bint
 from fubini.errors import Intractable, listed
 from fubini.factors.table import Table
 from fubini.index.axes import aligned
-from fubini.index.build import get, index, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import get, index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Node
 from fubini.joint.reading import Reading, read

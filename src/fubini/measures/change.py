@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.build import ZERO, const, index, plus, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import ZERO, const, index, plus
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, is_whole
 from fubini.index.sums import total

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fubini.index.build import ONE, ZERO, add, index, plus, replaced, scale
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, add, index, plus, scale
 from fubini.index.node import Index, Leaf
 from fubini.index.sums import total
 from fubini.measures.integrals import Integral, integral, law_of, require_untested
 from fubini.measures.laws import Law
 from fubini.measures.limits import Ends, ends_of
 from fubini.measures.program import Draw, transformed
-from fubini.measures.standard import Case, cases, entry_of, standard_form
+from fubini.measures.standard import Case, cases, standard_form, through_standard
 from fubini.measures.state import State
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import eliminated
@@ -33,7 +34,7 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
         standard = standard_form(leaf, at, case)
         new = state._replace(limits=(*rest, *case.limits))
         if standard.leaf is not leaf or standard.log_slope is not ZERO:
-            entry = entry_of(standard, at)
+            entry = through_standard(standard, at)
             terms = [transformed(term, leaf, entry) for term in state.terms]
             tests = [test._replace(node=transformed(test.node, leaf, entry)) for test in state.tests]
             new = new._replace(terms=(*terms, total(at, standard.log_slope)), tests=tuple(tests))
@@ -77,7 +78,7 @@ def _after(
         mass = (scale(-1.0, total(batch, result.law.log_normaliser)),) if plain.family == "Counting" else ()
         return new._replace(found=(*new.found, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
     if found.standard.leaf is not draw.leaf:
-        entry = entry_of(found.standard, at)
+        entry = through_standard(found.standard, at)
         new = new.mapped(lambda node: transformed(node, draw.leaf, entry))
     return new._replace(found=(*new.found, Draw(found.standard.leaf, batch, law_of(result, draw.leaf))))
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from fubini.index.build import ZERO, add, call, closed, const, equal, get, index, plus, where
+from fubini.index.binding import closed
+from fubini.index.build import ZERO, add, call, const, equal, get, index, plus, where
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.measures.change import flat_law
 from fubini.measures.draws import leaf_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fubini.index.build import ONE, ZERO, const, get, minus, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, const, get, minus
 from fubini.index.node import Node
 from fubini.measures.laws import support_of
 from fubini.measures.program import Draw

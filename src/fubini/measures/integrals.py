@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
     ZERO,
@@ -20,7 +21,6 @@ from fubini.index.build import (
     negate,
     plus,
     power,
-    replaced,
     times,
     where,
 )

@@ -22,7 +22,7 @@ from fubini.index.build import (
     times,
 )
 from fubini.index.node import Leaf, Node
-from fubini.index.ranges import is_positive
+from fubini.index.ranges import is_not_negative
 from fubini.measures.limits import Limit
 from fubini.symbolic.collect import Blocked, Slope, linear
 
@@ -64,7 +64,7 @@ def _linear(expression: Node, leaf: Leaf) -> tuple[tuple[Slope, ...], Node]:
 def log_size(of: Node) -> Node:
     """log |x|, with what is positive taken out"""
     coefficient, parts = as_product(of)
-    logs = [(call("log", base if is_positive(base) else call("abs", base)), power) for base, power in parts.items()]
+    logs = [(call("log", base if is_not_negative(base) else call("abs", base)), power) for base, power in parts.items()]
     return add(((ONE, math.log(abs(coefficient))), *logs))
 
 
@@ -104,12 +104,12 @@ def _of_product(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iter
         yield from _then(base, entry, scaled, scale(-1.0, log_size(outside)))
     elif exponent == -1:
         yield from _then(base, entry, root, slope)
-    elif not is_positive(base) and exponent % 2:
+    elif not is_not_negative(base) and exponent % 2:
         raise _no_inverse(leaf, expression)
     else:
         positive = Limit((), ZERO, scaled)
         yield from _then(base, entry, root, slope, *([] if positive.holds else [positive]))
-        if not is_positive(base):
+        if not is_not_negative(base):
             yield from _then(base, entry, scale(-1.0, root), slope, *([] if positive.holds else [positive]))
 
 

@@ -16,21 +16,8 @@ from typing import Any
 
 from fubini.assignment import target
 from fubini.errors import DomainError
-from fubini.index.build import (
-    ONE,
-    ZERO,
-    as_product,
-    call,
-    index,
-    is_test,
-    less,
-    multiply,
-    negate,
-    plus,
-    replaced,
-    scale,
-    where,
-)
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale, where
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import Support, log_density, support_of

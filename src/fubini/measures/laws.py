@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, const, divide, index, minus, plus, power, replaced, scale, times
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, add, call, const, divide, index, minus, plus, power, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.values import log_normal_mass

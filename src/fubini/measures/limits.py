@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
     ZERO,
@@ -22,11 +23,10 @@ from fubini.index.build import (
     negate,
     plus,
     power,
-    replaced,
 )
 from fubini.index.build import scale as scaled
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, exceeds_zero, is_positive, is_surely_positive, is_whole
+from fubini.index.ranges import bounds, exceeds_zero, is_not_negative, is_surely_positive, is_whole
 from fubini.measures.laws import Support
 from fubini.measures.program import Draw, Test
 from fubini.symbolic.collect import Blocked, Monomial, Square, linear, squares
@@ -228,7 +228,7 @@ def _without_exp(gap: Node) -> Node:
         return gap
     ((part, c),) = exps
     end = add((other, -d / c) for other, d in terms if other is not part)
-    if not is_positive(end):
+    if not is_not_negative(end):
         return gap
     return scaled(math.copysign(1.0, c), minus(part.args[1], call("log", end)))
 

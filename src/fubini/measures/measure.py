@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fubini.index.build import index, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import index
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.laws import Vector
 from fubini.measures.program import Branch, Draw, Items, Returned, facts_of, renamed

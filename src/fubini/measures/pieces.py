@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.build import ONE, ZERO, less, negate, replaced, scale
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, less, negate, scale
 from fubini.index.node import Leaf, Node, children
 from fubini.measures.limits import Limit, limits_of, simplified
 from fubini.measures.program import Test

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fubini.index.build import ZERO, get, index, remade
+from fubini.index.binding import remade
+from fubini.index.build import ZERO, get, index
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.laws import Law
 

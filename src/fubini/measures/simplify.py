@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fubini.index.build import call, minus, scale
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import is_positive
+from fubini.index.ranges import is_not_negative
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
 from fubini.measures.finish import FLAT, finished, merged
@@ -90,7 +90,7 @@ def _summands(state: State) -> list[State]:
             inside = part.args[1] if part.kind == "call" and part.args[0] == "log" and c == 1 else None
             if inside is None or inside.kind != "add" or not inside.leaves & leaves:
                 continue
-            if all(is_positive(item) and d > 0 for item, d in inside.args):
+            if all(is_not_negative(item) and d > 0 for item, d in inside.args):
                 logs = [call("log", scale(d, item)) for item, d in inside.args]
                 rest = tuple(other for other in state.terms if other is not term)
                 return [state._replace(terms=(*rest, minus(term, part), log)) for log in logs]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, call, get, index, minus, plus, replaced, times
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, call, get, index, minus, plus, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.limits import Ends, Limit
 from fubini.symbolic.collect import Blocked
@@ -99,6 +100,6 @@ def _standard_whole(leaf: Leaf, at: tuple[Index, ...], low: Node | None, high: N
     return Standard("nat" if end is None else "count", u, plus(low, get(u, *map(index, at))), ZERO, end)
 
 
-def entry_of(standard: Standard, at: tuple[Index, ...]) -> Callable[..., Node]:
+def through_standard(standard: Standard, at: tuple[Index, ...]) -> Callable[..., Node]:
     """x at a place, through the standard latent."""
     return lambda *places: replaced(standard.entry, {index(i): place for i, place in zip(at, places, strict=True)})

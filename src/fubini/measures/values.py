@@ -13,23 +13,8 @@ from jax.scipy.special import log_ndtr
 
 from fubini.arrays import Data
 from fubini.errors import DomainError, UnknownName, listed
-from fubini.index.build import (
-    call,
-    closed,
-    const,
-    divide,
-    equal,
-    get,
-    index,
-    less,
-    minus,
-    negate,
-    plus,
-    power,
-    replaced,
-    scale,
-    times,
-)
+from fubini.index.binding import closed, replaced
+from fubini.index.build import call, const, divide, equal, get, index, less, minus, negate, plus, power, scale, times
 from fubini.index.build import where as chosen
 from fubini.index.lower import evaluate
 from fubini.index.node import Index, Leaf, Node, node

@@ -6,19 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fubini.index.build import (
-    ONE,
-    ZERO,
-    const,
-    equal,
-    index,
-    less,
-    minus,
-    negate,
-    plus,
-    times,
-    where,
-)
+from fubini.index.build import ONE, ZERO, const, equal, index, less, minus, negate, plus, times, where
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds
 from fubini.index.sums import total

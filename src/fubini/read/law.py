@@ -16,7 +16,7 @@ from fubini.domains import Real
 from fubini.errors import DomainError
 from fubini.index.build import ONE, add, call, const, divide, index, minus, multiply, plus, power, scale, times, where
 from fubini.index.node import Index, Node, node
-from fubini.index.ranges import is_positive
+from fubini.index.ranges import is_not_negative
 from fubini.index.sums import total
 from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
 from fubini.read.reader import Reader
@@ -273,7 +273,7 @@ def _without_scale(matrix: SymbolicArray, reader: Reader) -> tuple[Node, Symboli
     entry = matrix.at(*map(index, fresh))
     factors: tuple = entry.args if entry.kind == "mul" else entry.args[0][0].args if _is_scaled(entry) else ()
     outside = [
-        (base, e) for base, e in factors if not base.free and is_positive(base) and base.leaves - set(reader.known)
+        (base, e) for base, e in factors if not base.free and is_not_negative(base) and base.leaves - set(reader.known)
     ]
     if not outside:
         return ONE, matrix

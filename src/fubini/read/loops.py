@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fubini.index.build import ONE, ZERO, const, equal, index, minus, plus, replaced, scale, where
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, const, equal, index, minus, plus, scale, where
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds
 from fubini.read.reader import Reader, rule

@@ -12,7 +12,8 @@ from jax.extend.core import Literal
 
 from fubini.arrays import Data
 from fubini.index.axes import aligned
-from fubini.index.build import index, replaced
+from fubini.index.binding import replaced
+from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fubini.index.build import (
-    index,
-    less,
-    negate,
-    times,
-)
+from fubini.index.build import index, less, negate, times
 from fubini.index.node import Index, Node
 from fubini.index.sums import total
 from fubini.read.reader import Reader, rule

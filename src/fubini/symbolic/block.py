@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, closed, index, multiply, plus, scale, times
+from fubini.index.binding import closed
+from fubini.index.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Slope, Square, linear, squares
@@ -102,7 +103,7 @@ def _common(weights: Sequence[Node]) -> Mapping[Node, float]:
 def _scaled(weight: Node) -> tuple[tuple[Node, float], ...]:
     if weight.kind == "add" and len(weight.args) == 1:
         part = weight.args[0][0]
-        return part.args if part.kind == "mul" else ((part, 1.0),)
+        return factors_in(part)
     return ((weight, 1.0),)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fubini.errors import Intractable
-from fubini.index.build import ONE, ZERO, add, multiply, negate, opened, power, replaced, scale, times, where
+from fubini.index.binding import opened, replaced
+from fubini.index.build import ONE, ZERO, add, factors_in, multiply, negate, power, scale, times, where
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.sums import total
 
@@ -152,7 +153,7 @@ def squares(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
 
 
 def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
-    factors = list(of.args) if of.kind == "mul" else [(of, 1.0)]
+    factors = list(factors_in(of))
     inside = [(base, exponent) for base, exponent in factors if latent in base.leaves]
     outside = multiply([(base, exponent) for base, exponent in factors if latent not in base.leaves])
     if len(inside) == 1 and inside[0][1] == 1 and _can_be_opened(inside[0][0], latent):

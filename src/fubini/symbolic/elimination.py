@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
     ZERO,
@@ -22,7 +23,6 @@ from fubini.index.build import (
     multiply,
     plus,
     power,
-    replaced,
     scale,
     times,
 )

@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import (
-    ONE,
-    ZERO,
-    add,
-    closed,
-    const,
-    equal,
-    get,
-    index,
-    minus,
-    opened,
-    plus,
-    power,
-    replaced,
-    scale,
-    times,
-)
+from fubini.index.binding import closed, opened, replaced
+from fubini.index.build import ONE, ZERO, add, const, equal, get, index, minus, plus, power, scale, times
 from fubini.index.node import Index, Leaf, Node, children, node
 from fubini.index.ranges import bounds
 from fubini.index.sums import total

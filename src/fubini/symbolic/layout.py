@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, as_product, const, equal, index, less, minus, plus, replaced, scale, times
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, as_product, const, equal, index, less, minus, plus, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds

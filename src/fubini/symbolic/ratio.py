@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, multiply, plus, replaced, scale, times
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, add, call, const, divide, factors_in, minus, multiply, plus, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, linear
@@ -74,7 +75,7 @@ def _ratio(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Ratio, tupl
         if latent not in body.leaves:
             outside.append(scale(coefficient, total(over, body)))
             continue
-        factors = list(body.args) if body.kind == "mul" else [(body, 1.0)]
+        factors = list(factors_in(body))
         inside = [(base, power) for base, power in factors if latent in base.leaves]
         rest = scale(coefficient, multiply([factor for factor in factors if factor not in inside]))
         base, power = inside[0]
@@ -108,8 +109,8 @@ def _gamma(
     where[place] = where.get(place, 0.0) + rest.args[0]
 
 
-def _lgamma(of: Node) -> Node:
-    """log Γ of one more than a count"""
+def _log_factorial(of: Node) -> Node:
+    """log Γ of one more than a count, which needs no guard"""
     return call("lgamma", of)
 
 
@@ -154,7 +155,7 @@ def _binomial(of: Ratio, high: Node | None) -> Recognised | None:
     if above is None or of.rising != {ONE: -1.0} or not _ends(high, above):
         return None
     n, rho = minus(above, ONE), exponential(of.slope)
-    value = minus(times(n, call("log", plus(ONE, rho))), _lgamma(above))
+    value = minus(times(n, call("log", plus(ONE, rho))), _log_factorial(above))
     return Recognised("Binomial", {"total_count": n, "probs": divide(rho, plus(ONE, rho))}, value)
 
 
@@ -171,7 +172,7 @@ def _beta_binomial(of: Ratio, high: Node | None) -> Recognised | None:
     n = minus(above, ONE)
     b = minus(top, n)
     front = add(((log_gamma(a), 1.0), (log_gamma(b), 1.0), (call("lgamma", plus(a, b)), -1.0)))
-    value = add(((front, 1.0), (_lgamma(plus(a, b, n)), 1.0), (_lgamma(above), -1.0)))
+    value = add(((front, 1.0), (_log_factorial(plus(a, b, n)), 1.0), (_log_factorial(above), -1.0)))
     return Recognised("BetaBinomial", {"concentration1": a, "concentration0": b, "total_count": n}, value)
 
 
@@ -186,8 +187,9 @@ def _hypergeometric(of: Ratio, high: Node | None) -> Recognised | None:
     n, t = minus(first, ONE), minus(last, ONE)
     m = add(((d, 1.0), (t, 1.0), (ONE, -1.0)))
     whole = plus(n, m)
-    ways = add(((_lgamma(plus(whole, ONE)), 1.0), (_lgamma(last), -1.0), (_lgamma(plus(minus(whole, t), ONE)), -1.0)))
-    value = add(((ways, 1.0), (_lgamma(first), -1.0), (_lgamma(plus(m, ONE)), -1.0)))
+    apart = plus(minus(whole, t), ONE)
+    ways = add(((_log_factorial(plus(whole, ONE)), 1.0), (_log_factorial(last), -1.0), (_log_factorial(apart), -1.0)))
+    value = add(((ways, 1.0), (_log_factorial(first), -1.0), (_log_factorial(plus(m, ONE)), -1.0)))
     return Recognised("Hypergeometric", {"first": n, "second": m, "draws": t}, value)
 
 

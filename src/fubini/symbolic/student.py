@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fubini.index.build import ONE, ZERO, add, call, minus, multiply, plus, scale, times
+from fubini.index.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
@@ -60,7 +60,7 @@ def scale_law(block: Block, latent: Leaf, law: Recognised) -> tuple[Node, Node] 
     """Shape and rate of the precision that multiplies a block, where it is a Gamma: x, or 1/x, of another latent."""
     given = law.parameters
     expected = {"Gamma": 1.0, "InverseGamma": -1.0}.get(law.family)
-    factors = dict(block.scale.args) if block.scale.kind == "mul" else {block.scale: 1.0}
+    factors = dict(factors_in(block.scale))
     if expected is None or latent.shape or list(factors.items()) != [(node("get", latent), expected)]:
         return None
     return given["concentration"], given["rate"]
@@ -72,7 +72,7 @@ def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:
     inside = [(part, c) for part, c in parts if latent in part.leaves]
     if len(inside) == 1:
         part, coefficient = inside[0]
-        factors = list(part.args) if part.kind == "mul" else [(part, 1.0)]
+        factors = list(factors_in(part))
         logs = [base for base, power in factors if latent in base.leaves and power == 1]
         if len(logs) == 1 and logs[0].kind == "call" and logs[0].args[0] == "log":
             others = [(base, power) for base, power in factors if base is not logs[0]]

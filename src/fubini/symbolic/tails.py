@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fubini.index.build import ONE, add, call, divide, get, minus, multiply, plus, power, replaced, scale, times
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, add, call, divide, factors_in, get, minus, multiply, plus, power, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
@@ -62,7 +63,7 @@ def _two_cauchys(one: tuple[Bump, Node], two: tuple[Bump, Node]) -> Recognised:
 
 def _power_of(body: Node, latent: Leaf) -> tuple[Node, Node]:
     """p and Q of p log Q"""
-    factors = list(body.args) if body.kind == "mul" else [(body, 1.0)]
+    factors = list(factors_in(body))
     inside = [(base, exponent) for base, exponent in factors if latent in base.leaves]
     if len(inside) != 1 or inside[0][1] != 1 or inside[0][0].kind != "call" or inside[0][0].args[0] != "log":
         raise Blocked(latent, body, "a power of a quadratic form of it")

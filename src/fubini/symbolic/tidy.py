@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fubini.index.binding import closed, likeness, opened, remade
 from fubini.index.build import (
     ONE,
     add,
     call,
-    closed,
     const,
     content,
+    factors_in,
     is_test,
-    likeness,
     minus,
     multiply,
-    opened,
     plus,
     power,
-    remade,
     scale,
     times,
 )
 from fubini.index.node import Node
-from fubini.index.ranges import exceeds_zero, is_positive
+from fubini.index.ranges import exceeds_zero, is_not_negative
 from fubini.index.sums import total
 
 FAR = 4  # whole numbers that arguments of Γ may differ by
@@ -69,7 +67,7 @@ def _tidy(of: Node) -> Node:
         return found
     if of.kind == "call" and of.args[0] == "log" and of.args[1].kind == "add":
         above, below = together(of.args[1])
-        if below and all(map(is_positive, below)):
+        if below and all(map(is_not_negative, below)):
             return add(((call("log", above), 1.0), *((call("log", base), -power) for base, power in below.items())))
     if of.kind == "mul" and any(base.kind == "add" for base, _ in of.args):
         return multiply(part for base, power in of.args for part in _split(base, power))
@@ -80,7 +78,7 @@ def _at_test(of: Node) -> Node | None:
     """f(a + c [t])  =  f(a) + [t] (f(a + c) − f(a)), which for log Γ and c = 1 is log Γ(a) + [t] log a"""
     name, inside = of.args
     tests = [(part, c) for part, c in inside.args if is_test(part) and part is not ONE] if inside.kind == "add" else []
-    if len(tests) != 1 or not is_positive(inside):
+    if len(tests) != 1 or not is_not_negative(inside):
         return None
     ((test, c),) = tests
     rest = add(item for item in inside.args if item[0] is not test)
@@ -97,7 +95,7 @@ def _logs_collected(of: Node) -> Node:
     coefficients: dict[Node, list[tuple[Node, float]]] = {}
     rest: list[tuple[Node, float]] = []
     for part, c in (item for term in of.args for item in _multiplied_out(*term)):
-        factors = dict(part.args) if part.kind == "mul" else {part: 1.0}
+        factors = dict(factors_in(part))
         logs = [base for base, power in factors.items() if _is_log(base) and power == 1]
         if len(logs) == 1:
             others = multiply((base, power) for base, power in factors.items() if base is not logs[0])
@@ -139,7 +137,7 @@ def _split(base: Node, power: float) -> list[tuple[Node, float]]:
     if power % 2 == 0 and min(base.args, key=lambda item: likeness(item[0]))[1] < 0:
         base = scale(-1.0, base)  # (a − b)² = (b − a)²
     above, below = together(base)
-    if not all(map(is_positive, below)):
+    if not all(map(is_not_negative, below)):
         above, below = base, {}
     common, rest = content(above)
     shared = [(part, exponent * power) for part, exponent in common.items()]

@@ -10,7 +10,8 @@ from fubini.compile.derive import Label
 from fubini.compile.emit import Env, Writer, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
-from fubini.index.build import ZERO, add, const, index, less, replaced, scale
+from fubini.index.binding import escapes, replaced
+from fubini.index.build import ZERO, add, const, index, less, scale
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.ranges import bounds, is_whole
 
@@ -115,7 +116,7 @@ class Loop:
     def _open(self, axis: Index, value: Node, env: dict) -> None:
         """A loop along an axis, or along a fibre of the label where all else is 0."""
         rows = [part for part in set(self._rows(value)) if axis in part.free]
-        if len(rows) == 1 and rows[0] in _factors(value):
+        if len(rows) == 1 and rows[0] in _above(value):
             self.fibre(rows[0], axis, env)
         else:
             env[axis] = self.writer.fresh("c")
@@ -246,17 +247,9 @@ def fixed_parts(of: Node, k: Index) -> list[Node]:
     """The largest parts of a node that read arrays and do not depend on the candidate, outside of sums."""
     if of.kind in ("const", "index") or not of.leaves:
         return []
-    if k not in of.free and not _has_bound(of):
+    if k not in of.free and not escapes(of):
         return [of]
     return [found for part in children(of) for found in fixed_parts(part, k)]
-
-
-def _has_bound(of: Node, height: int | None = None) -> bool:
-    """It reads an index that is bound outside of it: one of a binder that is higher than itself."""
-    height = of.height if height is None else height
-    if of.kind == "index":
-        return isinstance(of.args[0], int) and of.args[0] > height
-    return any(_has_bound(part, height) for part in children(of))
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:
@@ -283,7 +276,8 @@ def _is_open(of: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> bo
     return of.kind == "index" and of.args[0] in axes and of not in targets
 
 
-def _factors(of: Node) -> list[Node]:
+def _above(of: Node) -> list[Node]:
+    """The factors of a product that it is not divided by."""
     if of.kind == "add" and len(of.args) == 1:
         of = of.args[0][0]
     return [base for base, exponent in of.args if exponent > 0] if of.kind == "mul" else [of]

@@ -1,4 +1,4 @@
-"""A sampler of labels on a machine: sweeps, what of them is kept, and where a run goes on."""
+"""Which sweeps of a run are kept, with which labels it begins, and which entries it draws: checked."""
 
 from __future__ import annotations
 
