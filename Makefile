@@ -7,18 +7,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --no-compile
 
-.PHONY: test long fast lint demo bench clean
+.PHONY: test fast lint demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -q -n $(JOBS) -m "not long"
-
-long: $(VENV)/.installed-test
-	$(BIN)/pytest -q -n $(JOBS) -m long
+	$(BIN)/pytest -q -n $(JOBS)
 
 fast: $(VENV)/.installed-test
-	$(BIN)/pytest -q -n $(JOBS) -m "not slow and not long"
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --quiet

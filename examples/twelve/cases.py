@@ -17,12 +17,16 @@ Draws = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """One model: `post` at its data, the same for NumPyro, the sites left, and quantities of draws [chain, draw, …]."""
+    """One model: `post` at its data, the same for NumPyro, the sites left, and quantities of draws [chain, draw, …].
+
+    `method` is how the sites left are drawn.
+    """
 
     name: str
     post: Callable[[], Any]
     peer: Callable[[], tuple[Callable[..., None], tuple]]
     left: tuple[str, ...]
+    method: str
     quantities: Callable[[Draws], dict[str, np.ndarray]]
     data: str = ""  # the file that it needs
 
@@ -85,6 +89,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.eight_schools(SPREAD).condition(y=SCHOOLS),
             lambda: (peers.eight_schools, (SPREAD, SCHOOLS)),
             ("tau",),
+            "grid",
             plain("mu", "tau", "theta"),
         ),
         Case(
@@ -92,6 +97,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.eight_schools_unknown(8, 5).condition(y=pupils),
             lambda: (peers.eight_schools_unknown, (pupils,)),
             ("tau", "sigma"),
+            "grid",
             plain("mu", "tau", "sigma", "theta"),
         ),
         Case(
@@ -99,6 +105,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.regression(x).condition(y=y),
             lambda: (peers.regression, (x, y)),
             ("sigma",),
+            "grid",
             plain("w", "b", "sigma"),
         ),
         Case(
@@ -106,6 +113,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.factor_analysis(80, 6, 2).condition(x=measured),
             lambda: (peers.factor_analysis, (measured, 2)),
             ("loading", "noise"),
+            "nuts",
             _covariance,
         ),
         Case(
@@ -113,6 +121,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.hidden_markov(120, 2).condition(y=emitted),
             lambda: (peers.hidden_markov, (emitted, 2)),
             ("move", "mean", "sigma"),
+            "nuts",
             _staying,
         ),
         Case(
@@ -120,6 +129,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.zero_inflated(60).condition(y=counts),
             lambda: (peers.zero_inflated, (counts,)),
             ("present", "rate"),
+            "grid",
             plain("present", "rate"),
         ),
         Case(
@@ -127,6 +137,7 @@ def cases(folder: Path | None) -> list[Case]:
             lambda: models.item_response(40, 8).condition(y=answers),
             lambda: (peers.item_response, (answers,)),
             ("ability", "difficulty", "sharpness"),
+            "nuts",
             plain("ability", "difficulty", "sharpness"),
         ),
     ]
@@ -149,6 +160,7 @@ def _with_files(folder: Path) -> list[Case]:
             lambda: models.radon(county, basement, counties).condition(y=log_radon),
             lambda: (peers.radon, (county, basement, counties, log_radon)),
             ("between", "within"),
+            "grid",
             plain("mu", "slope", "between", "within", "alpha"),
             "radon_minnesota.csv",
         ),
@@ -157,6 +169,7 @@ def _with_files(folder: Path) -> list[Case]:
             lambda: models.mixture(len(eruptions), 2).condition(x=eruptions),
             lambda: (peers.mixture, (eruptions, 2)),
             ("weight", "mean", "spread"),
+            "nuts",
             by_mean("weight", "mean", "spread"),
             "old_faithful.csv",
         ),
@@ -165,6 +178,7 @@ def _with_files(folder: Path) -> list[Case]:
             lambda: models.local_level(len(nile)).condition(y=nile),
             lambda: (peers.local_level, (nile,)),
             ("wander", "noise"),
+            "grid",
             plain("start", "wander", "noise", "level"),
             "nile.csv",
         ),
@@ -173,6 +187,7 @@ def _with_files(folder: Path) -> list[Case]:
             lambda: models.change_point(len(coal)).condition(y=coal),
             lambda: (peers.change_point, (coal,)),
             (),
+            "exact",
             plain("early", "late", "change"),
             "coal_disaster_yearly.csv",
         ),
@@ -181,6 +196,7 @@ def _with_files(folder: Path) -> list[Case]:
             lambda: models.batting(at_bats).condition(hits=hits),
             lambda: (peers.batting, (at_bats, hits)),
             ("mean", "log_kappa"),
+            "grid",
             plain("mean", "log_kappa", "theta"),
             "efron_morris_baseball.csv",
         ),

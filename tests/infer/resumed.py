@@ -32,6 +32,7 @@ def infer(checkpoint, key=0, post=POST, draws=40, **options):
         draws=draws,
         chains=2,
         warmup=40,
+        method="nuts",
         checkpoint=checkpoint,
         progress=False,
         log_likelihood=False,

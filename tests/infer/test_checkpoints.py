@@ -107,7 +107,7 @@ def assert_finished(folder: Path, expected) -> None:
         path.unlink()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_killed_at_ten_random_times_gives_the_same_draws(whole, tmp_path) -> None:
     """Each time somewhere before or in the writing of the second or third checkpoint since it was started."""
     path, times, kills = tmp_path / "run.npz", random.Random(0), 0

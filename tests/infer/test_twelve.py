@@ -16,11 +16,6 @@ DRAWS = {"eight schools": 1000, "item response": 1000}  # others need fewer for 
 RUNS_LONG = ("factor analysis",)  # longer than it compiles: worth XLA's polish
 WITH_FILES = ("radon", "Gaussian mixture", "local level", "change point", "batting")
 WITHOUT = tuple(case.name for case in cases(None))
-MARKS = {name: pytest.mark.long for name in ("factor analysis", "local level")}
-
-
-def marked(names: tuple[str, ...]) -> list:
-    return [pytest.param(name, marks=MARKS.get(name, pytest.mark.slow)) for name in names]
 
 
 def case_of(name: str, folder) -> Case:
@@ -43,7 +38,7 @@ def check(case: Case) -> None:
     )
     gone = found.attrs["eliminated"]
     assert set(found) - set(gone) == set(case.left)
-    assert found.attrs["method"] == ("nuts" if case.left else "exact")
+    assert found.attrs["method"] == case.method
     stored = REFERENCE[case.name]
     moments = summary(case.quantities({name: np.asarray(value) for name, value in found.items()}))
     assert set(moments) == set(stored)
@@ -65,12 +60,14 @@ def polish(request) -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", rough)
 
 
-@pytest.mark.parametrize("name", marked(WITHOUT))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITHOUT)
 def test_inferred(name: str) -> None:
     check(case_of(name, None))
 
 
-@pytest.mark.parametrize("name", marked(WITH_FILES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_FILES)
 def test_inferred_from_files(name: str, data) -> None:
     check(case_of(name, data))
 

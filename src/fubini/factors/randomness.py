@@ -25,7 +25,7 @@ class Randomness:
         self.domain: Domain = Bint[n]
         self.xp = xp
         self.used = 0
-        self._generator = None if xp is jnp else np.random.default_rng(_words(key))
+        self._generator = None if xp is jnp else np.random.default_rng(words(key))
 
     def uniform(self, shape: tuple[int, ...]) -> Data:
         """Numbers in [0, 1)."""
@@ -116,7 +116,8 @@ class Prescribed(Randomness):
         )
 
 
-def _words(key: Data) -> list[int]:
+def words(key: Data) -> list[int]:
+    """The numbers of a key, which seed a generator of NumPy."""
     raw = key if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.key_data(key)
     return [int(word) for word in np.asarray(raw).ravel()]
 

@@ -14,17 +14,12 @@ from fubini.arrays import Data
 from fubini.compile.machine import Machine
 from fubini.compile.schedule import Schedule
 from fubini.errors import Intractable
+from fubini.factors.randomness import words
 from fubini.index.node import Leaf
 from fubini.infer.checkpoint import Checkpoint
 from fubini.joint.moves import Rest
 
 STRETCHES = 20  # of a chain; after each there is a checkpoint
-
-
-def words(key: Data) -> list[int]:
-    """The numbers of a key."""
-    raw = jax.random.key_data(key) if jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return [int(word) for word in np.asarray(raw).ravel()]
 
 
 class State(NamedTuple):

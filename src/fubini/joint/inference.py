@@ -18,6 +18,7 @@ from fubini.dist.supports import is_everywhere
 from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.grid import MOST_NUMBERS, grid
 from fubini.infer.normal import laplace, svi
 from fubini.infer.nuts import Settings, nuts
 from fubini.infer.target import Target
@@ -32,7 +33,7 @@ from fubini.joint.run import Blank, Given
 from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
 
-METHODS = ("nuts", "svi", "laplace")
+METHODS = ("grid", "nuts", "svi", "laplace")
 LARGE = 20_000_000  # numbers of a group that is left out unless asked for
 
 
@@ -43,7 +44,7 @@ def infer(
     draws: int,
     chains: int,
     warmup: int | None,
-    method: str,
+    method: str | None,
     eliminate: Sequence[str] | None,
     checkpoint: str | os.PathLike | None,
     dims: Mapping[str, Sequence[str]] | None,
@@ -56,15 +57,15 @@ def infer(
     """Draws of all latents given the observations."""
     require_key(key)
     _require_sizes(draws=draws, chains=chains)
-    if method not in METHODS:
-        raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}")
+    if method is not None and method not in METHODS:
+        raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
     form = Form(joint)
     plan = _plan(joint, eliminate)
     first, second, third = jax.random.split(key, 3)
     with form.width():
         if any(plan.reading.domains[name].is_discrete for name in plan.kept):
             _no_checkpoint(checkpoint, "a discrete remainder")
-            if method != "nuts" or options:
+            if method not in (None, "nuts") or options:
                 raise Intractable(
                     f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
                     expected="a model whose discrete sites can be summed out",
@@ -80,6 +81,8 @@ def infer(
         else:
             require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
+            if method is None and (options or checkpoint is not None):
+                method = "nuts"
             file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
             kept, stats, how = _drawn(first, joint, plan, method, settings, file)
             values = _recovered(second, plan, kept, chains, draws)
@@ -151,7 +154,7 @@ def _no_checkpoint(path: Any, what: str) -> None:
         raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
 
 
-def _run(form: Form, plan: Collapse, key: Data, method: str, settings: Settings) -> dict[str, Any]:
+def _run(form: Form, plan: Collapse, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
     """What a checkpoint is of."""
     content = hashlib.blake2b(digest_size=16)
     for leaf in (*form.leaves, *plan.reading.reader.known.values()):
@@ -174,35 +177,46 @@ def _run(form: Form, plan: Collapse, key: Data, method: str, settings: Settings)
 
 
 def _drawn(
-    key: Data, joint: Any, plan: Collapse, method: str, settings: Settings, file: Checkpoint | None
+    key: Data, joint: Any, plan: Collapse, method: str | None, settings: Settings, file: Checkpoint | None
 ) -> tuple[dict[str, Data], dict[str, Data], str]:
-    """Draws [chain, draw, …] of the sites that are left."""
+    """Draws [chain, draw, …] of the sites that are left, what is said of them, and the method."""
     if not plan.kept:
         require_evidence(float(plan.asked("log_density", {}, wide=Form(joint).is_wide)), joint)
         return {}, {}, "exact"
     target, support = target_of(joint, plan)
     try:
-        free, stats = _free_draws(key, target, method, settings, file)
+        free, stats, how = _free_draws(key, target, method, settings, file)
     except DataError:
         require_numbers(joint)  # what is wrong may be said better
         raise
-    return support.of_draws(free, target.numbers[0]), stats, method
+    return support.of_draws(free, target.numbers[0]), stats, how
 
 
 def _free_draws(
-    key: Data, target: Target, method: str, settings: Settings, file: Checkpoint | None
-) -> tuple[dict[str, Data], dict[str, Data]]:
+    key: Data, target: Target, method: str | None, settings: Settings, file: Checkpoint | None
+) -> tuple[dict[str, Data], dict[str, Data], str]:
     """Draws [chain, draw, …] of unconstrained numbers."""
     if method == "nuts":
-        found = nuts(key, target, settings, file)
-        return found.free, found.stats
+        walked = nuts(key, target, settings, file)
+        return walked.free, walked.stats, method
     _no_checkpoint(file, f"method={method!r}")
+    if method in (None, "grid"):
+        found = grid(key, target, settings)
+        if found is not None:
+            return found.free, found.stats, "grid"
+        if method is None:
+            return _free_draws(key, target, "nuts", settings, file)
+        raise Intractable(
+            f"method='grid' for {target.size} number{'s' * (target.size != 1)}",
+            expected=f"at most {MOST_NUMBERS}, with a density that a grid describes: of few hills, without long tails",
+            advice='leave method= out, or use method="nuts"',
+        )
     count = settings.chains * settings.draws
     if method == "laplace":
         drawn = laplace(key, target, count)
     else:
         drawn, _ = svi(key, target, count, progress=settings.progress)
-    return {n: value.reshape(settings.chains, settings.draws, *value.shape[1:]) for n, value in drawn.items()}, {}
+    return {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in drawn.items()}, {}, method
 
 
 def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int, draws: int) -> dict[str, np.ndarray]:

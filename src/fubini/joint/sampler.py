@@ -21,7 +21,7 @@ from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
 from fubini.compile.schedule import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
-from fubini.factors.randomness import require_key
+from fubini.factors.randomness import require_key, words
 from fubini.index.axes import aligned
 from fubini.index.build import index
 from fubini.index.lower import Evaluation
@@ -29,7 +29,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.nuts import Settings
 from fubini.joint.blocked import Blocked
-from fubini.joint.chains import Chains, words
+from fubini.joint.chains import Chains
 from fubini.joint.closed_form import required
 from fubini.joint.collapse import Collapse
 from fubini.joint.draws import Draws

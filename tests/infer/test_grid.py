@@ -1,0 +1,212 @@
+"""Draws by a grid: they are of the density, independent, and not made where a grid would be wrong."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.scipy.stats import norm
+from jax.scipy.stats import t as student
+from scipy import stats
+
+import fubini as fb
+from fubini import dist
+from fubini.errors import Intractable
+from fubini.infer.frame import framed
+from fubini.infer.grid import Interpolation, grid
+from fubini.infer.nuts import Settings
+from fubini.infer.target import Target
+from tests.counting import no_tracing
+
+KEY = jax.random.key(0)
+SETTINGS = Settings(draws=5000, chains=4, progress=False)
+QUIET = dict(progress=False, log_likelihood=False, predictive=False)
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def target(log_density, size: int) -> Target:
+    """Of one site with so many numbers."""
+    return Target({"x": (size,)}, lambda free, numbers: log_density(free["x"]), ())
+
+
+def drawn(log_density, size: int, key=KEY) -> np.ndarray:
+    """Draws [draw, number] of four chains, one after another; few of them are repeats."""
+    found = grid(key, target(log_density, size), SETTINGS)
+    assert found is not None
+    assert found.stats["acceptance_rate"].mean() > 0.9
+    assert found.stats["lp"].shape == (4, 5000) and found.free["x"].shape == (4, 5000, size)
+    np.testing.assert_allclose(
+        found.stats["lp"][:, :3], jax.vmap(jax.vmap(log_density))(found.free["x"][:, :3]), rtol=1e-9
+    )
+    return found.free["x"].reshape(-1, size)
+
+
+def assert_law(draws: np.ndarray, law) -> None:
+    """Kolmogorov and Smirnov's test; repeats make it a little too strict."""
+    assert stats.kstest(draws, law.cdf).pvalue > 1e-3
+
+
+# -- of the density ---------------------------------------------------------------------------------------------------
+
+LAWS = {
+    "near": (lambda x: norm.logpdf(x, 0.3, 0.8), stats.norm(0.3, 0.8)),
+    "far and narrow": (lambda x: norm.logpdf(x, 1000.0, 1e-3), stats.norm(1000.0, 1e-3)),
+    "wide": (lambda x: norm.logpdf(x, 0.0, 1e5), stats.norm(0.0, 1e5)),
+    "heavy tails": (lambda x: student.logpdf(x, 3.0), stats.t(3)),
+    "edges": (lambda x: jnp.where((x > 0) & (x < 1), 0.0, -jnp.inf), stats.uniform()),
+    "long tails on one side": (lambda x: 0.3 * x - jnp.exp(x), stats.loggamma(0.3)),
+    "not a number beyond": (lambda x: x - jnp.exp(x) + jnp.where(x > 3.0, jnp.nan, 0.0), None),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_one_number(name: str) -> None:
+    log_density, law = LAWS[name]
+    draws = drawn(lambda x: log_density(x[0]), 1)[:, 0]
+    if law is None:
+        assert draws.max() < 3.0
+        law = stats.loggamma(1.0)
+    assert_law(draws, law)
+
+
+@pytest.mark.parametrize("apart", [0.5, 3.0])
+def test_two_hills(apart: float) -> None:
+    """Both are found, each with its share, though one is ten times as narrow."""
+
+    def log_density(x):
+        return jnp.logaddexp(
+            jnp.log(0.3) + norm.logpdf(x[0], -apart, 0.01), jnp.log(0.7) + norm.logpdf(x[0], apart, 0.1)
+        )
+
+    draws = drawn(log_density, 1)[:, 0]
+    assert np.mean(draws < 0) == pytest.approx(0.3, abs=4 * (0.21 / 20000) ** 0.5)
+    assert_law(draws[draws < 0], stats.norm(-apart, 0.01))
+    assert_law(draws[draws > 0], stats.norm(apart, 0.1))
+
+
+def normal(mean: np.ndarray, root: np.ndarray):
+    inverse = np.linalg.inv(root)
+    return lambda x: -0.5 * jnp.sum((inverse @ (x - mean)) ** 2)
+
+
+@pytest.mark.parametrize("correlation", [0.0, -0.9, 0.9999])
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_two_numbers(correlation: float, scale: float) -> None:
+    mean, root = np.array([3.0, -20.0]), np.array([[1.0, 0.0], [correlation, (1 - correlation**2) ** 0.5]])
+    root = np.diag([1.0, scale]) @ root
+    draws = drawn(normal(mean, root), 2)
+    for number in np.linalg.solve(root, (draws - mean).T):
+        assert_law(number, stats.norm())
+    assert abs(np.corrcoef(np.linalg.solve(root, draws.T))[0, 1]) < 4 / 20000**0.5
+
+
+def test_two_numbers_along_a_bend() -> None:
+    """x₀ is normal, x₁ too around a square of it."""
+    draws = drawn(lambda x: norm.logpdf(x[0]) + norm.logpdf(x[1], 0.3 * x[0] ** 2, 0.5), 2)
+    assert_law(draws[:, 0], stats.norm())
+    assert_law(draws[:, 1] - 0.3 * draws[:, 0] ** 2, stats.norm(0.0, 0.5))
+
+
+def test_three_numbers() -> None:
+    mean, root = np.array([3.0, -2.0, 10.0]), np.array([[1.0, 0.0, 0.0], [0.9, 0.3, 0.0], [-0.5, 0.4, 0.2]])
+    draws = drawn(normal(mean, root), 3)
+    for number in np.linalg.solve(root, (draws - mean).T):
+        assert_law(number, stats.norm())
+
+
+def test_proposals_have_the_density_that_they_say() -> None:
+    """Means under the proposals by draws, and by their density on a fine grid."""
+    frame = framed(lambda x: -0.5 * (x[:, 0] ** 2 + (x[:, 1] - x[:, 0]) ** 2 / 0.25), 2)
+    assert frame is not None
+    random = np.random.default_rng(0)
+    proposals = Interpolation(frame, frame.values(lambda x: -np.abs(x).sum(axis=1), 7))
+    points, log_density = proposals.draw(random, 100_000)
+    ring = proposals.step
+    fine = frame._replace(low=frame.low - ring, high=frame.high + ring)
+    z = fine.nodes(801).reshape(-1, 2)
+    weight = proposals.between(z)
+    expected = weight @ np.cos(fine.points(z)) / weight.sum()
+    np.testing.assert_allclose(np.cos(points).mean(axis=0), expected, atol=4 * 0.7 / 100_000**0.5)
+    of_draws = np.log(proposals.between(np.linalg.solve(frame.axes, points.T).T)) - proposals.log_total
+    np.testing.assert_allclose(log_density, of_draws, rtol=1e-6)
+
+
+# -- where a grid would be wrong --------------------------------------------------------------------------------------
+
+OTHERS = {
+    "tails without end": (lambda x: student.logpdf(x[0], 1.0), 1),
+    "no end": (lambda x: 0.0 * x[0], 1),
+    "no density": (lambda x: jnp.log(-1.0 + 0.0 * x[0]), 1),
+    "infinite": (lambda x: -jnp.log(jnp.abs(x[0])) - x[0] ** 2, 1),
+    "a funnel": (lambda x: norm.logpdf(x[0], 0.0, 3.0) + norm.logpdf(x[1], 0.0, jnp.exp(x[0] / 2)), 2),
+    "too many": (lambda x: -0.5 * jnp.sum(x**2), 4),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_none(name: str) -> None:
+    assert grid(KEY, target(*OTHERS[name]), SETTINGS) is None
+
+
+# -- infer ------------------------------------------------------------------------------------------------------------
+
+
+@fb.model
+def spread():
+    m = yield dist.Normal(0.0, 2.0)
+    s = yield dist.HalfNormal(1.0)
+    y = yield dist.Normal(m, s).expand([4])
+
+
+POST = spread().condition(y=np.array([0.3, 1.9, -0.4, 2.2]))
+
+
+def test_infer_takes_it_where_it_can() -> None:
+    found = POST.infer(KEY, draws=100, chains=2, **QUIET)
+    assert found.posterior.attrs["method"] == "grid" and found.posterior.attrs["eliminated"] == ["m"]
+    assert set(found.sample_stats) == {"lp", "acceptance_rate"}
+    assert found.posterior["s"].shape == (2, 100) and float(found.posterior["s"].min()) > 0.0
+
+
+@pytest.mark.parametrize("options", [dict(method="nuts"), dict(target_accept=0.9)])
+def test_options_of_the_other_sampler_choose_it(options: dict) -> None:
+    found = POST.infer(KEY, draws=5, warmup=5, chains=1, **options, **QUIET)
+    assert found.posterior.attrs["method"] == "nuts"
+    assert {"diverging", "energy", "acceptance_rate", "n_steps", "lp"} <= set(found.sample_stats)
+
+
+@fb.model
+def wild():
+    """The tails of m are so long that no grid reaches their ends."""
+    m = yield dist.Cauchy(0.0, 1.0)
+    y = yield dist.Cauchy(m, 1e6)
+
+
+WILD = wild().condition(y=0.0)
+
+
+def test_infer_does_without_where_it_cannot() -> None:
+    assert WILD.infer(KEY, draws=20, warmup=20, **QUIET).posterior.attrs["method"] == "nuts"
+
+
+def test_asked_for_where_it_cannot() -> None:
+    with pytest.raises(Intractable) as caught:
+        WILD.infer(KEY, draws=20, method="grid", **QUIET)
+    assert "method='grid' for 1 number" in str(caught.value) and 'method="nuts"' in str(caught.value)
+
+
+def test_a_key_gives_the_same_draws_and_compiles_nothing_again() -> None:
+    first = POST.infer(KEY, draws=50, **QUIET).posterior
+    with no_tracing():
+        again, other = (POST.infer(key, draws=50, **QUIET).posterior for key in (KEY, jax.random.key(1)))
+    np.testing.assert_array_equal(first["s"], again["s"])
+    assert not np.any(np.asarray(first["s"]) == np.asarray(other["s"]))
+
+
+def test_progress(capfd) -> None:
+    POST.infer(KEY, draws=50, log_likelihood=False, predictive=False)
+    assert "grid" in capfd.readouterr().err
