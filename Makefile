@@ -5,7 +5,7 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
-INSTALL := $(PIP) install --no-compile
+UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 
 .PHONY: test fast lint demo bench clean
 .NOTPARALLEL:
@@ -35,15 +35,17 @@ clean:
 $(VENV)/.created:
 	echo "creating $(VENV)"
 	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install uv
 	touch $@
 
-# One stamp per set of dependencies, renewed when pyproject.toml changes.
+# One stamp per set of dependencies, renewed when pyproject.toml changes. uv is quick, but does not read the settings of
+# pip: where the packages come from a mirror that only pip knows, pip installs them.
 $(VENV)/.installed: pyproject.toml $(VENV)/.created
 	echo "installing fubini"
-	$(INSTALL) --editable .
+	$(UV) --editable . || $(PIP) install --no-compile --editable .
 	touch $@
 
 $(VENV)/.installed-%: pyproject.toml $(VENV)/.created
 	echo "installing fubini[$*]"
-	$(INSTALL) --editable ".[$*]"
+	$(UV) --editable ".[$*]" || $(PIP) install --no-compile --editable ".[$*]"
 	touch $@

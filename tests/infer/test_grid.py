@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as npd
 import pytest
 from jax.scipy.stats import norm
 from jax.scipy.stats import t as student
@@ -11,9 +12,10 @@ from scipy import stats
 import fubini as fb
 from fubini import dist
 from fubini.errors import Intractable
-from fubini.infer.frame import framed
-from fubini.infer.grid import Interpolation, grid
-from fubini.infer.nuts import Settings
+from fubini.infer.frame import Frame
+from fubini.infer.grid import PILOT, Proposals, grid
+from fubini.infer.hills import surveyed
+from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from tests.counting import no_tracing
 
@@ -55,6 +57,7 @@ def assert_law(draws: np.ndarray, law) -> None:
 LAWS = {
     "near": (lambda x: norm.logpdf(x, 0.3, 0.8), stats.norm(0.3, 0.8)),
     "far and narrow": (lambda x: norm.logpdf(x, 1000.0, 1e-3), stats.norm(1000.0, 1e-3)),
+    "very far": (lambda x: norm.logpdf(x, 1e6, 1e-3), stats.norm(1e6, 1e-3)),
     "wide": (lambda x: norm.logpdf(x, 0.0, 1e5), stats.norm(0.0, 1e5)),
     "heavy tails": (lambda x: student.logpdf(x, 3.0), stats.t(3)),
     "edges": (lambda x: jnp.where((x > 0) & (x < 1), 0.0, -jnp.inf), stats.uniform()),
@@ -73,19 +76,36 @@ def test_one_number(name: str) -> None:
     assert_law(draws, law)
 
 
-@pytest.mark.parametrize("apart", [0.5, 3.0])
-def test_two_hills(apart: float) -> None:
-    """Both are found, each with its share, though one is ten times as narrow."""
+def hills(*of):
+    """A mixture in equal shares of normals (mean, sd), the same for all numbers."""
 
     def log_density(x):
-        return jnp.logaddexp(
-            jnp.log(0.3) + norm.logpdf(x[0], -apart, 0.01), jnp.log(0.7) + norm.logpdf(x[0], apart, 0.1)
-        )
+        return jax.nn.logsumexp(jnp.stack([jnp.sum(norm.logpdf(x, mean, sd)) for mean, sd in of]))
 
-    draws = drawn(log_density, 1)[:, 0]
-    assert np.mean(draws < 0) == pytest.approx(0.3, abs=4 * (0.21 / 20000) ** 0.5)
-    assert_law(draws[draws < 0], stats.norm(-apart, 0.01))
-    assert_law(draws[draws > 0], stats.norm(apart, 0.1))
+    return log_density
+
+
+HILLS = {
+    "near": (1, (-0.5, 0.01), (0.5, 0.1)),
+    "of unlike widths": (1, (0.0, 1e-3), (50.0, 5.0)),
+    "far from each other": (1, (0.0, 1.0), (50.0, 1.0)),
+    "far from zero": (2, (100.0, 2.0), (200.0, 3.0)),
+    "of unlike widths, two numbers": (2, (-3.0, 0.02), (3.0, 1.0)),
+    "three numbers": (3, (-2.0, 0.3), (2.0, 0.1)),
+}
+
+
+@pytest.mark.parametrize("name", HILLS)
+def test_two_hills(name: str) -> None:
+    """Both are found, each with its share."""
+    size, left, right = HILLS[name]
+    draws = drawn(hills(left, right), size)
+    middle = left[0] + (right[0] - left[0]) * left[1] / (left[1] + right[1])
+    low = draws[:, 0] < middle
+    assert np.mean(low) == pytest.approx(0.5, abs=4 * (0.25 / 20000) ** 0.5)
+    for chosen, (mean, sd) in ((low, left), (~low, right)):
+        for number in draws[chosen].T:
+            assert_law(number, stats.norm(mean, sd))
 
 
 def normal(mean: np.ndarray, root: np.ndarray):
@@ -119,20 +139,21 @@ def test_three_numbers() -> None:
 
 
 def test_proposals_have_the_density_that_they_say() -> None:
-    """Means under the proposals by draws, and by their density on a fine grid."""
-    frame = framed(lambda x: -0.5 * (x[:, 0] ** 2 + (x[:, 1] - x[:, 0]) ** 2 / 0.25), 2)
-    assert frame is not None
-    random = np.random.default_rng(0)
-    proposals = Interpolation(frame, frame.values(lambda x: -np.abs(x).sum(axis=1), 7))
-    points, log_density = proposals.draw(random, 100_000)
-    ring = proposals.step
-    fine = frame._replace(low=frame.low - ring, high=frame.high + ring)
-    z = fine.nodes(801).reshape(-1, 2)
-    weight = proposals.between(z)
-    expected = weight @ np.cos(fine.points(z)) / weight.sum()
-    np.testing.assert_allclose(np.cos(points).mean(axis=0), expected, atol=4 * 0.7 / 100_000**0.5)
-    of_draws = np.log(proposals.between(np.linalg.solve(frame.axes, points.T).T)) - proposals.log_total
-    np.testing.assert_allclose(log_density, of_draws, rtol=1e-6)
+    """Of two hills, along axes of their own: means by draws, and by their density on a fine grid."""
+    wavy = lambda x: -0.5 * (x[:, 0] ** 2 + (x[:, 1] - x[:, 0]) ** 2 / 0.25) + np.sin(3 * x[:, 0])  # noqa: E731
+    found = surveyed(lambda x: np.logaddexp(wavy(x), wavy(x - 60.0) - 1.0), 2)
+    assert found is not None and len(found[1]) == 2
+    assert not any(hill.frame.is_straight for hill in found[1])
+    proposals = Proposals(wavy, found[1][:1], 9)
+    proposals.parts += Proposals(lambda x: wavy(x - 60.0) - 1.0, found[1][1:], 9).parts
+    points = proposals.draw(np.random.default_rng(0), 100_000)
+    fine = Frame(np.eye(2), np.array([-10.0, -12.0]), np.array([72.0, 74.0]))
+    every = fine.points(fine.nodes(1601))
+    density = np.exp(proposals.log_density(every))
+    for function in (np.cos, lambda x: x / 30, lambda x: x**2 / 3600):
+        expected = density @ function(every) / density.sum()
+        error = function(points).std(axis=0) / 100_000**0.5
+        np.testing.assert_array_less(np.abs(function(points).mean(axis=0) - expected), 4 * error + 1e-4)
 
 
 # -- where a grid would be wrong --------------------------------------------------------------------------------------
@@ -142,9 +163,38 @@ OTHERS = {
     "no end": (lambda x: 0.0 * x[0], 1),
     "no density": (lambda x: jnp.log(-1.0 + 0.0 * x[0]), 1),
     "infinite": (lambda x: -jnp.log(jnp.abs(x[0])) - x[0] ** 2, 1),
+    "too steep for numbers": (lambda x: -0.5 * jnp.sum(((x - 0.3) / 1e-20) ** 2), 2),
+    "a constant too great for it": (lambda x: 1e18 - x[0] ** 2, 1),
+    "a line": (lambda x: jnp.where(x[0] == x[1], 0.0, -jnp.inf), 2),
+    "more hills than can be counted": (
+        lambda x: norm.logpdf(x[0], 0.0, 10.0) + norm.logpdf(jnp.sin(x[0]), 0.5, 0.05),
+        1,
+    ),
     "a funnel": (lambda x: norm.logpdf(x[0], 0.0, 3.0) + norm.logpdf(x[1], 0.0, jnp.exp(x[0] / 2)), 2),
     "too many": (lambda x: -0.5 * jnp.sum(x**2), 4),
 }
+
+
+def test_rounding_errors_far_out_are_no_hills() -> None:
+    """Where the prior does not reach."""
+
+    def log_density(free, numbers):
+        x = free["x"][0]
+        return norm.logpdf(x) + jnp.where(x > 100.0, 1e6 * jnp.sin(x), 0.0)
+
+    prior = Target({"x": (1,)}, log_density, (), lambda keys: {"x": 3.0 * jax.vmap(jax.random.normal)(keys)[:, None]})
+    found = grid(KEY, prior, SETTINGS)
+    assert found is not None
+    assert_law(found.free["x"].ravel(), stats.norm())
+
+
+def test_a_grid_is_judged_by_a_pilot() -> None:
+    """However few draws are asked for."""
+    bend = target(lambda x: norm.logpdf(x[0]) + norm.logpdf(x[1], 0.3 * x[0] ** 2, 0.5), 2)
+    few = Settings(draws=1, chains=1, progress=False)
+    found = [grid(jax.random.key(seed), bend, few) for seed in range(20)]
+    assert all(one is not None and one.free["x"].shape == (1, 1, 2) for one in found)
+    assert PILOT > 1000
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -177,6 +227,36 @@ def test_options_of_the_other_sampler_choose_it(options: dict) -> None:
     found = POST.infer(KEY, draws=5, warmup=5, chains=1, **options, **QUIET)
     assert found.posterior.attrs["method"] == "nuts"
     assert {"diverging", "energy", "acceptance_rate", "n_steps", "lp"} <= set(found.sample_stats)
+
+
+@fb.model
+def two_means():
+    """The labels are summed out; means can be exchanged."""
+    mean = yield dist.Normal(0.0, 300.0).expand([2])
+    z = yield dist.Categorical(jnp.ones(2) / 2).expand([40])
+    x = yield dist.Normal(mean[z], 10.0)
+
+
+@pytest.mark.slow
+def test_means_that_can_be_exchanged_are() -> None:
+    """Each order half of the time, in every chain."""
+    x = np.random.default_rng(1).normal(np.repeat((100.0, 200.0), 20), 10.0)
+    found = two_means().condition(x=x).infer(KEY, draws=1000, **QUIET).posterior
+    assert found.attrs["method"] == "grid"
+    first = np.asarray(found["mean"])[..., 0] < np.asarray(found["mean"])[..., 1]
+    np.testing.assert_allclose(first.mean(axis=1), 0.5, atol=4 * (0.25 / 1000) ** 0.5)
+
+
+@fb.model
+def improper():
+    m = yield dist.ImproperUniform(npd.constraints.real, (), ())
+    s = yield dist.HalfNormal(1.0)
+    y = yield dist.StudentT(3.0, m, s).expand([4])
+
+
+def test_a_model_without_a_proper_prior() -> None:
+    found = improper().condition(y=np.array([0.3, 1.9, -0.4, 2.2])).infer(KEY, draws=200, **QUIET).posterior
+    assert found.attrs["method"] == "grid" and found["m"].shape == (4, 200)
 
 
 @fb.model

@@ -1,57 +1,131 @@
 """Independent draws of a density over one to three numbers.
 
-Proposals are drawn from the multilinear interpolation of the density between the nodes of a grid: a node by its
-density, then an offset with a triangular law along each axis. Metropolis–Hastings makes them draws of the density
-itself; where nearly all are accepted, they are as good as independent.
+Proposals are drawn from the multilinear interpolation of the density between the nodes of a grid on each of its hills:
+a node by its density, then an offset with a triangular law along each axis. Metropolis–Hastings makes them draws of the
+density itself; where nearly all are accepted, they are as good as independent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
+from scipy.ndimage import minimum_filter
 from tqdm import tqdm
 
 from fubini.arrays import Data
 from fubini.factors.randomness import words
-from fubini.infer.frame import Frame, LogDensity, framed
-from fubini.infer.nuts import Sampled, Settings
+from fubini.infer.frame import Frame, LogDensity, held
+from fubini.infer.hills import UNSEEN, Hill, Survey, surveyed
+from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Free, Shapes, Target
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
-ACCEPTED = 0.9  # of all proposals, at least
+PRIOR_DRAWS = 256  # that say how far other hills may be
+PILOT = 4096  # proposals by which a grid is judged
+ACCEPTED = 0.9  # of them, at least
 HOPELESS = 0.5  # so few accepted that a finer grid is not tried
-HEAVIEST = 10.0  # the density to that of the proposals, at most, with 1 for the average
+OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for the average
+HIGH = 8.0  # nats below the greatest density at which nodes that were looked at are compared too
 DISCARDED = 16  # steps of each chain before its draws
-BLOCK = 512  # points at which the density is computed at once, of a model with few data
+BLOCK = 128  # points at which the density is computed at once, of a model with few data
 WORK = 2**25  # numbers that may be looked at at once
 
 
 def grid(key: Data, target: Target, settings: Settings) -> Sampled | None:
     """Draws of a target, or None where there are too many numbers or no grid describes it well."""
-    if target.size > MOST_NUMBERS:
+    if not 1 <= target.size <= MOST_NUMBERS:
         return None
     with tqdm(disable=not settings.progress, desc="grid", unit="point") as bar:
         log_density = _evaluation(target, bar)
-        frame = framed(log_density, target.size)
-        if frame is None:
-            return None
         random = np.random.default_rng(words(key))
-        for count in NODES[target.size]:
-            proposals = Interpolation(frame, frame.values(log_density, count))
-            points, stats, heaviest = _corrected(random, log_density, proposals, settings)
-            accepted = stats["acceptance_rate"].mean()
-            if accepted >= ACCEPTED and heaviest <= HEAVIEST:
-                return Sampled(_by_name(points, target.shapes), stats)
-            if accepted < HOPELESS:
-                return None
+        proposals = _proposals(random, log_density, target)
+        if proposals is None:
+            return None
+        shape = (settings.chains, DISCARDED + settings.draws)
+        points, log_p, log_weight = _weighed(random, log_density, proposals, math.prod(shape))
+        steps = np.stack([_accepted(random, mine) for mine in log_weight.reshape(shape)])
+    kept = (np.arange(settings.chains)[:, None] * shape[1] + steps)[:, DISCARDED:]
+    moved = np.diff(steps, axis=1)[:, DISCARDED - 1 :] > 0
+    return Sampled(_by_name(points[kept], target.shapes), {"lp": log_p[kept], "acceptance_rate": moved.astype(float)})
+
+
+def _plausible(target: Target) -> Frame | None:
+    """The box in which the prior puts the numbers, and half as much again."""
+    draws = None if target.prior is None else target.prior(jax.random.split(jax.random.key(0), PRIOR_DRAWS))
+    if draws is None:
+        return None
+    flat = np.concatenate([np.asarray(value, float).reshape(PRIOR_DRAWS, -1) for value in draws.values()], axis=1)
+    low, high = np.nanquantile(np.where(np.isfinite(flat), flat, np.nan), [0.01, 0.99], axis=0)
+    return Frame(np.eye(target.size), low, high).widened(1.5)
+
+
+def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals | None:
+    """The coarsest that are good, by a pilot."""
+    found = surveyed(log_density, target.size, cache(lambda: _plausible(target)))
+    if found is None:
+        return None
+    survey, hills = found
+    if _spills(random, log_density, hills):
+        return None
+    for count in NODES[target.size]:
+        proposals = Proposals(log_density, hills, count)
+        _, _, log_weight = _weighed(random, log_density, proposals, PILOT)
+        if not np.any(np.isfinite(log_weight)):
+            return None
+        share = np.mean(np.diff(_accepted(random, log_weight)) > 0)
+        if share >= ACCEPTED and not _is_overweight(survey, proposals, log_weight):
+            return proposals
+        if share < HOPELESS:
+            return None
     return None
+
+
+def _spills(random: np.random.Generator, log_density: LogDensity, hills: Sequence[Hill]) -> bool:
+    """Whether there is mass around the boxes of hills, as between many of which only some were met by a grid."""
+    most = max(hill.log_mass for hill in hills)
+    for hill in hills:
+        wide = hill.frame.widened(2.0)
+        points = wide.points(random.uniform(wide.low, wide.high, (PILOT, wide.size)))
+        outside = ~held([other.frame for other in hills], points)
+        log_volume = wide.log_cell(2) - math.log(PILOT)
+        if outside.any() and np.logaddexp.reduce(log_density(points)[outside]) + log_volume > most + UNSEEN:
+            return True
+    return False
+
+
+def _is_overweight(survey: Survey, proposals: Proposals, log_weight: np.ndarray) -> bool:
+    """Whether the density is much greater than that of the proposals, at one of them or where it was looked at."""
+    points, log_p = survey.high_nodes(HIGH)
+    greatest = max(np.max(log_weight), np.max(log_p - proposals.log_density(points)))
+    average = np.logaddexp.reduce(log_weight) - math.log(len(log_weight))
+    return not greatest - average <= math.log(OVERWEIGHT)
+
+
+def _weighed(
+    random: np.random.Generator, log_density: LogDensity, proposals: Proposals, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Proposals, their log density, and that less the one they were drawn by."""
+    points = proposals.draw(random, count)
+    log_p = log_density(points)
+    return points, log_p, log_p - proposals.log_density(points)
+
+
+def _accepted(random: np.random.Generator, log_weight: np.ndarray) -> np.ndarray:
+    """The proposal at which a chain of Metropolis–Hastings is, at each step."""
+    weights, luck = log_weight.tolist(), np.log(random.uniform(size=len(log_weight))).tolist()
+    now, found = 0, []
+    for step, weight in enumerate(weights):
+        if luck[step] < weight - weights[now]:
+            now = step
+        found.append(now)
+    return np.array(found)
 
 
 def _by_name(points: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -63,56 +137,65 @@ def _by_name(points: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
     }
 
 
+# -- proposals ------------------------------------------------------------------------------------------------------
+
+
 class Interpolation:
-    """The density between the nodes of a grid, of which draws are easily made."""
+    """The density between the nodes of a grid, as a multiple of exp(`log_scale`), of which draws are easily made."""
 
     def __init__(self, frame: Frame, values: np.ndarray) -> None:
         count = len(values)
-        self.frame, self.step = frame, frame.spacing(count)
-        weights = np.exp(values - values.max())
-        self.log_total = math.log(weights.sum())
-        self.upto = np.cumsum(weights.ravel())
-        self.nodes = frame.nodes(count).reshape(-1, frame.size)
+        self.frame, self.step, self.log_scale = frame, frame.spacing(count), float(values.max())
+        weights = np.exp(values - self.log_scale)
+        self.log_mass = self.log_scale + math.log(weights.sum()) + frame.log_cell(count)
+        self._upto = np.cumsum(weights.ravel())
+        self._nodes = frame.nodes(count).reshape(-1, frame.size)
         beyond = [
             np.linspace(low - step, high + step, count + 2)
             for low, high, step in zip(frame.low, frame.high, self.step, strict=True)
         ]
-        self.between = RegularGridInterpolator(beyond, np.pad(weights, 1), bounds_error=False, fill_value=0.0)
+        self._between = RegularGridInterpolator(beyond, np.pad(weights, 1), bounds_error=False, fill_value=0.0)
 
-    def draw(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Points [draw, number], and the logarithm of their density up to the size of a cell."""
-        chosen = np.searchsorted(self.upto, random.uniform(0.0, self.upto[-1], count))
-        z = self.nodes[np.minimum(chosen, len(self.nodes) - 1)]
-        z = z + self.step * random.triangular(-1.0, 0.0, 1.0, z.shape)
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """Points [draw, number]."""
+        chosen = np.searchsorted(self._upto, random.uniform(0.0, self._upto[-1], count))
+        z = self._nodes[np.minimum(chosen, len(self._nodes) - 1)]
+        return self.frame.points(z + self.step * random.triangular(-1.0, 0.0, 1.0, z.shape))
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Of points [point, number]."""
         with np.errstate(divide="ignore"):
-            return self.frame.points(z), np.log(self.between(z)) - self.log_total
+            return np.log(self._between(self.frame.coordinates(points))) + self.log_scale
 
 
-def _corrected(
-    random: np.random.Generator, log_density: LogDensity, proposals: Interpolation, settings: Settings
-) -> tuple[np.ndarray, dict[str, np.ndarray], float]:
-    """Draws [chain, draw, number] by Metropolis–Hastings, what is said of them, and the heaviest weight."""
-    shape = (settings.chains, DISCARDED + settings.draws)
-    points, log_proposed = proposals.draw(random, math.prod(shape))
-    log_p = log_density(points)
-    log_weight = log_p - log_proposed
-    weight = np.exp(log_weight - np.max(log_weight))
-    steps = np.array(
-        [_accepted(mine.tolist(), np.log(random.uniform(size=shape[1])).tolist()) for mine in log_weight.reshape(shape)]
-    )
-    kept = (np.arange(settings.chains)[:, None] * shape[1] + steps)[:, DISCARDED:]
-    moved = np.diff(steps, axis=1)[:, DISCARDED - 1 :] > 0
-    return points[kept], {"lp": log_p[kept], "acceptance_rate": moved.astype(float)}, 1 / float(weight.mean())
+class Proposals:
+    """The sum of the interpolations on all hills, each without what is well inside the box of one before."""
+
+    def __init__(self, log_density: LogDensity, hills: Sequence[Hill], count: int) -> None:
+        self.parts: list[Interpolation] = []
+        for hill in hills:
+            frame, values = hill.frame, hill.frame.values(log_density, count)
+            for part in self.parts:
+                values = np.where(_well_inside(part.frame, frame, count), -np.inf, values)
+            self.parts.append(Interpolation(frame, values))
+
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """Points [draw, number], in random order."""
+        log_mass = np.array([part.log_mass for part in self.parts])
+        share = np.exp(log_mass - log_mass.max())
+        counts = random.multinomial(count, share / share.sum())
+        drawn = [part.draw(random, int(mine)) for part, mine in zip(self.parts, counts, strict=True)]
+        return random.permutation(np.concatenate(drawn))
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Of points [point, number], up to a constant: about that of the target."""
+        return np.logaddexp.reduce([part.log_density(points) for part in self.parts])
 
 
-def _accepted(log_weight: list[float], log_luck: list[float]) -> list[int]:
-    """The proposal at which a chain is, at each step."""
-    now, found = 0, []
-    for step, (mine, luck) in enumerate(zip(log_weight, log_luck, strict=True)):
-        if luck < mine - log_weight[now]:
-            now = step
-        found.append(now)
-    return found
+def _well_inside(box: Frame, frame: Frame, count: int) -> np.ndarray:
+    """Of the nodes of a grid on `frame`, whether all their neighbours lie in a box."""
+    inside = box.holds(frame.points(frame.nodes(count))).reshape((count,) * frame.size)
+    return minimum_filter(inside, size=3, mode="nearest")
 
 
 # -- the density at many points -------------------------------------------------------------------------------------
@@ -122,14 +205,14 @@ def _evaluation(target: Target, bar: Any) -> LogDensity:
     """The log density of a target at points, computed a block at a time."""
     read = sum(np.size(leaf) for leaf in jax.tree_util.tree_leaves(target.numbers))
     block = max(min(BLOCK, WORK // max(read, 1)), 16)
-    one = _compiled(target.log_density, tuple(target.shapes.items()))
+    compiled = _compiled(target.log_density, tuple(target.shapes.items()))
 
     def log_density(points: np.ndarray) -> np.ndarray:
-        count = -(-len(points) // block)
-        filled = np.resize(points, (count * block, points.shape[1])).reshape(count, block, -1)
+        blocks = -(-len(points) // block)
+        filled = np.resize(points, (blocks * block, points.shape[1])).reshape(blocks, block, -1)
         values = []
         for part in filled:
-            values.append(one(part, target.numbers))
+            values.append(compiled(part, target.numbers))
             bar.update(block)
         found = np.concatenate([np.asarray(value, np.float64) for value in values])[: len(points)]
         return np.where(np.isnan(found), -np.inf, found)

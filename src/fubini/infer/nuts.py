@@ -1,10 +1,16 @@
-"""Draws by the no-U-turn sampler, with numpyro's kernel: chains side by side, in stretches that can be resumed."""
+"""Draws by the no-U-turn sampler, with numpyro's kernel, in stretches that can be resumed.
+
+On a CPU each chain is a thread of its own: side by side in one vectorised loop, every chain would wait for the longest
+tree of all, and take both branches of every condition. On an accelerator they are side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,29 +20,14 @@ from tqdm import tqdm
 
 from fubini.arrays import Data
 from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Free, Shapes, Target, require_start, starting_point
 
 STRETCHES = 20  # of a run; between two there is a checkpoint, and progress is shown
 DENSE = 32  # up to so many numbers, the mass matrix is dense
 
 
-class Settings(NamedTuple):
-    """How to sample."""
-
-    draws: int = 1000
-    warmup: int = 1000
-    chains: int = 4
-    target_accept: float = 0.8
-    max_tree_depth: int = 10
-    dense_mass: bool | None = None
-    progress: bool = True
-
-
-class Sampled(NamedTuple):
-    """Draws [chain, draw, …] of unconstrained numbers, and what the sampler says of each."""
-
-    free: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
+Drawn = dict[str, np.ndarray]  # [draw, chain, …] by name
 
 
 def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint | None = None) -> Sampled:
@@ -44,25 +35,22 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     total = settings.warmup + settings.draws
     stretch = -(-total // STRETCHES)
     dense = target.size <= DENSE if settings.dense_mass is None else settings.dense_mass
-    shapes = tuple(target.shapes.items())
-    begin, advance = _kernel(target.log_density, shapes, settings._replace(dense_mass=dense, progress=True), stretch)
-    first, second = jax.random.split(key)
-    chains = settings.chains
-    state, fine = begin(jax.random.split(first, chains), jax.random.split(second, chains), target.numbers)
-    require_start(fine)
-    found: list[dict[str, np.ndarray]] = []
-    saved = checkpoint.load() if checkpoint else None
-    if saved is not None:
-        state, found = _restored(saved, state)
-    with tqdm(
-        total=total, initial=len(found) * stretch, disable=not settings.progress, desc="nuts", unit="draw"
-    ) as bar:
-        while len(found) * stretch < total:
-            state, new = advance(state, target.numbers)
-            found.append({name: np.asarray(value) for name, value in new.items()})
-            if checkpoint:
-                checkpoint.save(_stored(state, found))
-            bar.update(min(stretch, total - bar.n))
+    settings = settings._replace(dense_mass=dense)
+    keys = [jax.random.split(each, settings.chains) for each in jax.random.split(key)]
+    with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as pool:
+        chains = _Chains(pool, target, settings, stretch, *keys)
+        found: list[Drawn] = []
+        saved = checkpoint.load() if checkpoint else None
+        if saved is not None:
+            found = chains.resume(saved)
+        with tqdm(
+            total=total, initial=len(found) * stretch, disable=not settings.progress, desc="nuts", unit="draw"
+        ) as bar:
+            while len(found) * stretch < total:
+                found.append(chains.advance())
+                if checkpoint:
+                    checkpoint.save(chains.stored(found))
+                bar.update(min(stretch, total - bar.n))
     joined = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
     kept = {name: np.swapaxes(value[settings.warmup : total], 0, 1) for name, value in joined.items()}
     return Sampled(
@@ -71,11 +59,79 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     )
 
 
+class _Chains:
+    """The states of all chains: one for each, or one for all of them side by side."""
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, target: Target, settings: Settings, stretch: int, origins: Data, keys: Data
+    ) -> None:
+        self.pool, self.numbers = pool, target.numbers
+        self.apart = _is_on_cpu(origins)
+        each = list(zip(origins, keys, strict=True)) if self.apart else [(origins, keys)]
+        begin, self._advance = _kernel(
+            target.log_density,
+            tuple(target.shapes.items()),
+            settings._replace(draws=1, chains=1, progress=True),
+            stretch,
+            self.apart,
+            _abstract((*each[0], target.numbers)),
+        )
+        started = list(pool.map(lambda start: begin(*start, target.numbers), each))
+        require_start(jnp.stack([jnp.all(fine) for _, fine in started]))
+        self.states = [state for state, _ in started]
+
+    def advance(self) -> Drawn:
+        """The next stretch."""
+        moved = list(self.pool.map(lambda state: self._advance(state, self.numbers), self.states))
+        self.states = [state for state, _ in moved]
+        parts = [{name: np.asarray(value) for name, value in new.items()} for _, new in moved]
+        return {n: np.stack([part[n] for part in parts], axis=1) for n in parts[0]} if self.apart else parts[0]
+
+    def stored(self, found: Sequence[Drawn]) -> dict[str, np.ndarray]:
+        """States and draws as arrays."""
+        leaves = jax.tree_util.tree_leaves(self.states)
+        arrays = {f"state{i}": np.asarray(jax.random.key_data(x) if _is_key(x) else x) for i, x in enumerate(leaves)}
+        return {**arrays, **{f"drawn:{name}": np.stack([part[name] for part in found]) for name in found[0]}}
+
+    def resume(self, saved: dict[str, np.ndarray]) -> list[Drawn]:
+        """The states as they were stored, and the draws so far."""
+        leaves, tree = jax.tree_util.tree_flatten(self.states)
+        arrays = [
+            jax.random.wrap_key_data(jnp.asarray(saved[f"state{i}"]), impl=jax.random.key_impl(leaf))
+            if _is_key(leaf)
+            else jnp.asarray(saved[f"state{i}"])
+            for i, leaf in enumerate(leaves)
+        ]
+        self.states = jax.tree_util.tree_unflatten(tree, arrays)
+        drawn = {name[6:]: value for name, value in saved.items() if name.startswith("drawn:")}
+        count = len(next(iter(drawn.values())))
+        return [{name: value[place] for name, value in drawn.items()} for place in range(count)]
+
+
+def _is_on_cpu(array: Data) -> bool:
+    return all(device.platform == "cpu" for device in array.devices())
+
+
+def _is_key(leaf: Data) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _abstract(values: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
+    """What code for such values is compiled for."""
+    leaves, tree = jax.tree_util.tree_flatten(values)
+    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
+
+
 @lru_cache(maxsize=64)
 def _kernel(
-    log_density: Callable[[Free, Any], Data], shapes: Shapes, settings: Settings, stretch: int
+    log_density: Callable[[Free, Any], Data],
+    shapes: Shapes,
+    settings: Settings,
+    stretch: int,
+    apart: bool,
+    given: tuple[Any, tuple[jax.ShapeDtypeStruct, ...]],
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The start and a stretch of all chains, compiled once for each density and way to sample."""
+    """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again."""
 
     def potential(numbers: Any) -> Callable[[Free], Data]:
         def of(free: Free) -> Data:
@@ -87,7 +143,7 @@ def _kernel(
     start, step = hmc(potential_fn_gen=potential, algo="NUTS")
     point = starting_point(log_density, shapes)
 
-    def begin_one(origin: Data, key: Data, numbers: Any) -> tuple[Any, Data]:
+    def begin(origin: Data, key: Data, numbers: Any) -> tuple[Any, Data]:
         free, fine = point(origin, numbers)
         state = start(
             free,
@@ -100,9 +156,13 @@ def _kernel(
         )
         return state, fine
 
+    def begin_all(origins: Data, keys: Data, numbers: Any) -> tuple[Any, Data]:
+        return jax.vmap(begin, in_axes=(0, 0, None))(origins, keys, numbers)
+
     def advance(state: Any, numbers: Any) -> tuple[Any, dict[str, Data]]:
         def one(state: Any, _: None) -> tuple[Any, dict[str, Data]]:
-            state = jax.vmap(lambda chain: step(chain, model_args=(numbers,)))(state)
+            walk = lambda chain: step(chain, model_args=(numbers,))  # noqa: E731
+            state = walk(state) if apart else jax.vmap(walk)(state)
             stats = {
                 "diverging": state.diverging,
                 "energy": state.energy,
@@ -115,32 +175,7 @@ def _kernel(
 
         return jax.lax.scan(one, state, None, length=stretch)
 
-    return jax.jit(jax.vmap(begin_one, in_axes=(0, 0, None))), jax.jit(advance)
-
-
-# -- states as arrays -----------------------------------------------------------------------------------------------
-
-
-def _is_key(leaf: Data) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _stored(state: Any, found: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    leaves = jax.tree_util.tree_leaves(state)
-    arrays = {f"state{i}": np.asarray(jax.random.key_data(x) if _is_key(x) else x) for i, x in enumerate(leaves)}
-    drawn = {f"drawn:{name}": np.stack([part[name] for part in found]) for name in found[0]}
-    return {**arrays, **drawn}
-
-
-def _restored(saved: dict[str, np.ndarray], like: Any) -> tuple[Any, list[dict[str, np.ndarray]]]:
-    leaves, tree = jax.tree_util.tree_flatten(like)
-    arrays = [
-        jax.random.wrap_key_data(jnp.asarray(saved[f"state{i}"]), impl=jax.random.key_impl(leaf))
-        if _is_key(leaf)
-        else jnp.asarray(saved[f"state{i}"])
-        for i, leaf in enumerate(leaves)
-    ]
-    drawn = {name[6:]: value for name, value in saved.items() if name.startswith("drawn:")}
-    count = len(next(iter(drawn.values())))
-    found = [{name: value[place] for name, value in drawn.items()} for place in range(count)]
-    return jax.tree_util.tree_unflatten(tree, arrays), found
+    origin, key, numbers = jax.tree_util.tree_unflatten(*given)
+    first = jax.jit(begin if apart else begin_all)
+    state, _ = jax.eval_shape(first, origin, key, numbers)
+    return first.lower(origin, key, numbers).compile(), jax.jit(advance).lower(state, numbers).compile()

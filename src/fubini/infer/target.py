@@ -21,11 +21,15 @@ RADIUS = 2.0  # starting points are uniform between −2 and 2
 
 @dataclass(frozen=True)
 class Target:
-    """log p of unconstrained numbers by name, of these shapes; `numbers` are the data that it reads."""
+    """log p of unconstrained numbers by name, of these shapes; `numbers` are the data that it reads.
+
+    `prior`, where there is one, makes draws of them for each of some keys.
+    """
 
     shapes: Mapping[str, tuple[int, ...]]
     log_density: Callable[[Free, Any], Data]
     numbers: Any
+    prior: Callable[[Data], Free | None] | None = None
 
     @property
     def size(self) -> int:

@@ -20,7 +20,8 @@ from fubini.factors.randomness import require_key
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.grid import MOST_NUMBERS, grid
 from fubini.infer.normal import laplace, svi
-from fubini.infer.nuts import Settings, nuts
+from fubini.infer.nuts import nuts
+from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
@@ -81,6 +82,11 @@ def infer(
         else:
             require_proper(plan, plan.kept)
             settings = _settings(draws, chains, warmup, progress, options)
+            if options and method not in (None, "nuts"):
+                raise DomainError(
+                    f"infer(…, method={method!r}, {next(iter(options))}=…)",
+                    expected='no options: they are those of method="nuts"',
+                )
             if method is None and (options or checkpoint is not None):
                 method = "nuts"
             file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
@@ -170,6 +176,7 @@ def _run(form: Form, plan: Collapse, key: Data, method: str | None, settings: Se
         "method": method,
         "settings": settings._replace(progress=True)._asdict(),
         "jax": jax.__version__,
+        "platform": jax.default_backend(),
     }
 
 

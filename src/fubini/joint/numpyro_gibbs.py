@@ -14,7 +14,7 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import Intractable, NoRule, listed
-from fubini.infer.nuts import Settings
+from fubini.infer.settings import Settings
 from fubini.joint.run import Alike, Chosen
 
 

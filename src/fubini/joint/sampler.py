@@ -27,7 +27,7 @@ from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.nuts import Settings
+from fubini.infer.settings import Settings
 from fubini.joint.blocked import Blocked
 from fubini.joint.chains import Chains
 from fubini.joint.closed_form import required

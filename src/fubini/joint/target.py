@@ -13,11 +13,11 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import blank
 from fubini.infer.target import Target
-from fubini.joint.bijector import Constrain, unconstrained_shapes
+from fubini.joint.bijector import Constrain, unconstrained, unconstrained_shapes
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form
 from fubini.joint.paths import flat, nested
-from fubini.joint.run import Chosen
+from fubini.joint.run import Chosen, Given
 
 
 class Kept(Constrain):
@@ -59,6 +59,16 @@ class Support:
         one = jax.vmap(lambda free, leaves: self.values(free, leaves)[0], in_axes=(0, None))
         return jax.jit(jax.vmap(one, in_axes=(0, None)))
 
+    @cached_property
+    def prior(self) -> Callable[[Data, list[Data]], dict[str, Data]]:
+        """Unconstrained numbers of draws of the model, one for each key, in which observed sites are as they are."""
+
+        def one(key: Data, leaves: list[Data]) -> dict[str, Data]:
+            found = flat(unconstrained(jax.tree_util.tree_unflatten(self.tree, leaves).run(Given({}, key))))
+            return {name: found[name] for name in self.kept}
+
+        return jax.jit(jax.vmap(one, in_axes=(0, None)))
+
 
 @lru_cache(maxsize=64)
 def _support(plan: Collapse, tree: Any) -> Support:
@@ -82,4 +92,11 @@ def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
     form = Form(joint)
     support = _support(plan, form.tree)
     numbers = jax.tree_util.tree_map(jnp.asarray, (form.leaves, plan.numbers))
-    return Target(support.shapes(form), _density(plan, support), numbers), support
+
+    def prior(keys: Data) -> dict[str, Data] | None:
+        try:
+            return support.prior(keys, numbers[0])
+        except NotImplementedError:  # of numpyro, for laws that are not proper
+            return None
+
+    return Target(support.shapes(form), _density(plan, support), numbers, prior), support

@@ -1,0 +1,209 @@
+"""Where a density over a few numbers is: the hills that hold all but a trace of it, each in a box along its own axes.
+
+A coarse grid is zoomed and moved: of the nodes at which the density is within `DEPTH` nats of its greatest, the box
+takes in those and one cell around them, and it grows by twice its width on a side that they touch. Other hills are
+looked for around 0, and on wider and wider grids around the first, as far as the prior says that numbers may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import maximum_filter
+
+from fubini.infer.frame import Frame, LogDensity, held
+
+DEPTH = 20.0  # nats below the greatest density of a hill at which its box ends
+REACH = 4.0  # half the width of the first box
+WIDER = (3, 9, 27, 81)  # how wide, to the first hill, grids are on which others are looked for
+PASSES = 40  # grids along a climb
+CLIMBS = 4  # from the highest peaks of each grid
+MOST_HILLS = 8  # where there are more, the density is too rugged
+TILTED = 0.5  # a correlation for which axes are changed
+ROUNDED = 0.01  # nats to which a density is known, at least
+TRACE = math.log(1e-6)  # the share of a hill that is left out
+UNSEEN = math.log(1e-4)  # the share that may have been seen outside all hills
+
+
+@dataclass(frozen=True, eq=False)
+class Hill:
+    """A box, and the logarithm of the mass in it."""
+
+    frame: Frame
+    log_mass: float
+
+
+class Survey:
+    """A density, and the grids on which it was looked at."""
+
+    def __init__(self, log_density: LogDensity, size: int) -> None:
+        self.log_density, self.size = log_density, size
+        self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis
+        self.looks: list[tuple[Frame, np.ndarray]] = []
+
+    def look(self, frame: Frame, without: Sequence[Hill] = ()) -> np.ndarray:
+        """Values on a coarse grid; there is nothing on some hills."""
+        values = frame.values(self.log_density, self.count)
+        self.looks.append((frame, values))
+        return np.where(self._held(frame, without), -np.inf, values) if without else values
+
+    def outside(self, hills: Sequence[Hill]) -> tuple[float, Frame]:
+        """The greatest log mass, of all grids, that lies in none of the boxes, and a box around most of it."""
+        found = []
+        for frame, values in self.looks:
+            log_mass = np.where(self._held(frame, hills), -np.inf, values) + frame.log_cell(self.count)
+            place = np.unravel_index(log_mass.argmax(), values.shape)
+            found.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, self.count)))
+        return max(found, key=lambda pair: pair[0])
+
+    def _held(self, frame: Frame, hills: Sequence[Hill]) -> np.ndarray:
+        """Of the nodes of a grid, whether they are on a hill."""
+        points = frame.points(frame.nodes(self.count))
+        return held([hill.frame for hill in hills], points).reshape((self.count,) * self.size)
+
+    def high_nodes(self, depth: float) -> tuple[np.ndarray, np.ndarray]:
+        """Points so near to the greatest density, and the log densities there."""
+        points = np.concatenate([frame.points(frame.nodes(self.count)) for frame, _ in self.looks])
+        values = np.concatenate([values.ravel() for _, values in self.looks])
+        high = values >= values.max() - depth
+        return points[high], values[high]
+
+
+def surveyed(
+    log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
+) -> tuple[Survey, list[Hill]] | None:
+    """The hills of a density; None where no end of one is found, or there are too many to be sure of.
+
+    `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
+    """
+    survey = Survey(log_density, size)
+    hills: list[Hill] = []
+    for frame in _wider_and_wider(size, hills):
+        values = survey.look(frame)
+        starts = _peaks(frame, values, hills)
+        if hills and starts and (limits := plausible()) is not None:
+            beyond = ~held([limits, *(hill.frame for hill in hills)], frame.points(frame.nodes(survey.count)))
+            values[beyond.reshape(values.shape)] = -np.inf
+            starts = _peaks(frame, values, hills)
+        for start in starts[:CLIMBS]:
+            found = _climbed(survey, start, hills)
+            if found is None:
+                return None
+            if found not in hills:
+                hills.append(found)
+        if not 1 <= len(hills) <= MOST_HILLS:
+            return None
+    return _completed(survey, hills)
+
+
+def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]] | None:
+    """With hills that others hid, of which some mass was seen, and without those that hold only a trace."""
+    while len(hills) <= MOST_HILLS:
+        most = max(hill.log_mass for hill in hills)
+        log_mass, start = survey.outside(hills)
+        if log_mass < most + UNSEEN:
+            return survey, [hill for hill in hills if hill.log_mass >= most + TRACE]
+        found = _climbed(survey, start, hills, hidden=True)
+        if found is None:
+            return None
+        hills = [*hills, found]
+    return None
+
+
+def _wider_and_wider(size: int, hills: Sequence[Hill]) -> Iterator[Frame]:
+    """Boxes in which hills are looked for: around 0, then around the first that was found."""
+    yield Frame(np.eye(size), np.full(size, -REACH), np.full(size, REACH))
+    for times in WIDER:
+        yield hills[0].frame.straightened().widened(times)
+
+
+def _cells_around(frame: Frame, place: tuple, count: int) -> Frame:
+    """Two on each side of a node."""
+    z, step = frame.nodes(count)[place], frame.spacing(count)
+    return Frame(frame.axes, z - 2 * step, z + 2 * step)
+
+
+def _known(hills: Sequence[Hill], point: np.ndarray) -> Hill | None:
+    """The hill in whose box a point lies."""
+    return next((hill for hill in hills if hill.frame.holds(point[None])[0]), None)
+
+
+def _peaks(frame: Frame, values: np.ndarray, hills: Sequence[Hill]) -> list[Frame]:
+    """Boxes around the nodes that are higher than their neighbours and on no hill yet, the highest first."""
+    nodes = frame.nodes(len(values))
+    places = np.argwhere((maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
+    high = sorted(map(tuple, places), key=lambda place: -values[place])
+    return [
+        _cells_around(frame, place, len(values))
+        for place in high
+        if _known(hills, frame.points(nodes[place])[0]) is None
+    ]
+
+
+def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool = False) -> Hill | None:
+    """The hill that is reached from a box, a known one or, of a hidden one, what these do not hold.
+
+    None where the box grows or moves for ever, or shrinks to nothing.
+    """
+    count, turned = survey.count, False
+    for _ in range(PASSES):
+        if np.any(frame.spacing(count) < 8 * np.spacing(np.maximum(np.abs(frame.low), np.abs(frame.high)))):
+            return None
+        values = survey.look(frame, without=hills if hidden else ())
+        top = float(values.max())
+        if not math.isfinite(top):
+            return None
+        place = np.unravel_index(values.argmax(), values.shape)
+        known = _known(hills, frame.points(frame.nodes(count)[place])[0])
+        if known is not None:
+            return known
+        near = values >= top - DEPTH
+        own = None if turned else _along_its_axes(frame, near)
+        turned = own is not None
+        if own is not None:
+            frame = own
+            continue
+        first, last = _hull(near)
+        if np.all(first > 0) and np.all(last < count - 1) and np.all(last - first >= count // 3):
+            log_mass = float(np.logaddexp.reduce(values, axis=None)) + frame.log_cell(count)
+            return Hill(_around(frame, first, last, count), log_mass) if np.spacing(abs(top)) < ROUNDED else None
+        frame = _around(frame, first, last, count)
+    return None
+
+
+def _hull(near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first and last place along each axis."""
+    places = np.argwhere(near)
+    return places.min(axis=0), places.max(axis=0)
+
+
+def _around(frame: Frame, first: np.ndarray, last: np.ndarray, count: int) -> Frame:
+    """From one cell before the first place to one after the last; by twice the width of the box beyond a side of it."""
+    step, width = frame.spacing(count), frame.high - frame.low
+    low = np.where(first == 0, frame.low - 2 * width, frame.low + (first - 1) * step)
+    high = np.where(last == count - 1, frame.high + 2 * width, frame.low + (last + 1) * step)
+    return Frame(frame.axes, low, high)
+
+
+def _along_its_axes(frame: Frame, near: np.ndarray) -> Frame | None:
+    """A box along axes in which the places are not correlated; None where they are few, or hardly are in this one."""
+    z = frame.nodes(len(near))[near]
+    if frame.size == 1 or len(z) < 3**frame.size:
+        return None
+    spread = np.cov(z.T) + np.diag(frame.spacing(len(near)) ** 2) / 6  # of a node and a triangular offset
+    covariance = frame.axes @ spread @ frame.axes.T
+    straight = not _is_tilted(covariance)
+    if not _is_tilted(spread) and straight == frame.is_straight:
+        return None
+    axes = np.diag(np.sqrt(np.diag(covariance))) if straight else frame.axes @ np.linalg.cholesky(spread)
+    own = np.linalg.solve(axes, frame.points(z).T).T
+    low, high = own.min(axis=0), own.max(axis=0)
+    return Frame(axes, low - 0.1 * (high - low), high + 0.1 * (high - low))
+
+
+def _is_tilted(covariance: np.ndarray) -> bool:
+    sd = np.sqrt(np.diag(covariance))
+    return bool(np.any(np.abs(covariance / np.outer(sd, sd) - np.eye(len(sd))) > TILTED))

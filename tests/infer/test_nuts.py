@@ -1,0 +1,63 @@
+"""The no-U-turn sampler: chains in threads and chains side by side are the same chains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fubini.infer.nuts
+from fubini.infer.nuts import nuts
+from fubini.infer.settings import Settings
+from fubini.infer.target import Target
+from tests.counting import no_tracing
+
+KEY = jax.random.key(0)
+SETTINGS = Settings(draws=10, warmup=10, chains=3, progress=False)
+
+
+def log_density(free, numbers):
+    x, s = free["x"], free["s"]
+    return -0.5 * jnp.sum((x - numbers) ** 2) * jnp.exp(-2 * s) - 3 * s - 0.5 * s**2
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def target() -> Target:
+    return Target({"x": (3,), "s": ()}, log_density, jnp.array([0.3, -0.2, 1.0]))
+
+
+def test_chains_side_by_side_are_those_of_threads(monkeypatch) -> None:
+    """As they are on an accelerator."""
+    apart = nuts(KEY, target(), SETTINGS)
+    monkeypatch.setattr(fubini.infer.nuts, "_is_on_cpu", lambda array: False)
+    together = nuts(KEY, target(), SETTINGS)
+    assert apart.free["x"].shape == (3, 10, 3) and apart.free["s"].shape == (3, 10)
+    for name in apart.free:
+        np.testing.assert_allclose(together.free[name], apart.free[name], rtol=1e-6)
+    for name in apart.stats:
+        np.testing.assert_allclose(together.stats[name], apart.stats[name], rtol=1e-6)
+
+
+def test_chains_differ() -> None:
+    draws = nuts(KEY, target(), SETTINGS).free["x"]
+    assert len({chain.tobytes() for chain in draws}) == 3
+
+
+def test_other_numbers_and_keys_compile_nothing_new() -> None:
+    """Nor do more chains: each is compiled for itself."""
+    nuts(KEY, target(), SETTINGS)
+    other, key = Target(target().shapes, log_density, jnp.array([1.0, 2.0, 3.0])), jax.random.key(1)
+    nuts(key, other, SETTINGS._replace(chains=5))
+    with no_tracing():
+        nuts(KEY, other, SETTINGS._replace(chains=5))
+
+
+def test_precision_of_numbers_is_kept_in_threads() -> None:
+    """Whatever it is there by default."""
+    with jax.enable_x64(False):
+        single = nuts(KEY, Target(target().shapes, log_density, jnp.ones(3)), SETTINGS)
+    assert single.free["x"].dtype == np.float32 and nuts(KEY, target(), SETTINGS).free["x"].dtype == np.float64
