@@ -55,6 +55,10 @@ class FileFormatError(FubiniError, ValueError):
     """A file that cannot be read; the message gives the line and the cause."""
 
 
+class Disagreement(FubiniError, UserWarning):
+    """A warning: chains of a sampler that have not come to the same place."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they stand in a message.
 

@@ -28,7 +28,7 @@ from fubini.infer.target import Free, Shapes, Target
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
 PRIOR_DRAWS = 256  # that say how far other hills may be
-PILOT = 4096  # proposals by which a grid is judged
+PILOT = 1024  # proposals by which a grid is judged
 ACCEPTED = 0.9  # of them, at least
 HOPELESS = 0.5  # so few accepted that a finer grid is not tried
 OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for the average

@@ -17,6 +17,7 @@ from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
 from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
+from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.grid import MOST_NUMBERS, grid
 from fubini.infer.normal import laplace, svi
@@ -205,6 +206,7 @@ def _free_draws(
     """Draws [chain, draw, …] of unconstrained numbers."""
     if method == "nuts":
         walked = nuts(key, target, settings, file)
+        warn_of_disagreement(walked.free)
         return walked.free, walked.stats, method
     _no_checkpoint(file, f"method={method!r}")
     if method in (None, "grid"):

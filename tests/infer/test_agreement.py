@@ -1,0 +1,58 @@
+"""Chains that do not agree are told of."""
+
+import arviz
+import jax
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+from fubini.errors import Disagreement
+from fubini.infer.agreement import split_rhat, warn_of_disagreement
+
+RANDOM = np.random.default_rng(0)
+TOGETHER = RANDOM.normal(size=(4, 400, 3))
+APART = TOGETHER + np.array([0.0, 0.0, 0.0, 2.0])[:, None, None] * np.array([0.0, 1.0, 0.0])
+
+
+def test_rhat_is_that_of_arviz() -> None:
+    for draws in (TOGETHER, APART):
+        expected = arviz.rhat(arviz.convert_to_dataset({"x": draws}), method="split")["x"]
+        np.testing.assert_allclose(split_rhat(draws), expected, rtol=1e-10)
+
+
+def test_agreement_says_nothing() -> None:
+    warn_of_disagreement({"x": TOGETHER, "y": TOGETHER[..., 0]})
+
+
+def test_disagreement_is_told() -> None:
+    with pytest.warns(Disagreement) as caught:
+        warn_of_disagreement({"x": TOGETHER, "y": APART})
+    message = str(caught[0].message)
+    assert f"R-hat {split_rhat(APART).max():.2f} of 'y'" in message
+    assert "expected: below 1.05" in message and "to do:" in message
+
+
+@pytest.mark.parametrize("few", [APART[:1], APART[:, :100], np.zeros((4, 400, 0))])
+def test_too_few_to_tell(few: np.ndarray) -> None:
+    warn_of_disagreement({"x": few})
+
+
+def test_chains_that_stay_where_they_are() -> None:
+    """Constant chains in two places."""
+    with pytest.warns(Disagreement, match="inf"):
+        warn_of_disagreement({"x": np.repeat([[0.0], [1.0]], 400, axis=1)})
+
+
+@fb.model
+def mirrored():
+    x = yield dist.Normal(0.0, 1.0).expand([4])
+    y = yield dist.Normal(x**2, 0.01)
+
+
+def test_infer_tells() -> None:
+    """Each chain finds signs of its own."""
+    with pytest.warns(Disagreement, match="of 'x'"):
+        mirrored().condition(y=np.ones(4)).infer(
+            jax.random.key(0), draws=200, warmup=200, progress=False, log_likelihood=False, predictive=False
+        )
