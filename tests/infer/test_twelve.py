@@ -10,6 +10,8 @@ import pytest
 from examples.twelve.cases import Case, cases
 from tests.infer.reference import FILE, summary
 
+pytestmark = pytest.mark.filterwarnings("ignore::fubini.errors.Disagreement")  # of labels and signs; R-hat is checked
+
 REFERENCE = json.loads(FILE.read_text())
 ERRORS = 4.0  # how many Monte Carlo standard errors a mean may be off
 DRAWS = {"eight schools": 1000, "item response": 1000}  # others need fewer for R-hat below 1.01

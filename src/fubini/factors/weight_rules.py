@@ -73,7 +73,14 @@ def derivatives(value: Value, names: tuple[Name, ...]) -> tuple[Array, Array, Ar
 
 
 def _expanded(function: Callable[[Data], Data], at: Data) -> list[Data]:
-    return [function(at), jax.jacfwd(function)(at), jax.jacfwd(jax.jacrev(function))(at)]
+    """The value, the gradient and the Hessian, of one run of the function."""
+
+    def slope(at: Data) -> tuple[Data, list[Data]]:
+        gradient, value = jax.jacrev(lambda z: (function(z),) * 2, has_aux=True)(at)
+        return gradient, [value, gradient]
+
+    hessian, (value, gradient) = jax.jacfwd(slope, has_aux=True)(at)
+    return [value, gradient, hessian]
 
 
 def _over(found: Array, batch: dict) -> Data:
