@@ -1,6 +1,5 @@
 """Chains that do not agree are told of."""
 
-import arviz
 import jax
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import fubini as fb
 from fubini import dist
 from fubini.errors import Disagreement
 from fubini.infer.agreement import split_rhat, warn_of_disagreement
+from fubini.joint.draws import arviz
 
 RANDOM = np.random.default_rng(0)
 TOGETHER = RANDOM.normal(size=(4, 400, 3))
@@ -17,7 +17,7 @@ APART = TOGETHER + np.array([0.0, 0.0, 0.0, 2.0])[:, None, None] * np.array([0.0
 
 def test_rhat_is_that_of_arviz() -> None:
     for draws in (TOGETHER, APART):
-        expected = arviz.rhat(arviz.convert_to_dataset({"x": draws}), method="split")["x"]
+        expected = arviz().rhat(arviz().convert_to_dataset({"x": draws}), method="split")["x"]
         np.testing.assert_allclose(split_rhat(draws), expected, rtol=1e-10)
 
 

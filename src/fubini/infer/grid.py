@@ -61,7 +61,7 @@ def _plausible(target: Target) -> Frame | None:
     draws = None if target.prior is None else target.prior(jax.random.split(jax.random.key(0), PRIOR_DRAWS))
     if draws is None:
         return None
-    flat = np.concatenate([np.asarray(value, float).reshape(PRIOR_DRAWS, -1) for value in draws.values()], axis=1)
+    flat = np.concatenate([np.asarray(draws[n], float).reshape(PRIOR_DRAWS, -1) for n in target.shapes], axis=1)
     low, high = np.nanquantile(np.where(np.isfinite(flat), flat, np.nan), [0.01, 0.99], axis=0)
     return Frame(np.eye(target.size), low, high).widened(1.5)
 

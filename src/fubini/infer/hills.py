@@ -1,8 +1,8 @@
 """Where a density over a few numbers is: the hills that hold all but a trace of it, each in a box along its own axes.
 
 A coarse grid is zoomed and moved: of the nodes at which the density is within `DEPTH` nats of its greatest, the box
-takes in those and one cell around them, and it grows by twice its width on a side that they touch. Other hills are
-looked for around 0, and on wider and wider grids around the first, as far as the prior says that numbers may be.
+takes in those and one cell around them, and it grows on a side that they touch. Other hills are looked for around 0,
+and on wider and wider grids around the first, as far as the prior says that numbers may be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from fubini.infer.frame import Frame, LogDensity, held
 
 DEPTH = 20.0  # nats below the greatest density of a hill at which its box ends
 REACH = 4.0  # half the width of the first box
-WIDER = (3, 9, 27, 81)  # how wide, to the first hill, grids are on which others are looked for
+WIDER = 5.0  # each grid on which other hills are looked for, to the one before
+WIDEST = 125.0  # the last of them, to the first hill and the first box
 PASSES = 40  # grids along a climb
 CLIMBS = 4  # from the highest peaks of each grid
 MOST_HILLS = 8  # where there are more, the density is too rugged
@@ -41,35 +42,38 @@ class Survey:
 
     def __init__(self, log_density: LogDensity, size: int) -> None:
         self.log_density, self.size = log_density, size
-        self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis
+        self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis, of a climb
+        self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other hills are looked for
         self.looks: list[tuple[Frame, np.ndarray]] = []
 
-    def look(self, frame: Frame, without: Sequence[Hill] = ()) -> np.ndarray:
-        """Values on a coarse grid; there is nothing on some hills."""
-        values = frame.values(self.log_density, self.count)
+    def look(self, frame: Frame, count: int, without: Sequence[Hill] = ()) -> np.ndarray:
+        """Values on a grid; there is nothing on some hills."""
+        values = frame.values(self.log_density, count)
         self.looks.append((frame, values))
-        return np.where(self._held(frame, without), -np.inf, values) if without else values
+        return np.where(_on(without, frame, count), -np.inf, values) if without else values
 
     def outside(self, hills: Sequence[Hill]) -> tuple[float, Frame]:
         """The greatest log mass, of all grids, that lies in none of the boxes, and a box around most of it."""
         found = []
         for frame, values in self.looks:
-            log_mass = np.where(self._held(frame, hills), -np.inf, values) + frame.log_cell(self.count)
+            count = len(values)
+            log_mass = np.where(_on(hills, frame, count), -np.inf, values) + frame.log_cell(count)
             place = np.unravel_index(log_mass.argmax(), values.shape)
-            found.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, self.count)))
+            found.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, count)))
         return max(found, key=lambda pair: pair[0])
-
-    def _held(self, frame: Frame, hills: Sequence[Hill]) -> np.ndarray:
-        """Of the nodes of a grid, whether they are on a hill."""
-        points = frame.points(frame.nodes(self.count))
-        return held([hill.frame for hill in hills], points).reshape((self.count,) * self.size)
 
     def high_nodes(self, depth: float) -> tuple[np.ndarray, np.ndarray]:
         """Points so near to the greatest density, and the log densities there."""
-        points = np.concatenate([frame.points(frame.nodes(self.count)) for frame, _ in self.looks])
+        points = np.concatenate([frame.points(frame.nodes(len(values))) for frame, values in self.looks])
         values = np.concatenate([values.ravel() for _, values in self.looks])
         high = values >= values.max() - depth
         return points[high], values[high]
+
+
+def _on(hills: Sequence[Hill], frame: Frame, count: int) -> np.ndarray:
+    """Of the nodes of a grid, whether they are on a hill."""
+    points = frame.points(frame.nodes(count))
+    return held([hill.frame for hill in hills], points).reshape((count,) * frame.size)
 
 
 def surveyed(
@@ -82,17 +86,14 @@ def surveyed(
     survey = Survey(log_density, size)
     hills: list[Hill] = []
     for frame in _wider_and_wider(size, hills):
-        values = survey.look(frame)
+        values = survey.look(frame, survey.count_of_wide)
         starts = _peaks(frame, values, hills)
         if hills and starts and (limits := plausible()) is not None:
-            beyond = ~held([limits, *(hill.frame for hill in hills)], frame.points(frame.nodes(survey.count)))
-            values[beyond.reshape(values.shape)] = -np.inf
+            values[~_on([*hills, Hill(limits, 0.0)], frame, len(values))] = -np.inf
             starts = _peaks(frame, values, hills)
         for start in starts[:CLIMBS]:
             found = _climbed(survey, start, hills)
-            if found is None:
-                return None
-            if found not in hills:
+            if found is not None and found not in hills:
                 hills.append(found)
         if not 1 <= len(hills) <= MOST_HILLS:
             return None
@@ -116,8 +117,12 @@ def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]] |
 def _wider_and_wider(size: int, hills: Sequence[Hill]) -> Iterator[Frame]:
     """Boxes in which hills are looked for: around 0, then around the first that was found."""
     yield Frame(np.eye(size), np.full(size, -REACH), np.full(size, REACH))
-    for times in WIDER:
-        yield hills[0].frame.straightened().widened(times)
+    first = hills[0].frame.straightened()
+    middle, half = (first.low + first.high) / 2, (first.high - first.low) / 2
+    widest = WIDEST * np.maximum(half, REACH)
+    while np.any(half < widest):
+        half = np.minimum(WIDER * half, widest)
+        yield Frame(first.axes, middle - half, middle + half)
 
 
 def _cells_around(frame: Frame, place: tuple, count: int) -> Frame:
@@ -152,7 +157,7 @@ def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool =
     for _ in range(PASSES):
         if np.any(frame.spacing(count) < 8 * np.spacing(np.maximum(np.abs(frame.low), np.abs(frame.high)))):
             return None
-        values = survey.look(frame, without=hills if hidden else ())
+        values = survey.look(frame, count, without=hills if hidden else ())
         top = float(values.max())
         if not math.isfinite(top):
             return None
@@ -181,10 +186,14 @@ def _hull(near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(frame: Frame, first: np.ndarray, last: np.ndarray, count: int) -> Frame:
-    """From one cell before the first place to one after the last; by twice the width of the box beyond a side of it."""
-    step, width = frame.spacing(count), frame.high - frame.low
-    low = np.where(first == 0, frame.low - 2 * width, frame.low + (first - 1) * step)
-    high = np.where(last == count - 1, frame.high + 2 * width, frame.low + (last + 1) * step)
+    """From one cell before the first place to one after the last; beyond a side of the box where that is one of them.
+
+    By twice its width where the places are a few at that side, to get ahead; by half of it where they are all.
+    """
+    step = frame.spacing(count)
+    further = (frame.high - frame.low) * (2.0 - 1.5 * (last - first) / (count - 1))
+    low = np.where(first == 0, frame.low - further, frame.low + (first - 1) * step)
+    high = np.where(last == count - 1, frame.high + further, frame.low + (last + 1) * step)
     return Frame(frame.axes, low, high)
 
 
