@@ -220,3 +220,12 @@ CASES = {
         lambda g, y: g.poisson(g.gamma(2.0) * y), K, 1,
     ),
 }  # fmt: skip
+
+
+@fb.model
+def crossed():
+    """Rows and columns in classes, and a mean for each pair of these."""
+    mu = yield dist.Normal(0.0, 3.0).expand([2, 2])
+    a = yield dist.Categorical(jnp.ones(2) / 2).expand([3])
+    b = yield dist.Categorical(jnp.array([0.3, 0.7])).expand([4])
+    s = yield dist.Normal(mu[a[:, None], b[None, :]], 1.0)

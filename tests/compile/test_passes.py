@@ -1,14 +1,11 @@
 """Every pass can be left out: the draws are the same, and the loops are what is written here."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import fubini as fb
-from fubini import dist
 from fubini.compile.program import PASSES
-from tests.compile.cases import CASES
+from tests.compile.cases import CASES, crossed
 
 WITHOUT = [(), *((name,) for name in PASSES), ("hoist", "difference"), PASSES]
 
@@ -103,13 +100,6 @@ def test_text_without_hoisting_keeps_nothing_by_class() -> None:
 
 
 def test_two_labels_without_differences() -> None:
-    @fb.model
-    def crossed():
-        mu = yield dist.Normal(0.0, 3.0).expand([2, 2])
-        a = yield dist.Categorical(jnp.ones(2) / 2).expand([3])
-        b = yield dist.Categorical(jnp.array([0.3, 0.7])).expand([4])
-        s = yield dist.Normal(mu[a[:, None], b[None, :]], 1.0)
-
     collapsed = crossed().condition(s=np.random.default_rng(0).normal(size=(3, 4))).eliminate("mu")
     found = [
         collapsed.gibbs("a", "b", engine="python", without=without).run(jax.random.key(0), sweeps=3)

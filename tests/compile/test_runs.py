@@ -10,7 +10,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, DomainError, FileFormatError
-from tests.compile.cases import CASES, gaussian
+from tests.compile.cases import CASES, crossed, gaussian
 
 KEY = jax.random.key(4)
 S = np.array([-2.0, -1.5, 0.3, 2.2, 2.5])
@@ -147,14 +147,6 @@ def test_a_scale_without_closed_form_is_moved_by_nuts() -> None:
 
 def test_two_labels_in_one_statistic() -> None:
     """Rows and columns in classes, and a mean for each pair of these: each conditional equals enumeration."""
-
-    @fb.model
-    def crossed():
-        mu = yield dist.Normal(0.0, 3.0).expand([2, 2])
-        a = yield dist.Categorical(jnp.ones(2) / 2).expand([3])
-        b = yield dist.Categorical(jnp.array([0.3, 0.7])).expand([4])
-        s = yield dist.Normal(mu[a[:, None], b[None, :]], 1.0)
-
     g = np.random.default_rng(0)
     s, a, b = g.normal(size=(3, 4)), g.integers(0, 2, 3), g.integers(0, 2, 4)
     post = crossed().condition(s=s).eliminate("mu")

@@ -61,3 +61,11 @@ def test_precision_of_numbers_is_kept_in_threads() -> None:
     with jax.enable_x64(False):
         single = nuts(KEY, Target(target().shapes, log_density, jnp.ones(3)), SETTINGS)
     assert single.free["x"].dtype == np.float32 and nuts(KEY, target(), SETTINGS).free["x"].dtype == np.float64
+
+
+def test_precision_of_a_density_without_numbers_is_the_one_in_force() -> None:
+    """In one and the same process."""
+    free = Target({"x": (2,)}, lambda free, numbers: -0.5 * jnp.sum(free["x"] ** 2), ())
+    for wide, expected in ((True, np.float64), (False, np.float32), (True, np.float64)):
+        with jax.enable_x64(wide):
+            assert nuts(KEY, free, SETTINGS).free["x"].dtype == expected

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fubini.errors import NoRule
-from fubini.index.binding import closed, opened, remade, replaced
+from fubini.index.binding import closed, opened, remade, replaced, visited
 from fubini.index.build import const, get, index, plus, times
 from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
 from fubini.index.notation import written
@@ -84,24 +84,6 @@ def inner_sums(of: Node) -> Iterator[Node]:
     elif of.height:
         for part in children(of):
             yield from inner_sums(part)
-
-
-def visited(of: Node) -> tuple[Index, ...]:
-    """Free indices in the order in which they are met."""
-    found: dict[Index, None] = {}
-    seen: set[Node] = set()
-
-    def visit(this: Node) -> None:
-        if this in seen or not this.free:
-            return
-        seen.add(this)
-        if this.kind == "index":
-            found.setdefault(this.args[0])
-        for part in children(this):
-            visit(part)
-
-    visit(of)
-    return tuple(found)
 
 
 def canonical(of: Node) -> tuple[tuple[Index, ...], Node]:

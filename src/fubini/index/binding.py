@@ -13,28 +13,30 @@ from fubini.index.node import BINDERS, Index, Node, children, node
 def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
     """Σ or log Σ exp over indices, as a node; simplified nowhere."""
     assert kind in BINDERS
-    order = _visited(body, tuple(over))
+    over = tuple(over)
+    met = visited(body, alike=len(over) > 1)  # so that equal bodies are closed alike
+    order = (*(of for of in met if of in over), *(of for of in over if of not in met))
     level = body.height + 1
     names = {index(of): bound(level, place, of.size) for place, of in enumerate(order)}
     return node(kind, tuple(of.size for of in order), replaced(body, names))
 
 
-def _visited(body: Node, over: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices in the order in which they are first met, so that equal bodies are closed alike."""
+def visited(of: Node, alike: bool = False) -> tuple[Index, ...]:
+    """Free indices in the order in which they are first met; `alike`, in whatever order sums and products were made."""
     found: dict[Index, None] = {}
     seen: set[Node] = set()
 
-    def visit(of: Node) -> None:
-        if of in seen or not of.free:
+    def visit(this: Node) -> None:
+        if this in seen or not this.free:
             return
-        seen.add(of)
-        if of.kind == "index":
-            found.setdefault(of.args[0])
-        for part in children(of) if len(over) == 1 or of.kind not in UNORDERED else sorted(children(of), key=likeness):
+        seen.add(this)
+        if this.kind == "index":
+            found.setdefault(this.args[0])
+        for part in sorted(children(this), key=likeness) if alike and this.kind in UNORDERED else children(this):
             visit(part)
 
-    visit(body)
-    return (*(of for of in found if of in over), *(of for of in over if of not in found))
+    visit(of)
+    return tuple(found)
 
 
 UNORDERED = frozenset(("add", "mul", "eq"))

@@ -41,7 +41,7 @@ class Survey:
     """A density, and the grids on which it was looked at."""
 
     def __init__(self, log_density: LogDensity, size: int) -> None:
-        self.log_density, self.size = log_density, size
+        self.log_density = log_density
         self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis, of a climb
         self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other hills are looked for
         self.looks: list[tuple[Frame, np.ndarray]] = []
@@ -72,8 +72,12 @@ class Survey:
 
 def _on(hills: Sequence[Hill], frame: Frame, count: int) -> np.ndarray:
     """Of the nodes of a grid, whether they are on a hill."""
-    points = frame.points(frame.nodes(count))
-    return held([hill.frame for hill in hills], points).reshape((count,) * frame.size)
+    return _in([hill.frame for hill in hills], frame, count)
+
+
+def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
+    """Of the nodes of a grid, whether they are in a box."""
+    return held(boxes, frame.points(frame.nodes(count))).reshape((count,) * frame.size)
 
 
 def surveyed(
@@ -89,7 +93,7 @@ def surveyed(
         values = survey.look(frame, survey.count_of_wide)
         starts = _peaks(frame, values, hills)
         if hills and starts and (limits := plausible()) is not None:
-            values[~_on([*hills, Hill(limits, 0.0)], frame, len(values))] = -np.inf
+            values[~_in([limits, *(hill.frame for hill in hills)], frame, len(values))] = -np.inf
             starts = _peaks(frame, values, hills)
         for start in starts[:CLIMBS]:
             found = _climbed(survey, start, hills)

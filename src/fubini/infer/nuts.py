@@ -75,6 +75,7 @@ class _Chains:
             stretch,
             self.apart,
             _abstract((*each[0], target.numbers)),
+            bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
         )
         started = list(pool.map(lambda start: begin(*start, target.numbers), each))
         require_start(jnp.stack([jnp.all(fine) for _, fine in started]))
@@ -130,8 +131,12 @@ def _kernel(
     stretch: int,
     apart: bool,
     given: tuple[Any, tuple[jax.ShapeDtypeStruct, ...]],
+    wide: bool,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again."""
+    """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again.
+
+    `wide` is the width in force, in which starting points are drawn whatever numbers are given.
+    """
 
     def potential(numbers: Any) -> Callable[[Free], Data]:
         def of(free: Free) -> Data:

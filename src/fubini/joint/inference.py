@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
-from fubini.errors import DataError, DomainError, Intractable, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.factors.randomness import require_key
 from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
@@ -26,17 +25,15 @@ from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
-from fubini.joint.draws import arviz
 from fubini.joint.form import Form
+from fubini.joint.groups import arviz_data, groups_of
 from fubini.joint.numpyro_gibbs import discrete_gibbs
-from fubini.joint.observed import Partly
-from fubini.joint.paths import flat, flat_sites, nested
-from fubini.joint.run import Blank, Given
+from fubini.joint.paths import flat_sites
+from fubini.joint.run import Blank
 from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
 
 METHODS = ("grid", "nuts", "svi", "laplace")
-LARGE = 20_000_000  # numbers of a group that is left out unless asked for
 
 
 def infer(
@@ -93,8 +90,8 @@ def infer(
             file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
             kept, stats, how = _drawn(first, joint, plan, method, settings, file)
             values = _recovered(second, plan, kept, chains, draws)
-        groups = _groups(third, joint, values, log_likelihood, predictive, (chains, draws))
-    return _data(plan, values, stats, groups, how, dims, coords)
+        groups = groups_of(third, joint, values, log_likelihood, predictive, (chains, draws))
+    return arviz_data(plan, values, stats, groups, how, dims, coords)
 
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
@@ -233,136 +230,3 @@ def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int,
     flat_kept = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
     found = plan.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}
-
-
-# -- groups beside the posterior ------------------------------------------------------------------------------------
-
-
-def _groups(
-    key: Data,
-    joint: Any,
-    values: Mapping[str, np.ndarray],
-    log_likelihood: bool | None,
-    predictive: bool | None,
-    lead: tuple[int, int],
-) -> dict[str, dict[str, np.ndarray]]:
-    form = Form(joint)
-    sites = _observed(joint, form, values)
-    size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
-    found: dict[str, dict[str, np.ndarray]] = {}
-    questions: dict[str, tuple[bool | None, Callable]] = {
-        "log_likelihood": (log_likelihood, _log_likelihood),
-        "posterior_predictive": (predictive, _predictive),
-    }
-    found["deterministic"] = _over_draws(_computed, (), form, key, values, lead)
-    for group, (asked, question) in questions.items():
-        if sites and (asked or (asked is None and size <= LARGE)):
-            found[group] = _over_draws(question, tuple(sites), form, key, values, lead)
-    if sites:
-        found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
-    return found
-
-
-@lru_cache(maxsize=64)
-def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable:
-    def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
-        return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)
-
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
-
-
-def _over_draws(
-    question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
-) -> dict:
-    flat_values = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
-    keys = jax.random.split(key, lead[0] * lead[1])
-    leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
-    found = _compiled(question, names, form.tree)(keys, flat_values, leaves)
-    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
-
-
-def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Observed sites by path, missing entries as NaN."""
-    one = {name: value[:1, :1] for name, value in values.items()}
-    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
-    shown = {name: value[0, 0] for name, value in found.items()}
-    for name, value in flat(getattr(joint, "observed", {})).items():
-        if isinstance(value, Partly):
-            shown[name] = np.where(value.present, value.value, np.nan)
-    return shown
-
-
-def _observed_values(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
-    sites = flat_sites(joint.run(Given(values)))
-    return {
-        name: jax.numpy.asarray(site.value)
-        for name, site in sites.items()
-        if site.observed and isinstance(site.source, Distribution)
-    }
-
-
-def _log_likelihood(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
-    sites = flat_sites(joint.run(Given(values)))
-    partly = flat(getattr(joint, "observed", {}))
-    found = {}
-    for name in names:
-        law: Any = made(sites[name].source)
-        terms = law.log_prob(sites[name].value)
-        mask = partly.get(name)
-        if isinstance(mask, Partly) and terms.shape == mask.present.shape:
-            terms = jax.numpy.where(mask.present, terms, np.nan)
-        found[name] = terms
-    return found
-
-
-def _predictive(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
-    sites = flat_sites(joint.run(Given(values)))
-    return {n: made(sites[n].source).sample(jax.random.fold_in(key, place)) for place, n in enumerate(names)}
-
-
-def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
-    sites = flat_sites(joint.run(Given(values)))
-    return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
-
-
-def _data(
-    plan: Collapse,
-    values: Mapping[str, np.ndarray],
-    stats: Mapping[str, np.ndarray],
-    groups: dict[str, dict[str, np.ndarray]],
-    how: str,
-    dims: Mapping[str, Sequence[str]] | None,
-    coords: Mapping[str, Sequence[Any]] | None,
-) -> Any:
-    posterior = {**values, **groups.pop("deterministic")}
-    given: dict[str, Any] = {"posterior": posterior, **groups}
-    if stats:
-        given["sample_stats"] = dict(stats)
-    named = {name: list(axes) for name, axes in (dims or {}).items()}
-    _require_axes(
-        named, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
-    )
-    found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
-    found.posterior.attrs.update(  # type: ignore[attr-defined]
-        inference_library="fubini", method=how, eliminated=list(plan.eliminated)
-    )
-    return found
-
-
-def _require_axes(
-    dims: Mapping[str, list[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
-) -> None:
-    """Names for the axes of sites that there are, and as many labels as an axis has places."""
-    for name, axes in dims.items():
-        if name not in values:
-            raise UnknownName(f"dims of {name!r}", expected=f"a site: {listed(values)}", nearest=closest(name, values))
-        shape = np.shape(values[name])
-        if len(axes) != len(shape):
-            raise DomainError(
-                f"dims={axes!r} for the site {name!r}", expected=f"{len(shape)} names: its shape is {shape}"
-            )
-        for axis, size in zip(axes, shape, strict=True):
-            if axis in coords and len(coords[axis]) != size:
-                raise DomainError(
-                    f"{len(coords[axis])} coords along {axis!r} of the site {name!r}", expected=f"{size} labels"
-                )
