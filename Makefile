@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 
-.PHONY: test fast lint demo bench clean
+.PHONY: test fast thorough lint demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
@@ -16,6 +16,13 @@ test: $(VENV)/.installed-test
 
 fast: $(VENV)/.installed-test
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+# Random models against enumeration and quadrature; not in CI. COUNT cases of each kind, at most MINUTES (0: no limit).
+COUNT ?= 200
+MINUTES ?= 0
+SEED ?= 0
+thorough: $(VENV)/.installed-test
+	$(BIN)/python -m tests.thorough --count $(COUNT) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --quiet
