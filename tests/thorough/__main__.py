@@ -2,11 +2,16 @@
 
 import argparse
 import multiprocessing
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.thorough.harness import FAILURES, KINDS, VERDICTS, Tally, search
+
+# Most of the time is XLA's, compiling; processes that are started inherit this.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 CHUNK = 100  # cases in one process, which then ends and gives its memory back
 

@@ -27,8 +27,15 @@ def hang():
 
 @pytest.mark.parametrize(
     "ask, verdict",
-    [(lambda: 1.0, RIGHT), (lambda: 1.1, WRONG), (lambda: float("nan"), WRONG), (lambda: [1.0], WRONG)]
-    + [(refuse, REFUSED), (crash, CRASHED), (hang, SLOW)],
+    [
+        (lambda: 1.0, RIGHT),
+        (lambda: 1.1, WRONG),
+        (lambda: float("nan"), WRONG),
+        (lambda: [1.0], WRONG),
+        (refuse, REFUSED),
+        (crash, CRASHED),
+        (hang, SLOW),
+    ],
 )
 def test_verdicts(ask, verdict) -> None:
     assert judge(one(ask), seconds=0.2).verdict == verdict
