@@ -155,9 +155,9 @@ def _search_batch(draw: Callable[[Random], Case], size: int, start: int) -> Tall
     )
     @given(st.randoms(use_true_random=False))
     def examine(rng: Random) -> None:
+        case = draw(rng)
         if time.monotonic() > deadline[0] or (not failing and tally.counts.total() >= size):
             return
-        case = draw(rng)
         judgement = judge(case)
         if not failing:
             tally.counts[judgement.verdict] += 1

@@ -195,7 +195,7 @@ def _evaluate(density: Callable, assignments: Mapping, low: np.ndarray, high: np
     log_density, values = density(assignments, jnp.asarray(np.sinh(t)))
     spacing = np.log((high - low) / (nodes - 1)).sum(-1)
     log_weights = np.asarray(log_density) + np.log(np.cosh(t)).sum(-1) + spacing[:, None]
-    log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
+    log_weights = np.where(np.isfinite(log_weights), log_weights, -np.inf)  # far out, where functions overflow
     return t, log_weights, {name: np.asarray(value) for name, value in values.items()}
 
 
