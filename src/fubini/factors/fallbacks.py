@@ -165,7 +165,7 @@ def divide_by_unit(f: Factor, g: Unit) -> Factor:
 def divide_open(f: Factor, g: Factor) -> Factor:
     """f/g  =  exp(log f − log g) where one of them is no representation"""
     divisor = promoted(g)
-    if isinstance(divisor, Table) and type(divisor.pair.weights) is np.ndarray and not divisor.pair.weights.all():
+    if isinstance(divisor, Table) and divisor.is_on_numpy and not np.all(divisor.pair.weights):
         raise DataError(
             f"{f} / {g}, which is zero somewhere", expected="a divisor that is positive wherever the dividend is"
         )

@@ -71,7 +71,7 @@ def multiply_tables(f: Table, g: Table) -> Table:
 def divide_tables(f: Table, g: Table) -> Table:
     """(f/g)(x, y)  =  f(x, y) / g(y),  0/0 = 0,  x/0 an error"""
     result = pointwise(f, g, divided)
-    if type(g.pair.weights) is np.ndarray and np.all(g.pair.weights):
+    if g.is_on_numpy and np.all(g.pair.weights):
         return result
     names = result.names
     over, under = f.aligned(names).weights, g.aligned(names).weights
