@@ -68,6 +68,7 @@ from fubini.terms.indexing import concatenate as concatenate
 from fubini.terms.indexing import scatter as scatter
 from fubini.terms.indexing import stack as stack
 from fubini.terms.name_axis import name_axis as name_axis
+from fubini.terms.term import same as same
 from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable

@@ -7,7 +7,7 @@ written once, against `namespace(…)`.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import lru_cache, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -95,6 +95,32 @@ def as_integers(array: Data) -> Data:
         narrow = array.dtype == bool or (jnp.issubdtype(array.dtype, jnp.integer) and array.dtype.itemsize < 4)
         return array.astype(int) if narrow else array
     return array.astype(np.int64, copy=False) if array.dtype.kind in "biu" else array
+
+
+def cached_for_precision(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`lru_cache` with the precision in force as part of the key.
+
+    JAX remembers in which precision a compiled function first saw a NumPy array inside a trace, and a call in the
+    other precision then fails: a function that is kept belongs to one of them.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @lru_cache(maxsize=maxsize)
+        def kept(is_double: bool, args: tuple) -> R:
+            return function(*args)  # type: ignore[call-arg]
+
+        @wraps(function)
+        def find(*args: P.args, **_: P.kwargs) -> R:
+            return kept(is_double_precision(), args)
+
+        return find
+
+    return decorate
+
+
+def is_double_precision() -> bool:
+    """JAX computes in double precision here."""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def stop_gradient(array: Data) -> Data:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, cached_for_precision
 from fubini.dist.blueprint import Blueprint
 from fubini.dist.density import Density
 from fubini.errors import Intractable, listed
@@ -49,16 +48,16 @@ def _mapped(blueprint: Blueprint, randomness: Randomness, leaves: list, names: t
         align(leaf.array, leaf.names, own, len(leaf.output.shape)) for leaf, own in zip(leaves, order, strict=True)
     ]
     axes = tuple(tuple(0 if name in own else None for own in order) for name in names)
-    draw = _sampler(blueprint, axes)
     if randomness.xp is jnp:
-        return draw(jax.random.split(randomness.next_key(), math.prod(shape)).reshape(shape), *arrays)
+        keys = jax.random.split(randomness.next_key(), math.prod(shape)).reshape(shape)
+        return _sampler(blueprint, axes)(keys, *arrays)
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         keys = jax.random.split(randomness.next_key(), math.prod(shape))
         keys = keys.reshape(shape if keys.ndim == 1 else (*shape, 2))
-        return np.asarray(draw(keys, *map(jnp.asarray, arrays)))
+        return np.asarray(_sampler(blueprint, axes)(keys, *map(jnp.asarray, arrays)))
 
 
-@lru_cache(maxsize=1024)
+@cached_for_precision(1024)
 def _sampler(blueprint: Blueprint, axes: tuple) -> Any:
     def one(key: Data, *leaves: Data) -> Data:
         return blueprint.build(iter(leaves)).sample(key)

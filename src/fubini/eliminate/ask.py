@@ -265,7 +265,8 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
 
 
 def _runs_compiled(semiring: Semiring, f: Table, names: tuple) -> bool:
-    return is_jax(f.weights) and not is_traced(f.weights, f.shift) and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
+    weights, shift, *_ = f.pair
+    return is_jax(weights) and not is_traced(weights, shift) and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
 
 
 @exact_sum.rule(when=_runs_compiled)

@@ -140,6 +140,6 @@ def _refused_without_mass(chosen: dict, found: Sequence[Factor]) -> dict[Name, A
     for total in found:
         if isinstance(total, Table) and not total.inputs:
             for name, value in chosen.items():
-                (array,) = require(total.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)
+                (array,) = require(total.pair.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)
                 chosen[name] = Array._of(array, value.names, value.inputs, value.output)
     return chosen

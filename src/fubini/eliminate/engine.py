@@ -57,7 +57,7 @@ def _planned(run: Callable, plan: Plan, static: tuple, factors: Sequence[Factor]
 
 def portable(factor: Factor) -> Factor:
     """A NumPy table as single precision can hold it: its range in the shift, where the weights alone would not fit."""
-    if not isinstance(factor, Table) or type(factor.weights) is not np.ndarray:
+    if not isinstance(factor, Table) or not factor.is_on_numpy:
         return factor
     pair = factor.pair
     fits = pair.is_linear and abs(pair.low) < NARROW and abs(pair.high) < NARROW

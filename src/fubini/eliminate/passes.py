@@ -71,9 +71,10 @@ def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:
 def at_value(semiring: Semiring, total: Factor, name: Name, value: Any, domain: Domain) -> Factor:
     """total · δ(name = value), as a table."""
     total = _table(total)
-    xp = namespace(total.weights, value)
-    weights = xp.where(np.arange(domain.extent) == value, total.weights[..., None], semiring.zero)
-    shift = total.shift if np.ndim(total.shift) == 0 else xp.broadcast_to(total.shift[..., None], weights.shape)
+    pair = total.pair
+    xp = namespace(pair.weights, value)
+    weights = xp.where(np.arange(domain.extent) == value, pair.weights[..., None], semiring.zero)
+    shift = pair.shift if pair.is_linear else xp.broadcast_to(pair.shift[..., None], weights.shape)
     return Table._of(Scaled(weights, shift), {**total.inputs, name: domain}, total.exactness)
 
 
@@ -90,8 +91,9 @@ def _once(semiring: Semiring, factor: Factor, names: frozenset[Name], values: Va
 
 def _masked(semiring: Semiring, factor: Factor, keep: Data) -> Factor:
     table = _table(factor)
-    xp = namespace(table.weights, keep)
-    return Table._of(Scaled(xp.where(keep, table.weights, semiring.zero), table.shift), table.inputs, table.exactness)
+    weights, shift, *_ = table.pair
+    xp = namespace(weights, keep)
+    return Table._of(Scaled(xp.where(keep, weights, semiring.zero), shift), table.inputs, table.exactness)
 
 
 def _accumulated(semiring: Semiring, first: list[Factor], second: list[Factor]) -> list[Factor]:

@@ -92,9 +92,8 @@ def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name
 def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
     if isinstance(factor, Table) and not semiring.homogeneous:
         table = multiply_out(semiring, factor, step.eliminated)
-        weights = (
-            semiring.repeat(namespace(table.weights), table.weights, step.scale) if step.scale != 1 else table.weights
-        )
+        weights = table.pair.weights
+        weights = semiring.repeat(namespace(weights), weights, step.scale) if step.scale != 1 else weights
         return Table._of(Scaled(weights, 0.0), table.inputs, table.exactness)
     result = interpret(MULTIPLY_OUT, factor, step.eliminated)
     return result if step.scale == 1 else interpret(POWER, result, to_value(step.scale))

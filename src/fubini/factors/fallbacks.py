@@ -13,7 +13,6 @@ from functools import reduce
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import require
 from fubini.domains import merge_inputs
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.delta import Delta
@@ -21,7 +20,7 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
 from fubini.factors.promotion import common_kind, is_joinable, promoted, to_kind
 from fubini.factors.scaled import Scaled
-from fubini.factors.table import Table, is_tabular, no_mass
+from fubini.factors.table import Table, is_tabular, with_mass
 from fubini.interpretations import current, interpret
 from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
@@ -166,7 +165,7 @@ def divide_by_unit(f: Factor, g: Unit) -> Factor:
 def divide_open(f: Factor, g: Factor) -> Factor:
     """f/g  =  exp(log f − log g) where one of them is no representation"""
     divisor = promoted(g)
-    if isinstance(divisor, Table) and type(divisor.weights) is np.ndarray and not divisor.weights.all():
+    if isinstance(divisor, Table) and divisor.is_on_numpy and not np.all(divisor.pair.weights):
         raise DataError(
             f"{f} / {g}, which is zero somewhere", expected="a divisor that is positive wherever the dividend is"
         )
@@ -198,8 +197,8 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
 )
 def normalize_open(f: Factor, total: Table) -> Factor:
     """f / Z  =  f · (1/Z), f not joined"""
-    (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
-    return product(f, Table._of(Scaled(1.0 / weights, -total.shift), {}, total.exactness))
+    pair = with_mass(f, total).pair
+    return product(f, Table._of(Scaled(1.0 / pair.weights, -pair.shift), {}, total.exactness))
 
 
 @exact_normalize.rule(overlaps=("normalize_mixture", "normalize_delta"))

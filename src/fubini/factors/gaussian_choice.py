@@ -63,7 +63,7 @@ def _placed(f: Gaussian, data: Data, names: Names, ok: Data, domains: Mapping | 
     """The elements of z as one Array for each variable; no value where the weight is zero or the precision singular."""
     whole = frozenset(dict(f.reals))
     (data,) = require(_all(ok), lambda: improper(f, whole), data)
-    positive = f.scale.weights > 0
+    positive = f.scale.pair.weights > 0
     (data,) = require(_all(positive), lambda: nothing_to_choose(list(whole)), data)
     domains = f.inputs if domains is None else domains
     chosen = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, namespace, require
+from fubini.arrays import Data, namespace
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import Intractable, listed
 from fubini.factors import quadratic as numerics
@@ -15,7 +15,7 @@ from fubini.factors import quadratic_algebra as algebra
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import require_discrete, summed
 from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
-from fubini.factors.table import Table, is_tabular, multiply_out, no_mass
+from fubini.factors.table import Table, is_tabular, multiply_out, with_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, max_product, sum_product
@@ -107,8 +107,7 @@ def divide_table_gaussian(f: Table, g: Gaussian) -> Gaussian:
 def normalize_gaussian(f: Gaussian, total: Table | Gaussian) -> Factor:
     """f / Z,  Z > 0"""
     mass = total.scale if isinstance(total, Gaussian) else total
-    (weights,) = require(mass.weights > 0, lambda: no_mass(f), mass.weights)
-    mass = Table._of(mass.pair._replace(weights=weights), mass.inputs, mass.exactness)
+    mass = with_mass(f, mass)
     if isinstance(total, Table):
         return divide_gaussian_table(f, mass)
     return divide_gaussians(f, Gaussian._of(mass, total.quadratic, total.reals, total.inputs))

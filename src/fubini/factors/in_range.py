@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, cached_for_precision, is_traced
 
 T = TypeVar("T")
 
@@ -48,7 +47,7 @@ def compiled(function: Callable, key: tuple, *given: Any) -> Any:
     return _compiled(function, key, False)(*given)
 
 
-@lru_cache(maxsize=2048)
+@cached_for_precision(2048)
 def _compiled(function: Callable, key: tuple, is_hopeful: bool) -> Callable:
     def answer(*given: Any) -> Any:
         return function(*key, *given)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from functools import reduce
 
-from fubini.arrays import is_traced, require
+from fubini.arrays import is_traced
 from fubini.domains import merge_inputs
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap, summed
 from fubini.factors.promotion import promoted
-from fubini.factors.table import Table, is_tabular, no_mass
+from fubini.factors.table import Table, is_tabular, with_mass
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Unit, product, substitute
@@ -89,8 +89,7 @@ def divide_mixtures(f: Mixture, g: Mixture) -> Factor:
 def normalize_mixture(f: Mixture, total: Factor) -> Factor:
     """(Σ_c f_c)/Z  =  Σ_c f_c/Z"""
     if isinstance(total, Table):
-        (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
-        total = Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness)
+        total = with_mass(f, total)
     return mixture([interpret(NORMALIZE, component, total) for component in f.components], f.bounds)
 
 

@@ -117,6 +117,20 @@ def read_log(pair: Scaled) -> Data:
     return positive_log(pair.weights) + pair.shift
 
 
+def read_linear(pair: Scaled) -> Data:
+    """w · exp(s): 0 or infinite where the dtype holds no such number; a zero has a finite derivative."""
+    weights, shift, *_ = pair
+    xp = namespace(weights, shift)
+    if xp is np and pair.is_linear and shift == 0:
+        return weights
+    limit = 0.9 * LOG_GREATEST[np.dtype(xp.result_type(weights, shift)).name]
+    with np.errstate(over="ignore", under="ignore"):
+        shift = xp.where(weights == 0, xp.minimum(shift, limit), shift)
+        near = xp.clip(shift, -limit, limit)
+        far = xp.exp((shift - near) / 2)  # one exponential alone may leave the range where the product does not
+        return weights * xp.exp(near) * far * far
+
+
 def reduced(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
     """⊕ along axes."""
     if not axes:
@@ -239,13 +253,25 @@ def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled
     flat = xp.moveaxis(weights, axes, front)
     rest = flat.shape[len(axes) :]
     cells = flat.reshape(-1, *rest)
-    ones = xp.full((1, *rest), semiring.one, cells.dtype)
-    before, after = [ones[0]], [ones[0]]
-    for cell in range(cells.shape[0] - 1):
-        before.append(semiring.multiply(xp, before[-1], cells[cell]))
-        after.append(semiring.multiply(xp, cells[-1 - cell], after[-1]))
-    others = semiring.multiply(xp, xp.stack(before), xp.stack(after[::-1]))
-    others = xp.moveaxis(others.reshape(flat.shape), front, axes)
+    before, after = products_before(semiring, cells), products_before(semiring, cells, reverse=True)
+    others = xp.moveaxis(semiring.multiply(xp, before, after).reshape(flat.shape), front, axes)
     if not semiring.homogeneous:
         return Scaled(others, 0.0)
     return Scaled(others, xp.sum(shift, axis=axes, keepdims=True) - shift)
+
+
+def products_before(semiring: Semiring, cells: Data, reverse: bool = False) -> Data:
+    """⊗ of the cells before each one (reverse: after it) along the first axis; on JAX one scan of any length."""
+    xp = namespace(cells)
+    one = xp.full(cells.shape[1:], semiring.one, cells.dtype)
+
+    def step(so_far: Data, cell: Data) -> tuple[Data, Data]:
+        both = (cell, so_far) if reverse else (so_far, cell)
+        return semiring.multiply(xp, *both), so_far
+
+    if xp is jnp:
+        return jax.lax.scan(step, one, cells, reverse=reverse)[1]
+    found = [one]
+    for cell in cells[:0:-1] if reverse else cells[:-1]:
+        found.append(step(found[-1], cell)[0])
+    return np.stack(found[::-1] if reverse else found)

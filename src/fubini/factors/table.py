@@ -13,7 +13,7 @@ from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
 from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.factors.contract import contract
-from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read_log, reduced
+from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
 from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
@@ -27,17 +27,17 @@ Axes = Sequence[Name] | Mapping[Name, Domain]
 
 
 class Table(Factor):
-    """weights · exp(shift), non-negative, one axis for each name.
+    """Non-negative weights, one axis for each name; held as scaled weights and a shift of their logarithm.
 
     >>> f = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b"))
     >>> f.inputs, float(f.sum("a", "b"))
     ({'a': Bint[2], 'b': Bint[2]}, 1.5)
     """
 
-    _leaf_fields = ("weights", "shift")
+    _leaf_fields = ("_scaled", "_shift")
     _static_fields = ("mark",)
-    weights: Data
-    shift: Data
+    _scaled: Data
+    _shift: Data
     mark: Exactness
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
@@ -47,7 +47,7 @@ class Table(Factor):
             ok = (weights >= 0) & (weights < np.inf)
             (weights,) = require(ok, lambda: _bad_weights(weights, ok, inputs), weights)
         shift = jnp.zeros_like(weights) if is_jax(weights) else 0.0
-        self._set(weights=weights, shift=shift, inputs=inputs, mark=exactly)
+        self._set(_scaled=weights, _shift=shift, inputs=inputs, mark=exactly)
 
     @classmethod
     def from_log(cls, log_weights: Data, names: Axes = ()) -> Table:
@@ -72,7 +72,7 @@ class Table(Factor):
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
         """A table from numerics, unchecked."""
         new = object.__new__(cls)
-        fields = {"weights": pair.weights, "shift": pair.shift, "inputs": inputs, "mark": exactness}
+        fields = {"_scaled": pair.weights, "_shift": pair.shift, "inputs": inputs, "mark": exactness}
         new.__dict__.update(fields, _cached_pair=pair)
         return new
 
@@ -83,7 +83,12 @@ class Table(Factor):
 
     @property
     def is_known_zero(self) -> bool:
-        return type(self.weights) is np.ndarray and not self.weights.any()
+        return self.is_on_numpy and not self._scaled.any()
+
+    @property
+    def is_on_numpy(self) -> bool:
+        """Its weights are an array of NumPy."""
+        return type(self._scaled) is np.ndarray
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -91,11 +96,25 @@ class Table(Factor):
         return tuple(self.inputs)
 
     @property
+    def weights(self) -> Data:
+        """The weights themselves; 0 or infinite where the dtype holds no such number, and `log()` does.
+
+        >>> (Table([1.0, 3.0], ("a",)) * 1e3).normalize().weights
+        array([0.25, 0.75])
+        """
+        return read_linear(Scaled(self._scaled, self._spread_shift()))
+
+    def _spread_shift(self) -> Data:
+        """The shift beside the weights, also where `vmap` has put an axis in front of both."""
+        extra = np.ndim(self._scaled) - np.ndim(self._shift)
+        return self._shift.reshape(self._shift.shape + (1,) * extra) if extra and np.ndim(self._shift) else self._shift
+
+    @property
     def pair(self) -> Scaled:
         """The scaled weights; a scalar shift, or one of the weights' shape."""
         pair = self.__dict__.get("_cached_pair")
         if pair is None:
-            pair = Scaled(self.weights, self.shift)
+            pair = Scaled(self._scaled, self._shift)
             self._require_named(pair)
             if type(pair.weights) is np.ndarray and pair.is_linear:
                 pair = bounded(pair)
@@ -118,12 +137,11 @@ class Table(Factor):
         return Table._of(self.pair, inputs, self.exactness)
 
     def _with_axis(self, name: Name) -> Table:
-        require_added_axis(np.ndim(self.weights) - len(self.inputs), self, name)
-        size = self.weights.shape[0]
-        extra = np.ndim(self.weights) - np.ndim(self.shift)
-        shift = self.shift.reshape(self.shift.shape + (1,) * extra) if np.ndim(self.shift) else self.shift
-        shift = namespace(shift).broadcast_to(shift, self.weights.shape) if np.ndim(shift) else shift
-        return Table._of(Scaled(self.weights, shift), {name: Bint[size], **self.inputs}, self.exactness)
+        require_added_axis(np.ndim(self._scaled) - len(self.inputs), self, name)
+        size = self._scaled.shape[0]
+        shift = self._spread_shift()
+        shift = namespace(shift).broadcast_to(shift, self._scaled.shape) if np.ndim(shift) else shift
+        return Table._of(Scaled(self._scaled, shift), {name: Bint[size], **self.inputs}, self.exactness)
 
     def _marked(self, mark: Exactness) -> Table:
         return Table._of(self.pair, self.inputs, self.exactness | mark)
@@ -132,10 +150,10 @@ class Table(Factor):
         return Array._of(read_log(self.pair), self.names, self.inputs, Real, self.exactness)
 
     def _linear(self, logarithm: float) -> float:
-        return float(self.weights) if np.ndim(self.shift) == 0 and self.shift == 0 else math.exp(logarithm)
+        return float(self._scaled) if np.ndim(self._shift) == 0 and self._shift == 0 else math.exp(logarithm)
 
     def notation(self) -> Notation:
-        if np.ndim(self.weights) or is_traced(self.weights, self.shift):
+        if np.ndim(self._scaled) or is_traced(self._scaled, self._shift):
             return super().notation()
         value = float(read_log(self.pair))
         return Symbol(f"{math.exp(value):.7g}" if not 700 < abs(value) < math.inf else f"exp({value:.7g})")
@@ -147,19 +165,17 @@ class Table(Factor):
     def _covariance(self, name: Name) -> Value:
         """Σ_x (x − mean)² p(x)"""
         axis = self.names.index(name)
-        xp = namespace(self.weights)
+        xp = namespace(self._scaled)
         mean = to_array(self._mean(name)).array
         cells = np.arange(self.inputs[name].extent, dtype=float).reshape([-1] + [1] * (len(self.names) - axis - 1))
         return self._moment(name, (cells - xp.expand_dims(mean, axis)) ** 2, spread=False)
 
     def _moment(self, name: Name, values: Data, spread: bool = True) -> Value:
         """Σ_x values · p(x), p normalised over x."""
-        table, axis = self.normalized((name,)), self.names.index(name)
-        xp = namespace(table.weights)
+        weights, axis = self.normalized((name,)).weights, self.names.index(name)
+        xp = namespace(weights)
         if spread:
             values = values.reshape([-1] + [1] * (len(self.names) - axis - 1))
-        zero = table.weights == 0
-        weights = xp.where(zero, 0.0, table.weights * xp.exp(xp.where(zero, 0.0, table.shift)))
         rest = tuple(other for other in self.names if other != name)
         return Array._of(xp.sum(weights * values, axis=axis), rest, self.inputs, Real, self.exactness)
 
@@ -170,7 +186,7 @@ class Table(Factor):
     def _kl(self, other: Factor) -> Value:
         """Σ p (log p − log q), with 0 log 0 = 0; infinite where q is zero and p is not."""
         q = align(read_log(other.pair), other.names, self.names)  # type: ignore[attr-defined]
-        p, xp = self.pair, namespace(self.weights, q)
+        p, xp = self.pair, namespace(self._scaled, q)
         total = _sum_of_products(p, read_log(p) - xp.where(p.weights == 0, 0.0, q))
         return Array._of(total, (), {}, Real, self.exactness | other.exactness)
 
@@ -186,8 +202,7 @@ class Table(Factor):
 
     def numbers(self) -> Array:
         """The weights as a Value, with a derivative at a zero weight."""
-        weights, shift, *_ = self.pair
-        return Array._of(weights * namespace(weights, shift).exp(shift), self.names, self.inputs, Real, self.exactness)
+        return Array._of(read_linear(self.pair), self.names, self.inputs, Real, self.exactness)
 
     def reduced(self, semiring: Semiring, names: Sequence[Name]) -> Table:
         """⊕ over names."""
@@ -228,8 +243,7 @@ def _sum_of_products(pair: Scaled, values: Data) -> Data:
     """Σ w·exp(s)·v, where a zero weight takes no part whatever v is."""
     xp = namespace(pair.weights, values)
     zero = pair.weights == 0
-    weights = pair.weights * xp.exp(xp.where(zero, 0.0, pair.shift))
-    return xp.sum(xp.where(zero, 0.0, weights * xp.where(zero, 0.0, values)))
+    return xp.sum(xp.where(zero, 0.0, read_linear(pair) * xp.where(zero, 0.0, values)))
 
 
 def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
@@ -312,8 +326,9 @@ def read_out(semiring: Semiring, table: Table) -> Table:
 
 
 def _mapped(table: Table, change: Callable) -> Table:
-    weights, shift = change(namespace(table.weights), *table.pair[:2])
-    same = weights is table.weights and shift is table.shift
+    before = table.pair
+    weights, shift = change(namespace(before.weights), *before[:2])
+    same = weights is before.weights and shift is before.shift
     return table if same else Table._of(Scaled(weights, shift), table.inputs, table.exactness)
 
 
@@ -328,5 +343,11 @@ def multiply_out(semiring: Semiring, f: Table, names: Sequence[Name]) -> Table:
 
 def divided_by_mass(f: Table, total: Table) -> Table:
     """f / Z where Z is a sum of f; an error where Z is zero."""
-    (weights,) = require(total.weights > 0, lambda: no_mass(f), total.weights)
-    return pointwise(f, Table._of(total.pair._replace(weights=weights), total.inputs, total.exactness), divided)
+    return pointwise(f, with_mass(f, total), divided)
+
+
+def with_mass(f: Factor, total: Table) -> Table:
+    """Z, a sum of f; an error where it is zero."""
+    pair = total.pair
+    (weights,) = require(pair.weights > 0, lambda: no_mass(f), pair.weights)
+    return Table._of(pair._replace(weights=weights), total.inputs, total.exactness)

@@ -71,13 +71,13 @@ def multiply_tables(f: Table, g: Table) -> Table:
 def divide_tables(f: Table, g: Table) -> Table:
     """(f/g)(x, y)  =  f(x, y) / g(y),  0/0 = 0,  x/0 an error"""
     result = pointwise(f, g, divided)
-    if type(g.weights) is np.ndarray and np.all(g.weights):
+    if g.is_on_numpy and np.all(g.pair.weights):
         return result
     names = result.names
     over, under = f.aligned(names).weights, g.aligned(names).weights
     xp = namespace(over, under)
-    ok = xp.broadcast_to(~((under == 0) & (over > 0)), result.weights.shape)
-    (weights,) = require(ok, lambda: _division_by_zero(f, g, ok, names), result.weights)
+    ok = xp.broadcast_to(~((under == 0) & (over > 0)), result.pair.weights.shape)
+    (weights,) = require(ok, lambda: _division_by_zero(f, g, ok, names), result.pair.weights)
     return Table._of(result.pair._replace(weights=weights), result.inputs, result.exactness)
 
 

@@ -40,11 +40,9 @@ def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
             f"writing {factor} to a file",
             expected="factors over bounded integers: BIF and UAI hold tables alone",
         )
-    weights = np.exp(np.asarray(table.log().data, np.float64))
+    weights = np.asarray(table.weights, np.float64)
     if not np.all(np.isfinite(weights)):
         raise DataError(f"writing {factor} to a file", expected="weights that a double can hold")
-    exact_already = np.ndim(table.shift) == 0 and table.shift == 0
-    weights = np.asarray(table.weights, np.float64) if exact_already else weights
     return tuple(map(str, table.inputs)), np.ascontiguousarray(weights)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, cached_for_precision, is_jax, is_traced
 from fubini.domains import Domain
 from fubini.errors import DataError, DomainError
 from fubini.joint.form import Form
@@ -36,12 +35,12 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
         _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
     ]
     count = math.prod(batch) if batch else None
-    answer = _compiled(question, tree, names, mapped, count)
     traced = is_traced(key, *values, *leaves)
     if traced or any(map(is_jax, (*values, *leaves))):
-        result = answer(leaves, key, values)
+        result = _compiled(question, tree, names, mapped, count)(leaves, key, values)
     else:
         with jax.enable_x64(True), eval_context():
+            answer = _compiled(question, tree, names, mapped, count)
             result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
@@ -50,7 +49,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     return result
 
 
-@lru_cache(maxsize=1024)
+@cached_for_precision(1024)
 def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> Callable:
     def one(leaves: list[Data], key: Data, values: list[Data]) -> Any:
         joint = jax.tree_util.tree_unflatten(tree, leaves)

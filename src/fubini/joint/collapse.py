@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, is_double_precision, is_traced
 from fubini.index.axes import Axes
 from fubini.index.beforehand import known_parts, largest
 from fubini.index.build import scale
@@ -223,8 +223,7 @@ class Collapse:
             found = self.asked(question, *args, wide=True, many=many, **static)
             return jax.tree_util.tree_map(jnp.asarray, found)
         with jax.enable_x64(True) if wide else nullcontext(), eval_context():
-            doubles = wide or bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
-            found = self._jitted(question, many, *static.items())(*args, self._numbers(doubles))
+            found = self._jitted(question, many, *static.items())(*args, self._numbers(is_double_precision()))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
 
     def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool, **static: Any) -> Any:
@@ -235,7 +234,7 @@ class Collapse:
 
     def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
         """Compiled once for each question."""
-        key = (question, many, *static)
+        key = (is_double_precision(), question, many, *static)
         if key not in self._functions:
             of = partial(getattr(self, question), **dict(static))
             axes = (0, 0, None) if question == "recovered" else (0, None)

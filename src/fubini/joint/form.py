@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, is_double_precision, is_jax
 from fubini.errors import DomainError, listed
 from fubini.factors.randomness import require_key
 from fubini.joint.container import is_container, require_site
@@ -28,7 +28,7 @@ class Form:
     @property
     def is_wide(self) -> bool:
         """Its numbers are NumPy's, in double precision."""
-        return not any(map(is_jax, self.leaves)) or jax.config.jax_enable_x64  # type: ignore[attr-defined]
+        return not any(map(is_jax, self.leaves)) or is_double_precision()
 
     def width(self) -> AbstractContextManager:
         """The precision that its answers are computed in."""

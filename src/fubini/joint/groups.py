@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, cached_for_precision
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import DomainError, UnknownName, closest, listed
@@ -49,7 +48,7 @@ def groups_of(
     return found
 
 
-@lru_cache(maxsize=64)
+@cached_for_precision(64)
 def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable:
     def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
         return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)

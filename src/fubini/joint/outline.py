@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, is_double_precision, is_jax
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
 from fubini.domains import Domain
@@ -77,7 +77,7 @@ def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
     """The same of a flattened joint."""
     wide = not any(map(is_jax, leaves))
     if not wide:
-        return _outlined(tree, tuple(map(signature, leaves)), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        return _outlined(tree, tuple(map(signature, leaves)), is_double_precision())
     with jax.enable_x64(True):
         return _outlined(tree, tuple(map(signature, leaves)), True)
 

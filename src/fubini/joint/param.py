@@ -56,13 +56,18 @@ def param(value: Any, support: Domain | Any = Real) -> Param:
     """
     constraint = _constraint(support)
     array = as_floats(value)
-    if not is_traced(array) and not bool(jnp.all(constraint(jnp.asarray(array)))):
+    if not is_traced(array) and not _is_within(constraint, array):
         raise DataError(f"a parameter {value!r}", expected=f"a value within {support}")
     output = Real.with_shape(array.shape)
     if is_jax(array):
         return Param(biject_to(constraint).inv(array), constraint, output)
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return Param(np.asarray(biject_to(constraint).inv(jnp.asarray(array))), constraint, output)
+
+
+def _is_within(constraint: Any, array: Data) -> bool:
+    with jax.ensure_compile_time_eval():  # also where a model that is being traced makes the parameter
+        return bool(jnp.all(constraint(jnp.asarray(array))))
 
 
 def _constraint(support: Domain | Any) -> Any:

@@ -19,7 +19,6 @@ from fubini.joint.observed import Partly
 from fubini.joint.run import Alike, Apart, Chosen, Run
 from fubini.joint.tables import tables_of
 from fubini.terms.factor import Factor, product
-from fubini.terms.term import standing_for_numbers
 from fubini.terms.value import Variable
 
 
@@ -33,9 +32,8 @@ class Symbols(Alike):
     variables: list[Variable]
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        with standing_for_numbers(False):
-            value = self.symbol(name, source.domain)
-            self.factors.append(source(value))
+        value = self.symbol(name, source.domain)
+        self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 
     def symbol(self, name: str, domain: Domain) -> Any:
@@ -61,8 +59,7 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
     found = Symbols(getattr(joint, "observed", {}), "", [], [])
     try:
-        with standing_for_numbers():
-            run = getattr(joint, "joint", joint).run(found)
+        run = getattr(joint, "joint", joint).run(found)
         found.factors.extend(_weights(run))
     except FubiniError:
         raise

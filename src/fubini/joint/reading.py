@@ -174,7 +174,7 @@ def _wide(leaf: Data) -> np.dtype:
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
     """Known numbers; of a tracer, an array about which nothing is known."""
-    return reader.given(leaf, name) if is_traced(leaf) else reader.constant(leaf, name)
+    return reader.constant(leaf, name)
 
 
 def _leaf(name: str, domain: Domain) -> Leaf:

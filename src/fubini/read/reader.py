@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data
+from fubini.arrays import Data, is_traced
 from fubini.index.axes import aligned
 from fubini.index.binding import replaced
 from fubini.index.build import index
@@ -61,7 +61,9 @@ class Reader:
         self._by_content: dict[tuple, Leaf] = {}
 
     def constant(self, data: Any, name: str = "") -> SymbolicArray:
-        """Known numbers."""
+        """Known numbers; of those that are traced, nothing but the shape is known."""
+        if is_traced(data):
+            return self.given(data, name)
         return of_numbers(data, lambda array: self._leaf_of(array, name))
 
     def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:
@@ -106,24 +108,22 @@ class Reader:
     def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
         known = [self.numbers(part) for part in operands]
-        if all(numbers is not None for numbers in known):
+        if all(numbers is not None for numbers in known) and not is_traced(*known):
             cast = [np.asarray(n, var.aval.dtype) for n, var in zip(known, equation.invars, strict=True)]
             return [self.constant(one) for one in folded(equation, cast)]
-        bind, params = equation.primitive.bind, equation.params
-        several = equation.primitive.multiple_results
-        kinds = [var.aval.dtype for var in equation.invars]
         made = []
         for place, var in enumerate(equation.outvars):
-
-            def compute(*arrays: Data, place: int = place) -> Data:
-                with jax.enable_x64(True):  # the width it was traced in
-                    given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
-                    found = bind(*given, **params)
-                found = found[place] if several else found
-                return found.astype(jax.dtypes.canonicalize_dtype(found.dtype))
-
-            made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
+            compute = _one_result(equation, place)
+            if all(numbers is not None for numbers in known):  # data that are traced: as they come out
+                made.append(self.given(self._rounded(compute(*known))))
+            else:
+                made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
         return made
+
+    def _rounded(self, data: Data) -> Data:
+        """Numbers that were computed in double precision, in that of the traced data they come from."""
+        kinds = [known.dtype for known in self.known.values() if is_traced(known) and known.dtype.kind == "f"]
+        return data.astype(jnp.result_type(*kinds)) if kinds and data.dtype.kind == "f" else data
 
     def opaque_array(
         self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
@@ -151,12 +151,14 @@ class Reader:
                 return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
         return self.opaque_array(name, shape, function, operands)
 
-    def numbers(self, array: SymbolicArray) -> np.ndarray | None:
-        """The numbers of an array that depends on known ones alone."""
+    def numbers(self, array: SymbolicArray) -> Data | None:
+        """The numbers of an array that depends on known ones alone; traced where those are."""
         order = tuple(Index(size) for size in array.shape)
         entry = array.at(*map(index, order))
         if entry.leaves - set(self.known) or entry.free - set(order):
             return None
+        if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
+            return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             found = Evaluation(self.known).of(entry)
             return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
@@ -171,6 +173,21 @@ class Reader:
         """The leaves that its entries depend on."""
         from_entry = array.at(*(_fresh(size) for size in array.shape)).leaves
         return frozenset(from_entry)
+
+
+def _one_result(equation: Any, place: int) -> Callable[..., Data]:
+    """A function that computes one result of an equation as it stands."""
+    bind, params, several = equation.primitive.bind, equation.params, equation.primitive.multiple_results
+    kinds = [var.aval.dtype for var in equation.invars]
+
+    def compute(*arrays: Data) -> Data:
+        with jax.enable_x64(True):  # the width it was traced in
+            given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
+            found = bind(*given, **params)
+        found = found[place] if several else found
+        return found.astype(jax.dtypes.canonicalize_dtype(found.dtype))
+
+    return compute
 
 
 def _alive(jaxpr: Any, results: Sequence[Any]) -> list[Any]:

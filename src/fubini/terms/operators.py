@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fubini import ops
@@ -17,6 +18,8 @@ matmul = ops.lift(_matrix_product)
 
 class Operators:
     """`x + y` is `ops.add(x, y)`, and so on; what an op builds is up to the class, through `_apply_op`."""
+
+    _truths: Callable[..., tuple]  # the arguments of a symbol, which have to be truth values
 
     def __add__(self, other: Any) -> Any:
         return ops.add(self, other)
@@ -71,3 +74,33 @@ class Operators:
 
     def __abs__(self) -> Any:
         return ops.absolute(self)
+
+    def __eq__(self, other: Any) -> Any:
+        return ops.equal(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return ops.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return ops.less(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return ops.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return ops.greater(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return ops.greater_equal(self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return ops.logical_and(*self._truths("&", self, other))
+
+    def __or__(self, other: Any) -> Any:
+        return ops.logical_or(*self._truths("|", self, other))
+
+    def __invert__(self) -> Any:
+        return ops.logical_not(*self._truths("~", self))
+
+    __rand__, __ror__ = __and__, __or__  # of truth values, which commute
+    __hash__ = object.__hash__  # by identity: a container asks for that first, and never compares

@@ -7,8 +7,6 @@ A term class declares which of its attributes are array leaves, sub-terms and st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, ClassVar, Self
 
 import jax
@@ -122,20 +120,14 @@ class Term:
         return (self.structure, tuple(map(_signature, leaves)), pattern)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if _STANDS_FOR_NUMBERS.get():
-            raise DomainError(
-                f"{self!r} == {other!r}",
-                expected="a comparison of numbers: these stand for numbers that are not known",
-                advice="fb.ops.equal(a, b) is 1 where they are equal",
-            )
-        if not isinstance(other, Term) or self.structure != other.structure:
-            return False
-        return all(mine is theirs for mine, theirs in zip(self.leaves(), other.leaves(), strict=True))
+        raise DomainError(
+            f"{self!r} == {other!r}",
+            expected="Values or numbers: factors and distributions are functions",
+            nearest="a comparison of how terms are written, which `==` is not",
+            advice="fb.same(a, b) compares terms by structure, and their arrays by identity",
+        )
 
-    def __hash__(self) -> int:
-        return hash(self.structure)
+    __hash__ = object.__hash__
 
     def __getstate__(self) -> dict:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_cached")}
@@ -188,17 +180,25 @@ def _canonical(value: Any, bound: dict[Bound, int]) -> Any:
     return value
 
 
-_STANDS_FOR_NUMBERS: ContextVar[bool] = ContextVar("stands for numbers", default=False)
+def same(a: object, b: object) -> bool:
+    """Two terms are written alike, up to the names that they bind, over the very same arrays.
+
+    >>> from fubini.terms.value import Variable
+    >>> from fubini.domains import Real
+    >>> x = Variable("x", Real)
+    >>> same(x + 1, Variable("x", Real) + 1), same(x + 1, x + 2)
+    (True, False)
+    """
+    if not isinstance(a, Term) or not isinstance(b, Term) or a.structure != b.structure:
+        return False
+    return all(map(_same_leaf, a.leaves(), b.leaves()))
 
 
-@contextmanager
-def standing_for_numbers(flag: bool = True) -> Iterator[None]:
-    """In here `==` is an error: code that compares terms means their numbers, and whether these are equal is open."""
-    token = _STANDS_FOR_NUMBERS.set(flag)
-    try:
-        yield
-    finally:
-        _STANDS_FOR_NUMBERS.reset(token)
+def _same_leaf(a: Data, b: Data) -> bool:
+    """One array, or equal numbers of one type."""
+    if a is b or isinstance(a, (jax.Array, np.ndarray)) or type(a) is not type(b):
+        return a is b
+    return bool(a == b)
 
 
 class _Skeleton:

@@ -91,7 +91,28 @@ class Value(Operators, Term):
         return np.asarray(self.data, dtype=dtype)
 
     def __bool__(self) -> bool:
-        raise FubiniError(f"the truth of {self}", expected="a number", advice="compare `.data`, or use fb.ops.equal")
+        """Of a comparison of numbers that are known."""
+        closed = not self.inputs and not self.output.shape and _is_truth(self.output)
+        if closed and not is_traced(data := self.data):
+            return bool(data)
+        raise DomainError(
+            f"the truth of {self}",
+            expected="a comparison of numbers that are known",
+            nearest=f"{self.output!r}, traced" if closed else f"{self.output!r} over {listed(self.inputs)}",
+            advice="fb.ops.where(test, a, b) chooses by a test; fb.same(a, b) compares how terms are written",
+        )
+
+    def _truths(self, symbol: str, *args: Any) -> tuple[Value, ...]:
+        values = tuple(map(to_value, args))
+        for value in values:
+            if not _is_truth(value.output):
+                raise DomainError(
+                    f"{symbol} of {', '.join(map(str, values))}",
+                    expected="truth values, of domain Bint[2], such as comparisons make",
+                    nearest=f"{value}, of domain {value.output!r}",
+                    advice="compare first: (x > 0) & (y > 0); the bits of whole numbers go through fb.lift",
+                )
+        return values
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -283,6 +304,10 @@ class Apply(Value):
     def notation(self) -> Notation:
         args = tuple(arg.notation() for arg in self.args)
         return Infix(self.op.symbol, args) if self.op.symbol else Call(self.op.name, args)
+
+
+def _is_truth(domain: Domain) -> bool:
+    return domain.kind == "bint" and (domain.size or 0) <= 2
 
 
 def to_value(value: Any) -> Value:
