@@ -71,3 +71,4 @@ from fubini.terms.name_axis import name_axis as name_axis
 from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable
+from fubini.version import __version__ as __version__
