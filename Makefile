@@ -1,4 +1,4 @@
-# `make test` is what CI runs. Needs Python 3.11 to 3.13 and PyPI, nothing else.
+# `make test`, then `make versions`, is what CI runs. Needs Python 3.11 to 3.13 and PyPI, nothing else.
 PYTHON ?= python3
 JOBS ?= 2
 
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 
-.PHONY: test fast thorough lint demo bench clean
+.PHONY: test fast versions thorough lint demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
@@ -16,6 +16,11 @@ test: $(VENV)/.installed-test
 
 fast: $(VENV)/.installed-test
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+# The demo, the documents and tests/smoke under each of Python 3.11 to 3.13 that is found (on PATH, or kept by pyenv), with
+# the oldest and the newest JAX, NumPyro and ArviZ that pyproject.toml admits there.
+versions: $(VENV)/.created
+	$(BIN)/python tests/versions.py --folder $(VENV)/versions --jobs $(JOBS)
 
 # Random models against enumeration and quadrature; not in CI. COUNT cases of each kind, at most MINUTES (0: no limit).
 COUNT ?= 200

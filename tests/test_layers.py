@@ -10,6 +10,7 @@ import pytest
 
 # In order; each is a module or a package of fubini. fubini/__init__.py stands above them all.
 LAYERS = (
+    "version",
     "errors",
     "arrays",
     "assignment",

@@ -72,3 +72,4 @@ from fubini.terms.term import same as same
 from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable
+from fubini.version import __version__ as __version__

@@ -1,4 +1,4 @@
-"""The command line: `fubini demo`, `fubini query FILE --evidence A=b --target X`."""
+"""The command line: `fubini demo`, `fubini query FILE --evidence A=b --target X`, `fubini --version`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fubini.errors import FubiniError
 from fubini.io.files import read_bif, read_json, read_uai
 from fubini.joint.network import Network
 from fubini.show.bars import distributions
+from fubini.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fubini", description="Automatic integration for probabilistic programs.")
+    parser.add_argument("--version", action="version", version=f"fubini {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     demo = commands.add_parser("demo", help="a query on a built-in network: its plan and its answer")
     demo.set_defaults(run=run_demo)

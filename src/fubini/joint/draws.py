@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fubini.errors import NameClash, listed
+
 
 def arviz() -> Any:
     """ArviZ, which takes a second to import, and warns that its next version will differ."""
@@ -17,6 +19,40 @@ def arviz() -> Any:
     return module
 
 
+def arviz_data(
+    groups: Mapping[str, Mapping[str, Any]],
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Sequence[Any]] | None,
+    **attributes: Any,
+) -> Any:
+    """Groups of arrays in the container of the installed ArviZ: InferenceData, or from version 1 on DataTree.
+
+    A DataTree has no names with a slash, which NumPyro puts between a scope and a site: a dot stands there instead.
+    """
+    module = arviz()
+    axes = {name: list(names) for name, names in (dims or {}).items()}
+    labels = dict(coords) if coords else None
+    if int(module.__version__.split(".")[0]) >= 1:
+        dotted = {group: _dotted(values) for group, values in groups.items()}
+        data = module.from_dict(dotted, dims=_dotted(axes) or None, coords=labels)
+    else:
+        data = module.from_dict(**groups, dims=axes or None, coords=labels)
+    data.posterior.attrs.update(inference_library="fubini", **attributes)
+    return data
+
+
+def _dotted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by names without slashes."""
+    dotted = {name.replace("/", "."): value for name, value in values.items()}
+    if len(dotted) < len(values):
+        raise NameClash(
+            f"ArviZ data of the sites {listed(values)}",
+            expected="names that still differ when a dot stands for each slash",
+            advice="rename one of the sites",
+        )
+    return dotted
+
+
 class Draws(dict[str, np.ndarray]):
     """Draws by name."""
 
@@ -24,7 +60,4 @@ class Draws(dict[str, np.ndarray]):
         self, dims: Mapping[str, Sequence[str]] | None = None, coords: Mapping[str, Sequence[Any]] | None = None
     ) -> Any:
         """As ArviZ data."""
-        named = {name: list(axes) for name, axes in (dims or {}).items()}
-        found = arviz().from_dict(posterior=dict(self), dims=named or None, coords=dict(coords) if coords else None)
-        found.posterior.attrs.update(inference_library="fubini", method="gibbs")
-        return found
+        return arviz_data({"posterior": self}, dims, coords, method="gibbs")

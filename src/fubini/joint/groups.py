@@ -13,7 +13,7 @@ from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.joint.collapse import Collapse
-from fubini.joint.draws import arviz
+from fubini.joint.draws import arviz_data
 from fubini.joint.form import Form
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
@@ -110,7 +110,7 @@ def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str
     return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
 
 
-def arviz_data(
+def to_arviz(
     plan: Collapse,
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
@@ -124,25 +124,21 @@ def arviz_data(
     given: dict[str, Any] = {"posterior": posterior, **groups}
     if stats:
         given["sample_stats"] = dict(stats)
-    named = {name: list(axes) for name, axes in (dims or {}).items()}
     _require_axes(
-        named, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
+        dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    found = arviz().from_dict(**given, dims=named or None, coords=dict(coords) if coords else None)
-    found.posterior.attrs.update(  # type: ignore[attr-defined]
-        inference_library="fubini", method=how, eliminated=list(plan.eliminated)
-    )
-    return found
+    return arviz_data(given, dims, coords, method=how, eliminated=list(plan.eliminated))
 
 
 def _require_axes(
-    dims: Mapping[str, list[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
+    dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
 ) -> None:
     """Names for the axes of sites that there are, and as many labels as an axis has places."""
     for name, axes in dims.items():
         if name not in values:
             raise UnknownName(f"dims of {name!r}", expected=f"a site: {listed(values)}", nearest=closest(name, values))
         shape = np.shape(values[name])
+        axes = list(axes)
         if len(axes) != len(shape):
             raise DomainError(
                 f"dims={axes!r} for the site {name!r}", expected=f"{len(shape)} names: its shape is {shape}"

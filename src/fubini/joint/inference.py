@@ -26,7 +26,7 @@ from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
-from fubini.joint.groups import arviz_data, groups_of
+from fubini.joint.groups import groups_of, to_arviz
 from fubini.joint.numpyro_gibbs import discrete_gibbs
 from fubini.joint.paths import flat_sites
 from fubini.joint.run import Blank
@@ -91,7 +91,7 @@ def infer(
             kept, stats, how = _drawn(first, joint, plan, method, settings, file)
             values = _recovered(second, plan, kept, chains, draws)
         groups = groups_of(third, joint, values, log_likelihood, predictive, (chains, draws))
-    return arviz_data(plan, values, stats, groups, how, dims, coords)
+    return to_arviz(plan, values, stats, groups, how, dims, coords)
 
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:

@@ -83,8 +83,9 @@ def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
 
 
 def signature(leaf: Data) -> tuple:
-    """The shape and dtype of a leaf."""
-    return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    """The shape of a leaf, and its dtype in the precision in force."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return np.shape(leaf), jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
 
 
 @lru_cache(maxsize=1024)
