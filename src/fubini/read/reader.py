@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, is_key, is_traced
 from fubini.index.axes import aligned
 from fubini.index.binding import replaced
 from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded
-from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers
+from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf, of_numbers
 
 Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
 RULES: dict[str, Rule] = {}
@@ -165,6 +165,8 @@ class Reader:
 
     def given(self, data: Data, name: str = "") -> SymbolicArray:
         """Numbers of which nothing is known yet."""
+        if is_key(data):
+            return of_keys(data.shape)
         leaf = Leaf(name or f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
         self.known[leaf] = data
         return of_leaf(leaf)
