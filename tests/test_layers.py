@@ -11,6 +11,7 @@ import pytest
 # In order; each is a module or a package of fubini. fubini/__init__.py stands above them all.
 LAYERS = (
     "errors",
+    "limits",
     "arrays",
     "assignment",
     "closure",
