@@ -12,6 +12,7 @@ import pytest
 LAYERS = (
     "version",
     "errors",
+    "limits",
     "arrays",
     "assignment",
     "closure",

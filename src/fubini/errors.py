@@ -2,6 +2,10 @@
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
+
+LONGEST_PART = 4000  # characters of one part of a message
+LONGEST_NAME, MOST_NAMES = 100, 2000  # characters and names that are compared to find a near one
 
 
 class FubiniError(Exception):
@@ -15,8 +19,13 @@ class FubiniError(Exception):
 
     def __init__(self, asked: str, *, expected: str = "", nearest: str = "", advice: str = "") -> None:
         parts = (("expected", expected), ("nearest", nearest), ("to do", advice))
-        lines = [asked] + [f"  {label + ':':<9} {text}" for label, text in parts if text]
+        lines = [_shortened(asked)] + [f"  {label + ':':<9} {_shortened(text)}" for label, text in parts if text]
         super().__init__("\n".join(lines))
+
+
+def _shortened(text: str) -> str:
+    """A part of a message; one of many names or of a whole file is cut."""
+    return text if len(text) <= LONGEST_PART else f"{text[:LONGEST_PART]}… ({len(text) - LONGEST_PART} characters more)"
 
 
 class DomainError(FubiniError, TypeError):
@@ -55,6 +64,14 @@ class FileFormatError(FubiniError, ValueError):
     """A file that cannot be read; the message gives the line and the cause."""
 
 
+class FileFormatWarning(FubiniError, UserWarning):
+    """A warning: a file that was read after a correction."""
+
+
+class UnsafeCache(FubiniError, UserWarning):
+    """A warning: a folder for compiled code that others may write to, which is not used."""
+
+
 class Disagreement(FubiniError, UserWarning):
     """A warning: chains of a sampler that have not come to the same place."""
 
@@ -70,5 +87,6 @@ def listed(names: Iterable[object]) -> str:
 
 def closest(name: object, names: Iterable[object]) -> str:
     """The name a user may have meant, quoted, or the empty string."""
-    found = difflib.get_close_matches(str(name), [str(known) for known in names], n=1, cutoff=0.5)
+    known = [str(other)[:LONGEST_NAME] for other in islice(names, MOST_NAMES)]
+    found = difflib.get_close_matches(str(name)[:LONGEST_NAME], known, n=1, cutoff=0.5)
     return repr(found[0]) if found else ""

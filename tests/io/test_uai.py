@@ -176,7 +176,7 @@ CHAIN_FAULTS = {
     "second child": ("2 0 1", "2 1 0", "line 6: factor 1 is a second table of 'x0'", "one factor for each variable"),
     "no child": ("1 0\n", "0\n", "line 5: factor 0 has no child", "one factor for each variable"),
     "missing child": ("2\n1 0\n", "1\n", "line 5: no factor of a BAYES model has the child 'x0'", "or say MARKOV"),
-    "wrong sum": ("0.125 0.125 0.75", "0 0 0.5", "line 11: row 1 of the table over 'x0', 'x1' sums to 0.5", "1e-6"),
+    "wrong sum": ("0.125 0.125 0.75", "0 0 0.5", "line 11: row 1 of the table over 'x0', 'x1' sums to 0.5", "0.001"),
     "cycle": ("1 0\n", "2 1 0\n", "line 5: a cycle among the parents: x0 -> x1 -> x0", "remove one arc"),
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import Data, is_traced, namespace, require
+from fubini.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.dist.density import Density, Distribution
 from fubini.errors import DataError
 from fubini.factors.delta import Delta, mark_of
@@ -156,7 +156,8 @@ def _whiten_elements(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, .
 
 
 def _over(x: Data, y: Data) -> Data:
-    return x / y
+    with np.errstate(over="ignore"):
+        return x / y
 
 
 def _repeated(rows: Data, shape: tuple[int, ...], full: tuple[int, ...]) -> Data:
@@ -189,6 +190,12 @@ def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...
 def _squared(f: Density, A: Rows, b: Rows, log: Data, log_names: Names, reals: Reals) -> Gaussian:
     """exp(log − ½ |b + A z|²) as a Gaussian."""
     rows, targets = A[0], -b[0][..., 0]
+    if not (is_jax(rows) or is_jax(targets)) and not (np.isfinite(rows).all() and np.isfinite(targets).all()):
+        raise DataError(
+            f"{f} as a Gaussian",
+            expected="coefficients and means that a double can hold in units of the standard deviation, below 1.8e308",
+            advice="scale the variables",
+        )
     rest, more, more_names = compressed(Quadratic(targets, b[1], rows, A[1], True))
     scale = shifted(Table(1.0), log, log_names, f.inputs)._marked(f.exactness)
     scale = shifted(scale, more, more_names, f.inputs)

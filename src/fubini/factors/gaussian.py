@@ -205,7 +205,14 @@ class Gaussian(Factor):
 
     def _covariance(self, name: Name) -> Array:
         found, shape = self.conditional(name), dict(self.reals)[name].shape
-        covariance = found.covariance
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = found.covariance
+        if not is_jax(covariance) and not np.isfinite(covariance).all():
+            raise DataError(
+                f"the variance of {name!r} in {self}",
+                expected="a number that a double can hold, below 1.8e308",
+                advice="scale the variable",
+            )
         data = covariance.reshape((*covariance.shape[:-2], *shape, *shape))
         return Array._of(data, found.names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
 

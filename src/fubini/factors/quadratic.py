@@ -17,8 +17,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace
+from fubini.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.domains import Domain
+from fubini.errors import DataError
 from fubini.terms.named import align
 from fubini.terms.term import Name
 
@@ -167,8 +168,38 @@ def transposed(M: Data) -> Data:
 
 
 def minus_half_square(v: Data) -> Data:
-    """−½ |v|², for each cell."""
-    return -0.5 * namespace(v).sum(v * v, axis=-1)
+    """−½ |v|², for each cell; one below the least number is refused, and −∞ under JAX."""
+    xp = namespace(v)
+    if xp is not np:
+        return -0.5 * xp.sum(v * v, axis=-1)
+    with np.errstate(over="ignore"):
+        found = -0.5 * np.sum(v * v, axis=-1)
+    if not np.isfinite(found).all() and np.isfinite(v).all():
+        raise DataError(
+            f"the exponent −½ |v|² of a Gaussian, where |v| is {float(norms(v, -1).max()):.3g}",
+            expected="a logarithm that a double can hold, above −1.8e308",
+            nearest="the values are that many standard deviations from their mean",
+            advice="check the standard deviations, coefficients and observations, or scale the variables",
+        )
+    return found
+
+
+def norms(data: Data, axis: int) -> Data:
+    """√Σ x² along an axis, of numbers whose squares would overflow or vanish too."""
+    xp = namespace(data)
+    scale = scale_of(data, axis)
+    return xp.sqrt(xp.sum((data / scale) ** 2, axis=axis)) * xp.squeeze(scale, axis)
+
+
+def scale_of(data: Data, axis: int) -> Data:
+    """The power of two at the largest magnitude along an axis, which is kept; 1 where that is zero or infinite.
+
+    Division by it is exact.
+    """
+    xp = namespace(data)
+    top = stop_gradient(xp.max(xp.abs(data), axis=axis, keepdims=True, initial=0.0))
+    top = xp.where((top > 0) & (top < np.inf), top, 1.0)
+    return xp.ldexp(xp.ones_like(top), xp.frexp(top)[1] - 1)
 
 
 def stacked(parts: Sequence[tuple[Data, Names]], event: int) -> tuple[Data, Names]:
@@ -184,10 +215,11 @@ def stacked(parts: Sequence[tuple[Data, Names]], event: int) -> tuple[Data, Name
     return xp.concatenate(aligned, axis=len(names)), names
 
 
-def taken(data: Data, names: Names, order: np.ndarray, order_names: Names) -> tuple[Data, Names]:
-    """The elements of vectors in another order, which may differ from cell to cell; NumPy alone."""
+def taken(data: Data, names: Names, order: Data, order_names: Names) -> tuple[Data, Names]:
+    """The elements of vectors in another order, which may differ from cell to cell."""
+    xp = namespace(data, order)
     return by_name(
-        lambda x, places: np.take_along_axis(*np.broadcast_arrays(x, places), axis=-1),
+        lambda x, places: xp.take_along_axis(*xp.broadcast_arrays(x, places), axis=-1),
         (data, names, 1),
         (order, order_names, 1),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from fubini.arrays import Data, is_jax, is_traced, namespace, stop_gradient
 from fubini.domains import Domain
+from fubini.errors import DataError
 from fubini.factors.quadratic import (
     Names,
     Positions,
@@ -44,8 +45,16 @@ def canonical(quadratic: Quadratic) -> Shifted:
     v, v_names, M, M_names, white = quadratic
     if not white:
         return Shifted(quadratic, 0.0, ())
-    h, h_names = by_name(lambda R, r: times_vector(transposed(R), r), (M, M_names, 2), (v, v_names, 1))
-    return Shifted(Quadratic(h, h_names, transposed(M) @ M, M_names), minus_half_square(v), v_names)
+    with np.errstate(over="ignore", invalid="ignore"):
+        h, h_names = by_name(lambda R, r: times_vector(transposed(R), r), (M, M_names, 2), (v, v_names, 1))
+        K = transposed(M) @ M
+    if not (is_jax(h) or is_jax(K)) and not (np.isfinite(h).all() and np.isfinite(K).all()):
+        raise DataError(
+            f"the precision of a Gaussian with a standard deviation near {1 / float(np.abs(M).max()):.3g}",
+            expected="precisions that a double can hold, below 1.8e308",
+            advice="scale the variables, so that their standard deviations are above 1e-150",
+        )
+    return Shifted(Quadratic(h, h_names, K, M_names), minus_half_square(v), v_names)
 
 
 def most_rows(v: Data, M: Data) -> int:

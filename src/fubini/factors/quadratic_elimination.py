@@ -23,7 +23,9 @@ from fubini.factors.quadratic import (
     by_name,
     first_positions,
     minus_half_square,
+    norms,
     plus,
+    scale_of,
     taken,
     times_vector,
     tolerance,
@@ -94,9 +96,9 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
     if R.shape[-2] < len(gone):
         empty = Quadratic(r, r_names, A, R_names, True)
         return Reduced(empty, xp.zeros(()), (), np.zeros(R.shape[:-2], bool))
-    norms = xp.sqrt(xp.sum(A * A, axis=-2))
+    before = norms(A, -2)
     (A, r, r_names), pivots, ok = _turned(B, A, r, r_names, R_names)
-    small = xp.sqrt(xp.sum(A * A, axis=-2)) <= tolerance(R) * norms  # rounding alone: no information from nothing
+    small = norms(A, -2) <= tolerance(R) * before  # rounding alone: no information from nothing
     if xp is not np:
         A = A - stop_gradient(xp.where(small[..., None, :], A, 0.0))
     elif small.any():
@@ -112,13 +114,12 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
 def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[tuple, Data, Data]:
     """QᵀA and Qᵀr without the rows that Q makes of B, its pivots, and where B has full rank beyond rounding."""
     xp = namespace(B, A, r)
-    sizes = xp.sqrt(xp.sum(B * B, axis=-2))
+    sizes = norms(B, -2)
     if xp is not np and B.shape[-1] > 1:
         return _projected(B, A, r, r_names, R_names, sizes)
     pivots, oks, limit = [], [], tolerance(B)
     for place in range(B.shape[-1]):
-        if xp is np:
-            B, A, r, r_names = _with_pivot_first(B, A, r, r_names, R_names)
+        B, A, r, r_names = _with_pivot_first(B, A, r, r_names, R_names)
         v, beta, pivot = _householder(B[..., 0])
         r, r_names = by_name(
             lambda x, w, b: (x - w * (b * xp.sum(w * x, axis=-1))[..., None])[..., 1:],
@@ -140,17 +141,22 @@ def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names)
     """
     if B.shape[-2] < 2:
         return B, A, r, r_names
-    if B.ndim == 2 and r.ndim == 1:
+    if is_jax(B) or is_jax(A) or is_jax(r):
+        top = jnp.argmax(jnp.abs(B[..., :1]), axis=-2)
+        place = jnp.arange(B.shape[-2])
+        order = jnp.where(place == 0, top, jnp.where(place == top, 0, place))
+    elif B.ndim == 2 and r.ndim == 1:
         top = int(np.abs(B[:, 0]).argmax())
         if top == 0:
             return B, A, r, r_names
         order = np.arange(B.shape[0])
         order[0], order[top] = top, 0
         return B[order], A[order], r[order], r_names
-    order = np.argsort(-np.abs(B[..., 0]), axis=-1)
+    else:
+        order = np.argsort(-np.abs(B[..., 0]), axis=-1)
+    xp, rows = namespace(order), order[..., None]
     r, r_names = taken(r, r_names, order, R_names)
-    rows = order[..., None]
-    return np.take_along_axis(B, rows, axis=-2), np.take_along_axis(A, rows, axis=-2), r, r_names
+    return xp.take_along_axis(B, rows, axis=-2), xp.take_along_axis(A, rows, axis=-2), r, r_names
 
 
 def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data) -> tuple[tuple, Data, Data]:
@@ -166,8 +172,10 @@ def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes:
 
 
 def _householder(column: Data) -> tuple[Data, Data, Data]:
-    """v and β such that (1 − β v vᵀ) column is ∓|column| in its first place and zero below."""
+    """v and β such that (1 − β v vᵀ) column is ∓|column| in its first place and zero below; v is scaled."""
     xp = namespace(column)
+    scale = scale_of(column, -1)
+    column = column / scale
     square = xp.sum(column * column, axis=-1)
     zero = square == 0
     norm = xp.sqrt(xp.where(zero, 1.0, square))
@@ -175,7 +183,7 @@ def _householder(column: Data) -> tuple[Data, Data, Data]:
     first = column[..., 0] + signed
     v = xp.concatenate([first[..., None], column[..., 1:]], axis=-1)
     beta = xp.where(zero, 0.0, 1.0 / xp.where(zero, 1.0, norm * xp.abs(first)))
-    return v, beta, xp.where(zero, 0.0, -signed)
+    return v, beta, xp.where(zero, 0.0, -signed) * scale[..., 0]
 
 
 def _reflect(M: Data, v: Data, beta: Data) -> Data:
@@ -292,7 +300,7 @@ def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Da
         return eye, np.zeros(R.shape[:-2], bool), xp.zeros_like(R)
     Q, U = orthogonal_triangular(R) if xp is jnp else np.linalg.qr(R)
     pivots = xp.diagonal(U, axis1=-2, axis2=-1)
-    ok = xp.all(xp.abs(pivots) > tolerance(R) * xp.sqrt(xp.sum(R * R, axis=-2)), axis=-1)
+    ok = xp.all(xp.abs(pivots) > tolerance(R) * norms(R, -2), axis=-1)
     eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), U.shape)
     U = xp.where(ok[..., None, None], U, eye)
     return (over(eye, U) if xp is jnp else np.linalg.solve(U, eye)), ok, Q
@@ -308,7 +316,7 @@ def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
         B = block(M, all_rows(M), mine)
         Q, U = orthogonal_triangular(B) if is_jax(B) else np.linalg.qr(B)
         pivots = namespace(M).diagonal(U, axis1=-2, axis2=-1)
-        ok = namespace(M).all(abs(pivots) > tolerance(B) * namespace(M).sqrt(namespace(M).sum(B * B, axis=-2)), axis=-1)
+        ok = namespace(M).all(abs(pivots) > tolerance(B) * norms(B, -2), axis=-1)
         rows = transposed(Q) @ M
         left, names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     else:

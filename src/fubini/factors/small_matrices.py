@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
+from fubini.factors.quadratic import scale_of
 
 UNROLLED = 3  # columns up to which a loop is written out
 
@@ -23,6 +24,7 @@ def reflected(A: Data, count: int) -> Data:
     def column(W: Data, place: Data) -> Data:
         here = jnp.arange(A.shape[-1]) == place
         v = jnp.where(rows >= place, jnp.sum(jnp.where(here, W, 0.0), axis=-1), 0.0)
+        v = v / scale_of(v, -1)  # its squares may overflow or vanish, and its length does not matter
         norm = jnp.sqrt(jnp.sum(v * v, axis=-1))
         first = jnp.sum(jnp.where(rows == place, v, 0.0), axis=-1)
         signed = jnp.where(first < 0, -norm, norm)

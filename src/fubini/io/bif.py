@@ -1,11 +1,12 @@
 """The Bayesian network interchange format (BIF), read and written.
 
-Blocks `network`, `variable` and `probability` may come in any order; properties and comments are passed over, commas
-and bars count as spaces, as in Cozman's interchange format 0.15. A row `(labels) values` is one distribution of the
-child. A `table` with parents runs through (child, parents...) as its header names them, the last parent fastest, so
-that the child varies slowest.
+Blocks `network` (which may be absent), `variable` and `probability` may come in any order, keywords in any case;
+properties and comments are passed over, commas and bars count as spaces, as in Cozman's interchange format 0.15. A row
+`(labels) values` is one distribution of the child. A `table` with parents runs through (child, parents...) as its
+header names them, the last parent fastest, so that the child varies slowest.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
@@ -15,12 +16,13 @@ from fubini.domains import Bint, Domain
 from fubini.errors import FileFormatError, closest, listed
 from fubini.io.bif_blocks import BARE_NAME, Block, blank_comments, read_blocks, split_names
 from fubini.io.bif_tables import ConditionalReader
-from fubini.io.record import NetworkRecord, find_cycle
+from fubini.io.record import NetworkRecord, RowSums, find_cycle
 from fubini.io.text import SourceText
+from fubini.limits import DEFAULT, Limits
 
 
-def parse_bif(text: str, source: str = "<text>") -> NetworkRecord:
-    """The network a BIF text describes, with rows within 1e-6 of summing to 1 normalised.
+def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> NetworkRecord:
+    """The network a BIF text describes, with rows within 1e-3 of summing to 1 normalised.
 
     >>> record = parse_bif('''network coin { }
     ... variable side { type discrete [ 2 ] { heads, tails }; }
@@ -32,32 +34,38 @@ def parse_bif(text: str, source: str = "<text>") -> NetworkRecord:
     blocks: dict[str, list[Block]] = {"network": [], "variable": [], "probability": []}
     for block in read_blocks(file):
         blocks[block.kind].append(block)
+        limits.require("variables", len(blocks["variable"]), source)
+        limits.require("factors", len(blocks["probability"]), source)
     name = _read_name(file, blocks["network"])
-    variables = _read_variables(file, blocks["variable"])
+    variables = _read_variables(file, blocks["variable"], limits)
     _check_headers(file, variables, blocks["probability"])
-    tables = tuple(_read_table(file, variables, block) for block in blocks["probability"])
+    _check_sizes(file, variables, blocks["probability"], limits)
+    sums = RowSums(source)
+    tables = tuple(_read_table(file, variables, block, sums) for block in blocks["probability"])
+    sums.warn()
     return NetworkRecord(name, variables, tables, directed=True)
 
 
 def _read_name(file: SourceText, blocks: list[Block]) -> str:
-    if len(blocks) == 1:
-        return "".join(blocks[0].names)
+    if len(blocks) < 2:
+        return "".join(name for block in blocks for name in block.names)
     raise file.error(
-        blocks[1].offset if blocks else 0,
-        "a second network block" if blocks else "no network block in the text",
+        blocks[1].offset,
+        "a second network block",
         expected="one block: network name { }",
         advice="put one network, with its name, into one file",
     )
 
 
-def _read_variables(file: SourceText, blocks: list[Block]) -> dict[str, Domain]:
+def _read_variables(file: SourceText, blocks: list[Block], limits: Limits) -> dict[str, Domain]:
     if not blocks:
         raise file.truncated("without a variable block", "at least one block: variable name { }")
     variables: dict[str, Domain] = {}
     for block in blocks:
         if block.names[0] in variables:
             raise _repeated(file, block)
-        variables[block.names[0]] = _read_domain(file, block)
+        variables[block.names[0]] = domain = _read_domain(file, block)
+        limits.require("states", domain.extent, f"{file.source}: the {block.title}")
     return variables
 
 
@@ -141,10 +149,22 @@ def _check_cycle(file: SourceText, offsets: dict[str, int], parents: dict[str, l
         )
 
 
-def _read_table(file: SourceText, variables: dict[str, Domain], block: Block) -> tuple[tuple[str, ...], np.ndarray]:
+def _check_sizes(file: SourceText, variables: dict[str, Domain], blocks: list[Block], limits: Limits) -> None:
+    """Tables are counted before any is made: a default row is short, whatever it stands for."""
+    cells = 0
+    for block in blocks:
+        what = f"{file.source}: the {block.title}"
+        limits.require("scope", len(block.names), what)
+        cells += math.prod(variables[name].extent for name in block.names)
+        limits.require("cells", cells, f"{what} and those before it")
+
+
+def _read_table(
+    file: SourceText, variables: dict[str, Domain], block: Block, sums: RowSums
+) -> tuple[tuple[str, ...], np.ndarray]:
     child, *parents = block.names
     domains = tuple(variables[name] for name in parents)
-    return (*parents, child), ConditionalReader(file, block, domains, variables[child]).read()
+    return (*parents, child), ConditionalReader(file, block, domains, variables[child], sums).read()
 
 
 def format_bif(record: NetworkRecord) -> str:

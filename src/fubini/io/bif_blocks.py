@@ -8,22 +8,24 @@ from fubini.errors import FileFormatError, closest
 from fubini.io.text import SourceText
 
 BARE_NAME = re.compile(r'(?!.*(?://|/\*))[^\s{}()\[\],;|"]+')
-_NAME = r'(?:"[^"]*"|[^\s{}()\[\],;|"]+)'
+_NAME = r'(?:"[^"]*+"|[^\s{}()\[\],;|"]++)'
 _NAMES = re.compile(_NAME)
-_COMMENT = re.compile(r'"[^"]*"|//[^\n]*|/\*.*?(?:\*/|(?P<open>\Z))', re.DOTALL)
+_COMMENT = re.compile(r'"[^"]*+"|//[^\n]*+|/\*.*?(?:\*/|(?P<open>\Z))', re.DOTALL)
+# Repetitions are possessive: nothing is tried twice, so that a text that does not match costs no more than its length.
 _BLOCK = re.compile(
-    rf"""\s*(?:(?P<end>\Z)
-    | (?P<network>network\b)\s*(?P<title>{_NAME})?\s*\{{
-    | (?P<variable>variable\b)\s*(?P<name>{_NAME})\s*\{{
-    | (?P<probability>probability\b)\s*\((?P<header>[^()"]*(?:"[^"]*"[^()"]*)*)\)\s*\{{)""",
-    re.VERBOSE,
+    rf"""\s*+(?:(?P<end>\Z)
+    | (?P<network>network\b)\s*+(?P<title>{_NAME})?+\s*+\{{
+    | (?P<variable>variable\b)\s*+(?P<name>{_NAME})\s*+\{{
+    | (?P<probability>probability\b)\s*+\((?P<header>[^()"]*+(?:"[^"]*+"[^()"]*+)*+)\)\s*+\{{)""",
+    re.VERBOSE | re.IGNORECASE,
 )
 _STATEMENT = re.compile(
-    r"""\s*(?:(?P<end>\})
-    | (?P<property>property\b)[^;{}"]*(?:"[^"]*"[^;{}"]*)*;
-    | (?P<type>type)\s+discrete\s*\[\s*(?P<size>\d{1,9})\s*\]\s*\{(?P<labels>[^{}"]*(?:"[^"]*"[^{}"]*)*)\}\s*;
-    | (?:(?P<keyword>table|default)\b|\((?P<row>[^()"]*(?:"[^"]*"[^()"]*)*)\))(?P<values>[^;{}()"]*);)""",
-    re.VERBOSE,
+    r"""\s*+(?:(?P<end>\})
+    | (?P<property>property\b)[^;{}"]*+(?:"[^"]*+"[^;{}"]*+)*+;
+    | (?P<type>type)\s++discrete\s*+\[\s*+(?P<size>[0-9]{1,9})\s*+\]\s*+
+      \{(?P<labels>[^{}"]*+(?:"[^"]*+"[^{}"]*+)*+)\}\s*+;
+    | (?:(?P<keyword>table|default)\b|\((?P<row>[^()"]*+(?:"[^"]*+"[^()"]*+)*+)\))(?P<values>[^;{}()"]*+);)""",
+    re.VERBOSE | re.IGNORECASE,
 )
 _FORMS = {
     "network": ("property ...;", "}"),
@@ -78,7 +80,7 @@ def split_names(text: str) -> list[str]:
 
 
 def read_blocks(file: SourceText) -> Iterator[Block]:
-    """The blocks of a text without comments, in its order.
+    """The blocks of a text without comments, in its order; keywords in any case.
 
     >>> [block.title for block in read_blocks(SourceText('network "my net" { property "x"; }'))]
     ["network block of 'my net'"]
@@ -90,7 +92,7 @@ def read_blocks(file: SourceText) -> Iterator[Block]:
             raise _misplaced_block(file, offset)
         if match["end"] is not None:
             return
-        kind = match["network"] or match["variable"] or match["probability"]
+        kind = (match["network"] or match["variable"] or match["probability"]).lower()
         names = split_names(match["title"] or match["name"] or match["header"] or "")
         block = Block(kind, names, match.start(kind))
         offset = _read_statements(file, block, match.end())
@@ -116,7 +118,7 @@ def _belongs(statement: re.Match[str], block: Block) -> bool:
 
 def _misplaced_block(file: SourceText, offset: int) -> FileFormatError:
     rest = file.text[offset:].lstrip()
-    keyword = _first_word(rest)
+    keyword = _first_word(rest).lower()
     if "{" not in rest and any(form.startswith(keyword) for form in _BLOCK_FORMS if keyword):
         return file.truncated(f"inside {rest.splitlines()[0][:40]!r}", " or ".join(_BLOCK_FORMS))
     return _unexpected(file, rest, "between blocks", _BLOCK_FORMS)
@@ -135,7 +137,7 @@ def _unexpected(file: SourceText, rest: str, place: str, forms: tuple[str, ...])
         len(file.text) - len(rest),
         f"{rest.splitlines()[0][:40]!r} {place}",
         expected=" or ".join(forms),
-        nearest=closest(word, [form.split()[0] for form in forms]) if word else "",
+        nearest=closest(word.lower(), [form.split()[0] for form in forms]) if word else "",
         advice="check spelling and punctuation: statements end in ';', blocks in '}', odd names stand in quotes",
     )
 

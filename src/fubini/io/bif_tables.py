@@ -9,7 +9,7 @@ import numpy as np
 from fubini.domains import Domain
 from fubini.errors import FileFormatError, closest, listed
 from fubini.io.bif_blocks import Block, split_names
-from fubini.io.record import first_invalid, first_unnormalised, normalise_rows, shape_of
+from fubini.io.record import SUM_TOLERANCE, RowSums, first_invalid, first_unnormalised, shape_of
 from fubini.io.text import SourceText, first_misread
 
 
@@ -20,7 +20,8 @@ class ConditionalReader:
     >>> from fubini.domains import Bint
     >>> from fubini.io.bif_blocks import read_blocks
     >>> file = SourceText("probability ( side ) { table 0.25, 0.75; }")
-    >>> ConditionalReader(file, next(read_blocks(file)), (), Bint.labelled("heads", "tails")).read()
+    >>> side = Bint.labelled("heads", "tails")
+    >>> ConditionalReader(file, next(read_blocks(file)), (), side, RowSums("<text>")).read()
     array([0.25, 0.75])
     """
 
@@ -28,10 +29,11 @@ class ConditionalReader:
     block: Block
     parents: tuple[Domain, ...]
     child: Domain
+    sums: RowSums
 
     def read(self) -> np.ndarray:
         """The table with axes (parents..., child), its rows normalised."""
-        tables = [statement for statement in self.block.statements if statement["keyword"] == "table"]
+        tables = [statement for statement in self.block.statements if _keyword(statement) == "table"]
         if tables and len(self.block.statements) > 1:
             raise self.file.error(
                 tables[-1].start("keyword"),
@@ -39,9 +41,11 @@ class ConditionalReader:
                 expected="one table, or rows",
                 advice="keep one of the two",
             )
-        rows, offsets = self._from_table(tables[0]) if tables else self._from_rows()
-        self._check(rows, offsets)
-        return np.ascontiguousarray(normalise_rows(rows).reshape((*shape_of(self.parents), self._width)))
+        rows, offsets, elsewhere = self._from_table(tables[0]) if tables else self._from_rows()
+        row = self._first_wrong(rows)
+        if row is not None:
+            raise self._wrong_row(rows, row, offsets.get(row, elsewhere))
+        return np.ascontiguousarray(self.sums.normalise(rows).reshape((*shape_of(self.parents), self._width)))
 
     @property
     def _row_count(self) -> int:
@@ -51,15 +55,14 @@ class ConditionalReader:
     def _width(self) -> int:
         return shape_of([self.child])[0]
 
-    def _from_table(self, statement: re.Match[str]) -> tuple[np.ndarray, dict[int, int]]:
+    def _from_table(self, statement: re.Match[str]) -> tuple[np.ndarray, dict[int, int], int]:
         """table[child, parents...], the child slowest; all rows begin at the statement."""
         rows = self._row_count
         values = self._numbers(statement, self._width * rows)
-        offsets = dict.fromkeys(range(rows), statement.start("keyword"))
-        return np.array(values).reshape(self._width, rows).T, offsets
+        return np.array(values).reshape(self._width, rows).T, {}, statement.start("keyword")
 
-    def _from_rows(self) -> tuple[np.ndarray, dict[int, int]]:
-        """The rows in C order of the parents, and where each begins."""
+    def _from_rows(self) -> tuple[np.ndarray, dict[int, int], int]:
+        """The rows in C order of the parents, where some of them begin, and where all others do."""
         steps = self._steps()
         values: list[float] = []
         offsets: dict[int, int] = {}
@@ -144,17 +147,16 @@ class ConditionalReader:
 
     def _filled(
         self, given: np.ndarray, offsets: dict[int, int], default: re.Match[str] | None
-    ) -> tuple[np.ndarray, dict[int, int]]:
-        """All rows: those given, and the default for the rest."""
+    ) -> tuple[np.ndarray, dict[int, int], int]:
+        """All rows: those listed, and the default for the others."""
         count = self._row_count
         if default is None and len(offsets) < count:
             raise self._missing(next(row for row in range(count) if row not in offsets), count - len(offsets))
         rows, places = np.empty((count, self._width)), list(offsets)
         if default is not None:
             rows[:] = self._numbers(default, self._width)
-            offsets = dict.fromkeys(range(count), default.start("keyword")) | offsets
         rows[places] = given
-        return rows, offsets
+        return rows, offsets, self.block.offset if default is None else default.start("keyword")
 
     def _missing(self, row: int, count: int) -> FileFormatError:
         return self.file.error(
@@ -169,16 +171,23 @@ class ConditionalReader:
         labels = [str(parent.label(int(place))) for parent, place in zip(self.parents, places, strict=True)]
         return f"row ({', '.join(labels)})" if labels else "table"
 
-    def _check(self, rows: np.ndarray, offsets: dict[int, int]) -> None:
-        """Every value is a finite non-negative number, every row sums to 1."""
+    def _first_wrong(self, rows: np.ndarray) -> int | None:
+        """The first row with a value that is no probability, or else with a sum too far from 1."""
         place = first_invalid(rows)
-        row = place // self._width if place is not None else first_unnormalised(rows)
-        if row is None:
-            return
-        fault = f"sums to {float(rows[row].sum())!r}" if place is None else f"holds {float(rows.flat[place])!r}"
-        raise self.file.error(
-            offsets[row],
+        return first_unnormalised(rows) if place is None else place // self._width
+
+    def _wrong_row(self, rows: np.ndarray, row: int, offset: int) -> FileFormatError:
+        place = first_invalid(rows[row])
+        with np.errstate(over="ignore"):
+            total = float(rows[row].sum())
+        fault = f"sums to {total!r}" if place is None else f"holds {float(rows[row, place])!r}"
+        return self.file.error(
+            offset,
             f"the {self._row_title(row)} in the {self.block.title} {fault}",
-            expected="finite values, none negative, with a sum within 1e-6 of 1",
+            expected=f"finite values, none negative, with a sum within {SUM_TOLERANCE:g} of 1",
             advice="correct the values; in a table with parents the child varies slowest, so rows may be easier",
         )
+
+
+def _keyword(statement: re.Match[str]) -> str:
+    return (statement["keyword"] or "").lower()

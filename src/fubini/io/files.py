@@ -16,6 +16,7 @@ from fubini.io.record import NetworkRecord
 from fubini.io.text import read_text, write_text
 from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
 from fubini.joint.network import Network
+from fubini.limits import DEFAULT, Limits
 from fubini.terms.factor import Factor
 
 
@@ -46,9 +47,9 @@ def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(map(str, table.inputs)), np.ascontiguousarray(weights)
 
 
-def read_bif(path: str | Path) -> Network:
+def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
     """A network from a BIF file, plain or compressed (.gz, .xz)."""
-    return to_network(parse_bif(read_text(path), str(path)))
+    return to_network(parse_bif(read_text(path, limits), str(path), limits))
 
 
 def write_bif(network: Network, path: str | Path) -> None:
@@ -56,18 +57,18 @@ def write_bif(network: Network, path: str | Path) -> None:
     write_text(path, format_bif(to_record(network)))
 
 
-def read_json(path: str | Path) -> Network:
+def read_json(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
     """A network of discrete, Gaussian and conditional Gaussian nodes from a JSON file, plain or compressed."""
-    return parse_json(read_text(path), str(path))
+    return parse_json(read_text(path, limits), str(path), limits)
 
 
-def read_uai(path: str | Path, evidence: str | Path | None = None) -> Network:
+def read_uai(path: str | Path, evidence: str | Path | None = None, *, limits: Limits = DEFAULT) -> Network:
     """A network from a UAI file, with the evidence of a .evid file if given. Variables are named x0, x1 …"""
-    record = parse_uai(read_text(path), str(path))
+    record = parse_uai(read_text(path, limits), str(path), limits)
     network = to_network(record)
     if evidence is None:
         return network
-    return network.condition(parse_uai_evidence(read_text(evidence), str(evidence), record))
+    return network.condition(parse_uai_evidence(read_text(evidence, limits), str(evidence), record, limits))
 
 
 def write_uai(network: Network, path: str | Path, evidence: str | Path | None = None) -> None:

@@ -7,7 +7,8 @@ A node is `{"name", "type": "discrete", "states", "parents", "prob"}`, `{"name",
 
 from __future__ import annotations
 
-import json
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -20,9 +21,10 @@ from fubini.errors import FileFormatError, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.io.record import find_cycle, first_invalid, first_unnormalised, normalise_rows
-from fubini.io.text import SourceText
+from fubini.io.json_text import load_json
+from fubini.io.record import RowSums, find_cycle, first_invalid, first_unnormalised
 from fubini.joint.network import Network
+from fubini.limits import DEFAULT, Limits
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
@@ -34,23 +36,20 @@ KEYS = {
 }
 
 
-def parse_json(text: str, source: str = "<text>") -> Network:
+def parse_json(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Network:
     """The network that a JSON text describes."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SourceText(text, source).error(error.pos, f"not JSON: {error.msg}") from error
-    return _Reader(source, found).network()
+    return _Reader(source, load_json(text, source, limits), limits).network()
 
 
 class _Reader:
     """The nodes of one file, checked against each other."""
 
-    def __init__(self, source: str, found: Any) -> None:
-        self.source = source
+    def __init__(self, source: str, found: Any, limits: Limits) -> None:
+        self.source, self.limits, self.cells, self.sums = source, limits, 0, RowSums(source)
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
             raise self.error("the text", "is not a network", expected='{"name": …, "nodes": [ … ]}')
         self.title = str(found.get("name", ""))
+        limits.require("variables", len(found["nodes"]), source)
         self.nodes: dict[str, dict] = {}
         for node in found["nodes"]:
             self._add(node)
@@ -75,7 +74,7 @@ class _Reader:
             raise self.error(f"node {name!r}", f"lacks {listed(missing)}", expected=f"the keys {listed(KEYS[kind])}")
         for key in ("parents", "discrete_parents", "continuous_parents"):
             parents = node.get(key, [])
-            if not isinstance(parents, list) or len(set(map(str, parents))) != len(parents):
+            if not _are_names(parents):
                 raise self.error(f"node {name!r}", f"has the {key} {parents!r}", expected="a list of different names")
         for key in ("coef", "levels"):
             if not isinstance(node.get(key, {}), dict):
@@ -85,10 +84,17 @@ class _Reader:
     def _domain(self, name: str, node: Mapping) -> Domain:
         if node["type"] != "discrete":
             return Real
-        states = node["states"]
-        if not isinstance(states, list) or not states or len(set(map(str, states))) != len(states):
-            raise self.error(f"node {name!r}", f"has the states {states!r}", expected="a list of different labels")
-        return Bint.labelled(*map(str, states))
+        states = self._labels(name, "states", node["states"])
+        self.limits.require("states", len(states), f"{self.source}: node {name!r}")
+        return Bint.labelled(*states)
+
+    def _labels(self, name: str, key: str, entries: Any, expected: str = "a list of different labels") -> list[str]:
+        """Different labels, words or numbers, as words."""
+        labels = entries if isinstance(entries, list) else []
+        words = [str(label) for label in labels if isinstance(label, str | int | float) and not isinstance(label, bool)]
+        if not words or len(set(words)) != len(labels):
+            raise self.error(f"node {name!r}", f"has the {key} {entries!r}", expected=expected)
+        return words
 
     def parents(self, name: str) -> list[str]:
         """All parents of a node, each known and of the right kind."""
@@ -115,17 +121,28 @@ class _Reader:
 
     def network(self) -> Network:
         """All nodes as factors."""
+        for name in self.nodes:
+            self._count(name)
         makers = {"discrete": self._table, "gaussian": self._regression, "clg": self._regression}
         factors = tuple(promoted(makers[node["type"]](name, node)) for name, node in self.nodes.items())
+        self.sums.warn()
         return Network(self.domains, factors, True, self.title, children=tuple(self.nodes))
 
-    def _numbers(self, name: str, key: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            found = np.asarray(given, np.float64)
-        except (TypeError, ValueError) as cause:
-            raise self.error(f"node {name!r}", f"has {key} that are not numbers") from cause
-        if found.shape != shape:
-            raise self.error(f"node {name!r}", f"has {key} of shape {found.shape}", expected=f"shape {shape}")
+    def _count(self, name: str) -> None:
+        """A table has a cell for each configuration, a regression a square of its real variables for each."""
+        discrete, continuous = self._parents_by_kind(self.nodes[name])
+        table = self.nodes[name]["type"] == "discrete"
+        axes = (*discrete, name) if table else discrete
+        self.limits.require("scope", len(axes), f"{self.source}: node {name!r}")
+        self.cells += math.prod(self.domains[axis].extent for axis in axes) * (len(continuous) + 1) ** 2
+        self.limits.require("cells", self.cells, f"{self.source}: the nodes up to {name!r}")
+
+    def _numbers(self, name: str, key: str, entries: Any, shape: tuple[int, ...]) -> np.ndarray:
+        flat: list[float] = []
+        cause = _flatten(entries, shape, flat)
+        if cause:
+            raise self.error(f"node {name!r}", f"has {key} {cause}", expected=f"finite numbers of shape {shape}")
+        found = np.array(flat, np.float64).reshape(shape)
         if not np.all(np.isfinite(found)):
             raise self.error(f"node {name!r}", f"has {key} that are infinite or not numbers", expected="finite numbers")
         return found
@@ -140,7 +157,7 @@ class _Reader:
                 f"node {name!r}", "has a bad distribution", expected="probabilities that sum to 1 over its states"
             )
         domains: dict[Name, Domain] = {axis: self.domains[axis] for axis in axes}
-        return Table(np.ascontiguousarray(normalise_rows(rows)), domains)
+        return Table(np.ascontiguousarray(self.sums.normalise(rows)), domains)
 
     def _regression(self, name: str, node: Mapping) -> Factor:
         """N(intercept + Σ coef · parent, sd) for each configuration; a point where sd is 0."""
@@ -182,16 +199,37 @@ class _Reader:
         sizes = tuple(self.domains[parent].extent for parent in parents)
         if not parents:
             return self._numbers(name, key, given, ())
-        found = self._numbers(name, key, given, (int(np.prod(sizes)),)).reshape(sizes, order="F")
+        found = self._numbers(name, key, given, (math.prod(sizes),)).reshape(sizes, order="F")
         return np.ascontiguousarray(found[np.ix_(*orders)])
 
     def _order(self, name: str, parent: str, node: Mapping) -> list[int]:
         """For each state of a parent, where this node lists it."""
-        given = node["levels"].get(parent, ())
-        levels = [str(level) for level in given] if isinstance(given, list) else [repr(given)]
         labels = self.domains[parent].labels or ()
+        levels = self._labels(name, f"levels of {parent!r}", node["levels"].get(parent), listed(labels))
         if sorted(levels) != sorted(labels):
             raise self.error(
                 f"node {name!r}", f"has the levels {listed(levels)} of {parent!r}", expected=f"{listed(labels)}"
             )
-        return [levels.index(label) for label in labels]
+        positions = {level: position for position, level in enumerate(levels)}
+        return [positions[label] for label in labels]
+
+
+def _are_names(parents: Any) -> bool:
+    """A list of different names."""
+    words = isinstance(parents, list) and all(isinstance(parent, str) for parent in parents)
+    return words and len(set(parents)) == len(parents)
+
+
+def _flatten(entries: Any, shape: tuple[int, ...], flat: list[float]) -> str:
+    """The numbers of nested lists of this shape, added to a list; else what is wrong with them."""
+    if not shape:
+        if isinstance(entries, bool) or not isinstance(entries, int | float):
+            return "that are not numbers" if not isinstance(entries, list) else "of another shape: a list is a number"
+        if abs(entries) > sys.float_info.max:
+            return "that are infinite or not numbers"
+        flat.append(float(entries))
+        return ""
+    if not isinstance(entries, list) or len(entries) != shape[0]:
+        size = f"a list of {len(entries)}" if isinstance(entries, list) else repr(entries)
+        return f"of another shape: {size} where {shape[0]} are due"
+    return next((cause for entry in entries if (cause := _flatten(entry, shape[1:], flat))), "")

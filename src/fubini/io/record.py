@@ -1,5 +1,6 @@
 """What a network file says: typed names and tables, before any of them becomes a factor."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -7,10 +8,13 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 
 from fubini.domains import Domain
-from fubini.errors import DataError, listed
+from fubini.errors import DataError, FileFormatWarning, listed
 
-SUM_TOLERANCE = 1e-6
+SUM_TOLERANCE = 1e-3
 """How far from 1 a row of a conditional table may sum."""
+
+SUM_ROUNDING = 1e-6
+"""How far it may without a warning: probabilities written with a few digits."""
 
 ROUNDING = 1e-12
 """Rows this close to 1 stay as they are, so that reading what was written changes nothing."""
@@ -91,18 +95,39 @@ def first_unnormalised(rows: np.ndarray) -> int | None:
     >>> first_unnormalised(np.array([[0.5, 0.5], [0.5, 0.4]]))
     1
     """
-    wrong = np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE
+    with np.errstate(over="ignore"):
+        wrong = np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def normalise_rows(rows: np.ndarray) -> np.ndarray:
-    """Each row over its sum, save rows that are off by rounding only.
+class RowSums:
+    """How far from 1 the rows of the tables of a file sum; each is divided by its sum.
 
-    >>> normalise_rows(np.array([[0.3333333, 0.3333333, 0.3333333]])).sum().round(15)
+    >>> RowSums("net.bif").normalise(np.array([[0.3333333, 0.3333333, 0.3333333]])).sum().round(15)
     np.float64(1.0)
     """
-    sums = rows.sum(axis=-1, keepdims=True)
-    return np.where(np.abs(sums - 1) > ROUNDING, rows / sums, rows)
+
+    def __init__(self, source: str) -> None:
+        self.source, self.count, self.worst = source, 0, 0.0
+
+    def normalise(self, rows: np.ndarray) -> np.ndarray:
+        """Each row over its sum, save rows that are off by rounding only."""
+        sums = rows.sum(axis=-1, keepdims=True)
+        off = np.abs(sums - 1)
+        self.count += int((off > SUM_ROUNDING).sum())
+        self.worst = max(self.worst, float(off.max(initial=0.0)))
+        return np.where(off > ROUNDING, rows / sums, rows)
+
+    def warn(self) -> None:
+        """Warn once of a file with rows that are off by more than their digits."""
+        if self.count:
+            warning = FileFormatWarning(
+                f"{self.source}: {self.count} rows do not sum to 1, by up to {self.worst:.2g}",
+                expected=f"probabilities with a sum within {SUM_ROUNDING:g} of 1",
+                nearest="each row was divided by its sum",
+                advice="write the probabilities with more digits",
+            )
+            warnings.warn(warning, stacklevel=4)
 
 
 def find_cycle(parents: Mapping[str, Sequence[str]]) -> list[str]:

@@ -3,14 +3,19 @@
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO
 
 from fubini.errors import FileFormatError, closest
+from fubini.limits import DEFAULT, Limits, open_file
 
-_OPENERS: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+_WRITERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+PIECE = 2**20  # bytes that are decompressed at a time
+DICTIONARY = 2**27  # bytes that xz may need; its best compression needs half of them
 _DAMAGE = (UnicodeDecodeError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
 
 
@@ -60,7 +65,7 @@ def _is_number(word: str) -> bool:
     return "_" not in word
 
 
-def read_text(path: str | PathLike[str]) -> str:
+def read_text(path: str | PathLike[str], limits: Limits = DEFAULT) -> str:
     """The text of a file, plain or compressed by gzip (`.gz`) or xz (`.xz`).
 
     >>> import tempfile
@@ -72,29 +77,74 @@ def read_text(path: str | PathLike[str]) -> str:
     """
     path = Path(path)
     try:
-        with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
-            return file.read()
+        with open_file(path) as file:
+            content = _joined(_PIECES.get(path.suffix, _plain)(file), limits.bytes)
+        limits.require("bytes", len(content), f"{path}, decompressed" if path.suffix in _PIECES else f"{path}")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except FileFormatError:
+        raise
     except _DAMAGE as damage:
         raise FileFormatError(
             f"{path}: {damage or type(damage).__name__}",
             expected="UTF-8 text, plain or compressed as the suffix .gz or .xz says",
             advice="fetch the file again, or give it the suffix of its compression",
         ) from damage
-    except OSError as refusal:
+    except (OSError, ValueError) as refusal:  # a ValueError is a path with a null character
         raise _unopened(path, refusal) from refusal
 
 
-def _unopened(path: Path, refusal: OSError) -> FileFormatError:
-    siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+def _joined(pieces: Iterator[bytes], most: int) -> bytes:
+    """Pieces up to the first beyond so many bytes."""
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        if len(content) > most:
+            break
+    return bytes(content)
+
+
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(PIECE), b"")
+
+
+def _from_gzip(file: BinaryIO) -> Iterator[bytes]:
+    with gzip.open(file) as stream:
+        yield from iter(lambda: stream.read(PIECE), b"")
+
+
+def _from_xz(file: BinaryIO) -> Iterator[bytes]:
+    """Of one stream after another: LZMAFile has no bound on the memory of a decoder."""
+    content = file.read(PIECE)
+    while content:
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=DICTIONARY)
+        while not decoder.eof:
+            if decoder.needs_input and not content:
+                raise EOFError("compressed file ended before the end-of-stream marker was reached")
+            yield decoder.decompress(content, PIECE)
+            content = file.read(PIECE) if decoder.needs_input else b""
+        content = decoder.unused_data + content or file.read(PIECE)
+
+
+_PIECES: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {".gz": _from_gzip, ".xz": _from_xz}
+
+
+def _unopened(path: Path, refusal: Exception) -> FileFormatError:
+    named = isinstance(refusal, FileNotFoundError)
+    siblings = islice(path.parent.iterdir(), 1000) if named and path.parent.is_dir() else ()
     return FileFormatError(
-        f"{path}: {refusal.strerror or refusal}",
+        f"{path}: {getattr(refusal, 'strerror', None) or refusal}",
         expected="a file that exists and may be read",
-        nearest=closest(path.name, siblings) if not path.exists() else "",
+        nearest=closest(path.name, [entry.name for entry in siblings]),
         advice="check the path",
     )
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a file, compressed as its suffix says."""
-    with _OPENERS.get(Path(path).suffix, open)(path, "wt", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as refusal:
+        raise FileFormatError(
+            f"writing {path}: {refusal}", expected="names of characters that UTF-8 has", advice="rename the variable"
+        ) from refusal
+    Path(path).write_bytes(_WRITERS.get(Path(path).suffix, bytes)(content))

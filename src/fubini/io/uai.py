@@ -1,7 +1,7 @@
 """The formats of the UAI inference competitions: models, evidence and results.
 
-Variables have numbers only; here number i has the name "xi". Tables list the last variable of their scope fastest.
-In a BAYES model the last variable of a scope is the child of the others.
+Comments are passed over. Variables have numbers only; here number i has the name "xi". Tables list the last variable
+of their scope fastest. In a BAYES model the last variable of a scope is the child of the others.
 """
 
 import math
@@ -11,25 +11,29 @@ import numpy as np
 
 from fubini.domains import Bint, Domain
 from fubini.errors import DataError, UnknownName, closest, listed
-from fubini.io.record import NetworkRecord, find_cycle, first_unnormalised, normalise_rows, shape_of
+from fubini.io.record import SUM_TOLERANCE, NetworkRecord, RowSums, find_cycle, first_unnormalised, shape_of
 from fubini.io.uai_words import Words
+from fubini.limits import DEFAULT, Limits
 
 _Scope = tuple[str, ...]
 
 
-def parse_uai(text: str, source: str = "<text>") -> NetworkRecord:
-    """The model a UAI text describes; BAYES rows within 1e-6 of summing to 1 are normalised.
+def parse_uai(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> NetworkRecord:
+    """The model a UAI text describes; BAYES rows within 1e-3 of summing to 1 are normalised.
 
     >>> record = parse_uai("MARKOV 2  2 2  1  2 0 1  4  1 2 3 4")
     >>> record.variables, record.tables[0][1].tolist()
     ({'x0': Bint[2], 'x1': Bint[2]}, [[1.0, 2.0], [3.0, 4.0]])
     """
-    words = Words(text, source)
+    words = Words(text, source, limits)
     directed = _read_header(words)
     variables = _read_variables(words)
     scopes = _read_scopes(words, list(variables), directed)
-    tables = tuple((scope, _read_table(words, variables, scope, directed)) for scope in scopes)
+    _check_cells(words, variables, scopes)
+    sums = RowSums(source)
+    tables = tuple((scope, _read_table(words, variables, scope, sums if directed else None)) for scope in scopes)
     words.finish("the last table")
+    sums.warn()
     return NetworkRecord("", variables, tables, directed)
 
 
@@ -48,11 +52,19 @@ def _read_header(words: Words) -> bool:
 
 def _read_variables(words: Words) -> dict[str, Domain]:
     count = words.integer("the number of variables")
-    return {f"x{index}": Bint[words.integer(f"the size of variable {index}", low=1)] for index in range(count)}
+    words.limits.require("variables", count, words.file.source)
+    return {f"x{index}": _read_domain(words, index) for index in range(count)}
+
+
+def _read_domain(words: Words, index: int) -> Domain:
+    size = words.integer(f"the size of variable {index}", low=1)
+    words.limits.require("states", size, f"{words.file.source}: variable {index}")
+    return Bint[size]
 
 
 def _read_scopes(words: Words, names: list[str], directed: bool) -> list[_Scope]:
     count = words.integer("the number of factors")
+    words.limits.require("factors", count, words.file.source)
     starts: dict[str, int] = {}
     scopes: list[_Scope] = []
     for factor in range(count):
@@ -68,6 +80,7 @@ def _read_scopes(words: Words, names: list[str], directed: bool) -> list[_Scope]
 def _read_scope(words: Words, names: list[str], factor: int) -> _Scope:
     start = words.position
     length = words.integer(f"the number of variables of factor {factor}")
+    words.limits.require("scope", length, f"{words.file.source}: factor {factor}")
     numbers = [words.integer(f"a variable of factor {factor}", high=len(names) - 1) for _ in range(length)]
     if len(set(numbers)) != len(numbers):
         raise words.error(
@@ -111,7 +124,14 @@ def _check_children(words: Words, names: list[str], scopes: list[_Scope], starts
         )
 
 
-def _read_table(words: Words, variables: dict[str, Domain], scope: _Scope, directed: bool) -> np.ndarray:
+def _check_cells(words: Words, variables: dict[str, Domain], scopes: list[_Scope]) -> None:
+    cells = 0
+    for factor, scope in enumerate(scopes):
+        cells += math.prod(shape_of(variables[name] for name in scope))
+        words.limits.require("cells", cells, f"{words.file.source}: the tables up to factor {factor}")
+
+
+def _read_table(words: Words, variables: dict[str, Domain], scope: _Scope, sums: RowSums | None) -> np.ndarray:
     sizes = shape_of(variables[name] for name in scope)
     cells, what = math.prod(sizes), f"the table over {listed(scope)}"
     count = words.integer(f"the number of values of {what}")
@@ -123,21 +143,23 @@ def _read_table(words: Words, variables: dict[str, Domain], scope: _Scope, direc
             advice="check the scope of the factor and the sizes of its variables",
         )
     values = words.numbers(cells, what)
-    if not directed:
+    if sums is None:
         return values.reshape(sizes)
-    return _normalised(words, values.reshape(-1, sizes[-1]), what).reshape(sizes)
+    return _normalised(words, values.reshape(-1, sizes[-1]), what, sums).reshape(sizes)
 
 
-def _normalised(words: Words, rows: np.ndarray, what: str) -> np.ndarray:
+def _normalised(words: Words, rows: np.ndarray, what: str, sums: RowSums) -> np.ndarray:
     row = first_unnormalised(rows)
     if row is not None:
+        with np.errstate(over="ignore"):
+            total = float(rows[row].sum())
         raise words.error(
             words.position - rows.size + row * rows.shape[-1],
-            f"row {row} of {what} sums to {float(rows[row].sum())!r}",
-            expected="a sum within 1e-6 of 1 over the last variable of the scope",
+            f"row {row} of {what} sums to {total!r}",
+            expected=f"a sum within {SUM_TOLERANCE:g} of 1 over the last variable of the scope",
             advice="correct the values, or say MARKOV",
         )
-    return normalise_rows(rows)
+    return sums.normalise(rows)
 
 
 def format_uai(record: NetworkRecord) -> str:
@@ -162,7 +184,9 @@ def format_uai(record: NetworkRecord) -> str:
     return "\n".join(lines) + "\n"
 
 
-def parse_uai_evidence(text: str, source: str = "<text>", record: NetworkRecord | None = None) -> dict[str, int]:
+def parse_uai_evidence(
+    text: str, source: str = "<text>", record: NetworkRecord | None = None, limits: Limits = DEFAULT
+) -> dict[str, int]:
     """The observed values by name: a count and pairs, behind a number of evidence sets (1) or not.
 
     The two forms differ in parity: a count and pairs are an odd number of words. With a record, numbers and values
@@ -171,14 +195,16 @@ def parse_uai_evidence(text: str, source: str = "<text>", record: NetworkRecord 
     >>> parse_uai_evidence("2  0 1  3 0"), parse_uai_evidence("1  2  0 1  3 0")
     ({'x0': 1, 'x3': 0}, {'x0': 1, 'x3': 0})
     """
-    words = Words(text, source)
+    words = Words(text, source, limits)
     if words.words[:1] == ["1"] and len(words.words) % 2 == 0:
         words.skip("1")
     count = words.integer("the number of observed variables")
+    words.limits.require("variables", count, source)
     words.finish(f"{count} pairs of evidence", ahead=2 * count)
     evidence: dict[str, int] = {}
+    known = None if record is None else list(record.variables.items())
     for _ in range(count):
-        name, value = _read_observation(words, record)
+        name, value = _read_observation(words, known)
         if name in evidence:
             raise words.error(
                 words.position - 2,
@@ -190,12 +216,11 @@ def parse_uai_evidence(text: str, source: str = "<text>", record: NetworkRecord 
     return evidence
 
 
-def _read_observation(words: Words, record: NetworkRecord | None) -> tuple[str, int]:
-    if record is None:
+def _read_observation(words: Words, known: list[tuple[str, Domain]] | None) -> tuple[str, int]:
+    if known is None:
         return f"x{words.integer('an observed variable')}", words.integer("an observed value")
-    names = list(record.variables)
-    name = names[words.integer("an observed variable", high=len(names) - 1)]
-    return name, words.integer(f"the value of {name!r}", high=shape_of([record.variables[name]])[0] - 1)
+    name, domain = known[words.integer("an observed variable", high=len(known) - 1)]
+    return name, words.integer(f"the value of {name!r}", high=domain.extent - 1)
 
 
 def format_uai_evidence(evidence: Mapping[str, int], record: NetworkRecord) -> str:
@@ -223,13 +248,13 @@ def _check_observation(record: NetworkRecord, name: str, value: int) -> None:
         raise DataError(asked, expected=f"a value from 0 to {size - 1}", advice="check the evidence")
 
 
-def parse_uai_marginals(text: str, source: str = "<text>") -> dict[str, np.ndarray]:
+def parse_uai_marginals(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> dict[str, np.ndarray]:
     """The marginals of a .MAR file by name.
 
     >>> parse_uai_marginals("MAR  1  2 0.25 0.75")
     {'x0': array([0.25, 0.75])}
     """
-    words = Words(text, source)
+    words = Words(text, source, limits)
     words.skip("MAR")
     marginals: dict[str, np.ndarray] = {}
     for index in range(words.integer("the number of variables")):

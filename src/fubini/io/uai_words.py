@@ -8,20 +8,40 @@ import numpy as np
 from fubini.errors import FileFormatError
 from fubini.io.record import first_invalid
 from fubini.io.text import SourceText, first_misread
+from fubini.limits import DEFAULT, Limits
+
+_COMMENT = re.compile(r"(?://|\#|^[ \t]*+c(?!\S))[^\n]*+|/\*.*?(?:\*/|(?P<open>\Z))", re.DOTALL | re.MULTILINE)
+
+
+def blank_comments(file: SourceText) -> SourceText:
+    """The text without comments, every line kept: `# …`, `// …`, `/* … */`, and lines that begin with the word c.
+
+    >>> blank_comments(SourceText("MARKOV # a grid")).text
+    'MARKOV         '
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        if match["open"] is not None:
+            raise file.error(match.start(), "a comment without an end", expected="*/", advice="close the comment")
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return SourceText(_COMMENT.sub(blank, file.text), file.source)
 
 
 class Words:
-    """The words of a text and how many of them have been taken.
+    """The words of a text without its comments, and how many of them have been taken.
 
     >>> words = Words("2 0.5 0.5", "<text>")
     >>> words.numbers(words.integer("the size"), "the table")
     array([0.5, 0.5])
     """
 
-    def __init__(self, text: str, source: str) -> None:
-        self.file = SourceText(text, source)
-        self.words = text.split()
+    def __init__(self, text: str, source: str, limits: Limits = DEFAULT) -> None:
+        self.file = blank_comments(SourceText(text, source))
+        self.words = self.file.text.split()
         self.position = 0
+        self.limits = limits
+        self.has_underscores = "_" in self.file.text  # which float() passes over
 
     def error(
         self, position: int, cause: str, *, expected: str = "", nearest: str = "", advice: str = ""
@@ -77,7 +97,7 @@ class Words:
             values = np.array(list(map(float, words)), dtype=np.float64)
         except ValueError:
             values = np.empty(0)
-        wrong = first_misread(words) if not values.size or "_" in self.file.text else None
+        wrong = first_misread(words) if not values.size or self.has_underscores else None
         wrong = first_invalid(values) if wrong is None else wrong
         if wrong is not None:
             raise self._wrong_value(self.position + wrong, words[wrong], what)

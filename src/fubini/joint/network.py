@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.domains import Domain, merge_inputs
+from fubini.domains import Domain, merge_domains
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.joint.from_network import JointNetwork
@@ -42,7 +42,8 @@ class Network:
     def __post_init__(self) -> None:
         for factor in self.factors:
             self._require(tuple(map(str, factor.inputs)), "a factor")
-            merge_inputs(dict(self.variables), factor.inputs)
+            for name, domain in factor.inputs.items():
+                merge_domains(name, self.variables[str(name)], domain)
         seen = {name: self._observed(name, value) for name, value in self.evidence.items()}
         object.__setattr__(self, "evidence", seen)
 
