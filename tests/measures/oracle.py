@@ -9,6 +9,7 @@ from scipy import special, stats
 from fubini.index.binding import opened
 from fubini.index.build import is_test
 from fubini.measures.laws import Vector
+from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
 from fubini.measures.program import Items
 from fubini.measures.values import log_mass
 
@@ -57,8 +58,29 @@ def _log_mass(low, high):
     return special.log_ndtr(b) + np.log1p(-np.exp(special.log_ndtr(a) - special.log_ndtr(b)))
 
 
+def _log_mass_of_gamma(shape, low, high):
+    below, above = stats.gamma.cdf(high, shape) - stats.gamma.cdf(low, shape), stats.gamma.sf(low, shape)
+    return np.log(np.where(low > shape, above - stats.gamma.sf(high, shape), below))
+
+
+def _log_mass_of_beta(a, b, low, high):
+    below, above = stats.beta.cdf(high, a, b) - stats.beta.cdf(low, a, b), stats.beta.sf(low, a, b)
+    return np.log(np.where(low * (a + b) > a, above - stats.beta.sf(high, a, b), below))
+
+
+def _log_mean_of_exponential(slope):
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    points = np.asarray(slope)[..., None] * (nodes + 1) / 2
+    return special.logsumexp(points, b=weights / 2, axis=-1)
+
+
 FUNCTIONS = {
     log_mass: _log_mass,
+    log_mass_of_gamma: _log_mass_of_gamma,
+    log_mass_of_beta: _log_mass_of_beta,
+    log_mean_of_exponential: _log_mean_of_exponential,
+    "pow": np.power,
+    "floor": np.floor,
     "exp": np.exp,
     "log": np.log,
     "lgamma": special.gammaln,

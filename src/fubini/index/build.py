@@ -219,6 +219,8 @@ def call(name: str, *args: Node) -> Node:
     (arg,) = args if len(args) == 1 else (None,)
     if name == "quotient":
         return _quotient(*args)
+    if name == "pow" and args[1].kind == "const":
+        return power(args[0], args[1].args[0])
     if arg is not None and arg.kind == "const" and name in CALLS:
         try:
             return const(CALLS[name](arg.args[0]))
@@ -293,6 +295,8 @@ def equal(a: Node, b: Node) -> Node:
         return ZERO
     if low == high == other_low == other_high:
         return ONE
+    if (decided := _decided(equal, a, b)) is not None:
+        return decided
     return node("eq", *sorted((a, b), key=lambda part: part.serial))
 
 
@@ -301,7 +305,35 @@ def less(a: Node, b: Node) -> Node:
     (low, high), (other_low, other_high) = bounds(a), bounds(b)
     if high < other_low:
         return ONE
-    return ZERO if low >= other_high else node("lt", a, b)
+    if low >= other_high:
+        return ZERO
+    decided = _decided(less, a, b)
+    return node("lt", a, b) if decided is None else decided
+
+
+def _decided(compare: Callable[[Node, Node], Node], a: Node, b: Node) -> Node | None:
+    """[c + d [t] < e], of numbers c, d and e, is the test t, its negation, 0 or 1"""
+    for this, other, swapped in ((a, b, False), (b, a, True)):
+        choice = _number_by_test(this) if other.kind == "const" else None
+        if choice is not None:
+            test, *cases = choice
+            return where(test, *(compare(other, case) if swapped else compare(case, other) for case in cases))
+    return None
+
+
+def _number_by_test(of: Node) -> tuple[Node, Node, Node] | None:
+    """The test, and the two numbers, of a number that one test decides."""
+    if of.kind in ("eq", "lt"):
+        return of, ONE, ZERO
+    if of.kind == "where" and of.args[1].kind == of.args[2].kind == "const":
+        return of.args  # type: ignore[return-value]
+    parts = [(part, c) for part, c in of.args if part is not ONE] if of.kind == "add" else []
+    choice = _number_by_test(parts[0][0]) if len(parts) == 1 else None
+    if choice is None:
+        return None
+    rest = [(part, c) for part, c in of.args if part is ONE]
+    test, first, second = choice
+    return test, *(add([*rest, (case, parts[0][1])]) for case in (first, second))  # type: ignore[return-value]
 
 
 def where(test: Node, first: Node, second: Node) -> Node:

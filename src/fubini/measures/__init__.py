@@ -36,6 +36,9 @@ from fubini.measures.language import observe as observe
 from fubini.measures.language import reject as reject
 from fubini.measures.language import superpose as superpose
 from fubini.measures.language import weight as weight
+from fubini.measures.masses import beta_mass as beta_mass
+from fubini.measures.masses import gamma_mass as gamma_mass
+from fubini.measures.masses import mean_exponential as mean_exponential
 from fubini.measures.measure import Measure as Measure
 from fubini.measures.plates import plate as plate
 from fubini.measures.values import array as array

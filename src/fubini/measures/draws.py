@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fubini.errors import DomainError
 from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import Index, Leaf
 from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
 from fubini.measures.measure import Measure
@@ -56,9 +56,9 @@ def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
         given = {**defaults, **dict(zip(names, args, strict=False)), **named}
         if set(given) != set(names) or len(args) > len(names):
             raise DomainError(f"{family} of {', '.join(map(str, given))}", expected=", ".join(names))
-        nodes = {name: node_of(given[name]) for name in names}
-        _require_possible(family, nodes)
-        return drawn(Law(family, tuple(nodes.values())))
+        law = Law(family, tuple(node_of(given[name]) for name in names))
+        require_possible(law)
+        return drawn(law)
 
     make.__name__ = make.__qualname__ = family
     make.__doc__ = f"{family}({', '.join(names)})"
@@ -73,8 +73,11 @@ WHOLE = {
 POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "concentration0", "df"))
 
 
-def _require_possible(family: str, given: Mapping[str, Node]) -> None:
+def require_possible(law: Law) -> None:
     """No parameter is certain to be out of range."""
+    if law.family not in FAMILIES:
+        return
+    family, given = law.family, law.given
     for name, node in given.items():
         low, high = bounds(node)
         if math.isnan(low) or math.isnan(high):
@@ -85,6 +88,10 @@ def _require_possible(family: str, given: Mapping[str, Node]) -> None:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
         if name == "probs" and (low > 1 or high < 0):
             raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")
+        if (family, name) == ("Geometric", "probs") and high <= 0:
+            raise DomainError(f"{family} with {name} = {node}", expected="a positive number: no draw ever ends")
+        if (family, name) == ("NegativeBinomial", "probs") and low >= 1:
+            raise DomainError(f"{family} with {name} = {node}", expected="a number below 1: no draw ever ends")
     if {"low", "high"} <= set(given) and bounds(minus(given["high"], given["low"]))[1] <= 0:
         raise DomainError(f"{family} from {given['low']} to {given['high']}", expected="ends in order")
 
@@ -119,6 +126,8 @@ def _has_negative(values: Sequence[Any]) -> bool:
 
 def Dirichlet(concentration: Entries | Sequence[Any]) -> Measure:
     """A point of the simplex"""
+    if not isinstance(concentration, Entries) and not all(bounds(node_of(part))[1] > 0 for part in concentration):
+        raise DomainError(f"Dirichlet of {concentration}", expected="positive numbers")
     return drawn(Law("Dirichlet", (_vector(concentration),)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, index, plus, scale
-from fubini.index.node import Index, Leaf
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.integrals import Integral, integral, law_of, require_untested
 from fubini.measures.laws import Law
@@ -12,6 +12,7 @@ from fubini.measures.limits import Ends, ends_of
 from fubini.measures.program import Draw, transformed
 from fubini.measures.standard import Case, cases, standard_form, through_standard
 from fubini.measures.state import State
+from fubini.measures.zeros import require_no_zeros, without_zeros
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import eliminated
 from fubini.symbolic.ratio import zeros_of
@@ -21,6 +22,7 @@ from fubini.symbolic.tidy import tidied
 def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
     """The draw integrated out, in each case of its ends; where it is kept, with its law given those that wait."""
     leaf = draw.leaf
+    require_no_zeros(state, leaf)
     if leaf.is_simplex:
         require_untested(state, leaf)
         return [_after(state, Integral(eliminated(state.terms, leaf, "simplex")), draw, None, keep)]
@@ -31,6 +33,9 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
     found: list[State] = []
     rest = tuple(limit for limit in state.limits if leaf not in limit.leaves)
     for case in cases(leaf, ends):
+        if leaf.is_integer and case.low is not None and case.low is case.high:
+            found.append(_at_value(state._replace(limits=(*rest, *case.limits)), leaf, at, case.low))
+            continue
         standard = standard_form(leaf, at, case)
         new = state._replace(limits=(*rest, *case.limits))
         if standard.leaf is not leaf or standard.log_slope is not ZERO:
@@ -40,6 +45,15 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
             new = new._replace(terms=(*terms, total(at, standard.log_slope)), tests=tuple(tests))
         found.append(_after(new, integral(state.terms, new, standard, case, at), draw, (case, at), keep))
     return [new for new in found if not new.is_impossible]
+
+
+def _at_value(state: State, leaf: Leaf, at: tuple[Index, ...], value: Node) -> State:
+    """The one value that a whole number has, in its place."""
+
+    def entry(*places: Node) -> Node:
+        return replaced(value, {index(i): place for i, place in zip(at, places, strict=True)})
+
+    return without_zeros(state.without(leaf).mapped(lambda node: transformed(node, leaf, entry)))
 
 
 def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:

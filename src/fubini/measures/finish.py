@@ -108,13 +108,20 @@ def _sum(a: Branch, b: Branch) -> Node:
     other = b.weight
     for old, new in names.items():
         other = transformed(other, old, lambda *at, new=new: get(new, *at))
-    if a.weight.kind == other.kind == "const":
-        return _rounded(const(float(np.logaddexp(a.weight.args[0], other.args[0]))))
-    plain = _rounded(tidied(call("log", plus(exponential(a.weight), exponential(other)))))
+    return log_of_sum(a.weight, other)
+
+
+def log_of_sum(a: Node, b: Node) -> Node:
+    """log(e^a + e^b)"""
+    if a is b:
+        return plus(a, const(math.log(2)))
+    if a.kind == b.kind == "const":
+        return _rounded(const(float(np.logaddexp(a.args[0], b.args[0]))))
+    plain = _rounded(tidied(call("log", plus(exponential(a), exponential(b)))))
     if not _has_exp(plain):
         return plain
     which = Index(2)  # log Σ exp, which neither overflows nor vanishes
-    return closed("lse", [which], where(equal(index(which), ZERO), a.weight, other))
+    return closed("lse", [which], where(equal(index(which), ZERO), a, b))
 
 
 def _has_exp(of: Node) -> bool:

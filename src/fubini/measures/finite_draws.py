@@ -1,59 +1,150 @@
-"""Draws of few values told apart: Σ_k M[x := k], each a branch."""
+"""Draws of few values told apart: Σ_k M[x := k], each a branch; branches that differ in their weights alone are one.
+
+A sum of n coin flips has n + 1 values, so that it makes n + 1 branches, not 2ⁿ.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, const, get, minus
-from fubini.index.node import Node
+from fubini.index.build import ONE, ZERO, add, const, get, index, minus
+from fubini.index.node import Index, Leaf, Node
+from fubini.measures.finish import log_of_sum
 from fubini.measures.laws import support_of
-from fubini.measures.program import Draw
+from fubini.measures.limits import ends_of
+from fubini.measures.program import Draw, transformed
+from fubini.measures.required import require_defined, require_weight
 from fubini.measures.state import State
+from fubini.measures.zeros import without_zeros
+from fubini.symbolic.collect import Blocked
 
 FEW = 8  # values of a finite draw that are told apart
 BRANCHES = 64  # and branches that this may make
 FINITE = ("Bernoulli", "Categorical", "Counting")
 
 
-def enumerated(states: list[State]) -> list[State]:
-    """Few values of finite draws told apart, each a branch."""
-    while True:
-        place = next((n for n, state in enumerate(states) if _finite_draw(state, len(states)) is not None), None)
-        if place is None:
-            return [state for state in states if not state.is_impossible]
-        state = states[place]
-        draw = _finite_draw(state, len(states))
-        assert draw is not None
-        states = [*states[:place], *_each_value(state, draw), *states[place + 1 :]]
+def enumerated(states: Sequence[State]) -> list[State]:
+    """Few values of finite draws told apart, one draw at a time."""
+    found = _alike_together(map(settled, states))
+    tried: set[Leaf] = set()
+    while (draw := _next_draw(found, tried)) is not None:
+        tried.add(draw.leaf)
+        split = _alike_together(one for state in found for one in _each_value(state, draw.leaf))
+        if len(split) <= BRANCHES:
+            found = split
+    for state in found:
+        require_defined(state)
+    return found
 
 
-def _finite_draw(state: State, branches: int) -> Draw | None:
-    for draw in state.waiting:
-        support = support_of(draw.law)
-        if draw.at or draw.law.family not in FINITE or support is None:
-            continue
-        size = minus(support.high, support.low)
-        if size.kind == support.low.kind == "const" and size.args[0] < FEW and size.args[0] * branches < BRANCHES:
-            return draw
+def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
+    for state in states:
+        for draw in state.waiting:
+            if draw.leaf not in tried and _values(draw):
+                return draw
     return None
 
 
-def _each_value(state: State, draw: Draw) -> Iterator[State]:
+def _values(draw: Draw) -> range:
+    """Those of a draw from few values."""
     support = support_of(draw.law)
-    assert support is not None
-    low, high = (int(end.args[0]) for end in (support.low, support.high))
-    for value in range(low, high + 1):
-        new = state.without(draw.leaf)
-        new = new._replace(limits=tuple(limit for limit in new.limits if limit.of is not draw.leaf))
-        new = new.mapped(lambda node, value=value: replaced(node, {get(draw.leaf): const(value)}))
-        if not any(_is_minus_infinity(term) for term in new.terms) and not new.is_impossible:
-            limits = tuple(limit for limit in new.limits if not limit.holds or limit.leaves)
-            yield new._replace(limits=limits, tests=tuple(test for test in new.tests if test.node is not ONE))
+    if draw.at or draw.law.family not in FINITE or support is None:
+        return range(0)
+    size = minus(support.high, support.low)
+    if not (size.kind == support.low.kind == "const" and size.args[0] < FEW):
+        return range(0)
+    return range(int(support.low.args[0]), int(support.high.args[0]) + 1)
 
 
-def _is_minus_infinity(term: Node) -> bool:
-    parts = term.args if term.kind == "add" else ((term, 1.0),)
-    logs = [(part, c) for part, c in parts if part.kind == "call" and part.args[0] == "log" and part.args[1] is ZERO]
-    return any(c > 0 for _, c in logs) or (term.kind == "const" and term.args[0] == -math.inf)
+def _each_value(state: State, leaf: Leaf) -> Iterator[State]:
+    draw = next((draw for draw in state.waiting if draw.leaf is leaf), None)
+    values = range(0) if draw is None else _values(draw)
+    if not values:
+        yield state
+    for value in values:
+        names = {get(leaf): const(value)}
+        yield settled(_substituted(state, leaf, lambda node, names=names: replaced(node, names)))
+
+
+def _substituted(state: State, leaf: Leaf, change: Callable[[Node], Node]) -> State:
+    """With a value in place of a draw, and without what holds for certain then."""
+    new = state.without(leaf)
+    new = new._replace(limits=tuple(limit for limit in new.limits if limit.of is not leaf)).mapped(change)
+    limits = tuple(limit for limit in new.limits if not limit.holds or limit.leaves)
+    return new._replace(limits=limits, tests=tuple(test for test in new.tests if test.node is not ONE))
+
+
+# -- draws of one value ---------------------------------------------------------------------------------------------
+
+
+def settled(state: State) -> State:
+    """With its value in place of each whole number of which inequalities leave one."""
+    state = without_zeros(state)
+    for draw in state.waiting if not state.is_impossible else ():
+        value = _only_value(state, draw)
+        if value is not None:
+            return settled(_substituted(state, draw.leaf, lambda of, d=draw, v=value: transformed(of, d.leaf, v)))
+    return state
+
+
+def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
+    """The one value between the ends of a whole number, by its place."""
+    if not draw.leaf.is_integer:
+        return None
+    at = tuple(Index(size) for size in draw.leaf.shape)
+    drawn = {other.leaf for other in state.waiting}
+    try:
+        ends = ends_of(draw.leaf, at, [limit for limit in state.limits if limit.leaves & drawn == {draw.leaf}])
+    except Blocked:
+        return None
+    if len(ends.lows) != 1 or ends.lows != ends.highs or ends.limits:
+        return None
+    (value,) = ends.lows
+    return lambda *places: replaced(value, {index(i): place for i, place in zip(at, places, strict=True)})
+
+
+# -- states that are alike ------------------------------------------------------------------------------------------
+
+
+def _alike_together(states: Iterable[State]) -> list[State]:
+    """Those that are possible, with states that differ in their weights alone added."""
+    found: dict[tuple, tuple[State, Node]] = {}
+    for state in states:
+        if state.is_impossible:
+            continue
+        rest, weight = _apart(state)
+        require_weight(weight)
+        key = _key(rest)
+        before = found.get(key)
+        found[key] = (rest, weight if before is None else log_of_sum(before[1], weight))
+    return [rest._replace(terms=(*rest.terms, *_unless_zero(weight))) for rest, weight in found.values()]
+
+
+def _unless_zero(term: Node) -> tuple[Node, ...]:
+    return () if term is ZERO else (term,)
+
+
+def _apart(state: State) -> tuple[State, Node]:
+    """Without the part of its weight in which no draw is, and that part; densities of draws stay as written."""
+    drawn = {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+    priors = [state.priors[draw.leaf] for draw in state.waiting]
+    kept: list[Node] = []
+    outside: list[tuple[Node, float]] = []
+    for term in state.terms:
+        if term in priors:
+            kept.append(term)
+            continue
+        parts = term.args if term.kind == "add" else ((term, 1.0),)
+        inside = [(part, c) for part, c in parts if part.leaves & drawn]
+        kept.extend(_unless_zero(add(inside)))
+        outside.extend(item for item in parts if item not in inside)
+    return state._replace(terms=tuple(kept)), add(outside)
+
+
+def _key(state: State) -> tuple:
+    """The same for states that are equal."""
+    terms, limits, tests = (frozenset(Counter(part).items()) for part in (state.terms, state.limits, state.tests))
+    priors = tuple(state.priors[draw.leaf] for draw in state.waiting)
+    return state.waiting, priors, terms, limits, tests, state.frozen, state.found, state.value, state.facts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -13,26 +12,23 @@ from fubini.index.build import (
     add,
     call,
     const,
-    divide,
     get,
     index,
     less,
     minus,
     negate,
     plus,
-    power,
     times,
     where,
 )
 from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
-from fubini.measures.laws import FAMILIES, INFINITY, Law, Vector
+from fubini.measures.laws import FAMILIES, Law, Vector
 from fubini.measures.program import transformed
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
-from fubini.measures.values import log_normal_mass
+from fubini.measures.truncated import Cut, beta_cut, count_cut, exponential_cut, gamma_cut, normal_cut
 from fubini.read.densities import MINUS_INFINITY
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
@@ -67,15 +63,19 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
             lambda: _log_normal(new, standard, at),
-            lambda: _truncated(terms, case, at, standard),
+            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut)),
             lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
-            lambda: _truncated(terms, case, at, standard),
+            lambda: Integral(exponential_cut(new, leaf), standard),
+            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut, beta_cut)),
             lambda: Integral(eliminated_quantile(terms, case), standard),
         ),
-        "nat": (lambda: Integral(_counted(new, leaf, None), standard),),
+        "nat": (
+            lambda: Integral(_counted(new, leaf, None), standard),
+            lambda: _cut(count_cut, terms, case, at, standard),
+        ),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
     }
     try:
@@ -149,22 +149,10 @@ def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Inte
     return Integral(result._replace(law=law), standard)
 
 
-def _truncated(terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
-    """∫ between two ends of a normal density: its mass there"""
-    leaf = case.leaf
-    result = eliminated(terms, leaf, "real")
-    names = {index(i): index(j) for i, j in zip(at, result.at, strict=True)}
-    if not exceeds_zero(power(result.law.parameters["scale"], -2.0)):
-        raise Blocked(leaf, result.law.log_normaliser, "a density that falls on both sides")
-    loc, scale = (tidied(result.law.parameters[name]) for name in ("loc", "scale"))
-    ends, places = [const(-math.inf), INFINITY], [const(-math.inf), INFINITY]
-    for which, end in enumerate((case.low, case.high)):
-        if end is not None:
-            ends[which] = replaced(end, names)
-            places[which] = divide(minus(ends[which], loc), scale)
-    mass = log_normal_mass(*places)
-    law = Law("TruncatedNormal", (loc, scale, *ends))
-    return Integral(result._replace(terms=(*result.terms, total(result.at, mass))), standard, law)
+def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
+    """∫ between two ends of a density of a known family: its mass there"""
+    result, law = rule(terms, case, at)
+    return Integral(result, standard, law)
 
 
 # -- laws -----------------------------------------------------------------------------------------------------------

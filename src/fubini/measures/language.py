@@ -17,7 +17,7 @@ from typing import Any
 from fubini.assignment import target
 from fubini.errors import DomainError
 from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale, where
+from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import Support, log_density, support_of
@@ -31,7 +31,7 @@ from fubini.measures.program import (
     is_impossible,
     refreshed,
 )
-from fubini.measures.values import Entries, Number, entries, node_of
+from fubini.measures.values import Entries, Number, entries, node_of, truth
 
 # -- values ---------------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ def condition(test: Any) -> Measure:
     node = node_of(test)
     if node.kind == "const":
         return Measure((Branch((), (), ZERO, ()),) if node.args[0] else ())
-    tests = [base if is_test(base) else where(base, ONE, ZERO) for base in as_product(node)[1]]
+    tests = [truth(base) for base in as_product(node)[1]]
     return Measure((Branch((), tuple(Test((), test) for test in tests), ZERO, ()),))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from fubini.index.binding import replaced
@@ -74,20 +74,25 @@ class Limit(NamedTuple):
 
     def contradicts(self, other: Limit) -> bool:
         """0 < gap and 0 < −gap − c"""
+        if self.leaves.isdisjoint(other.leaves):
+            return False
         whole = add(((self.high, 1.0), (self.low, -1.0), (other.high, 1.0), (other.low, -1.0)))
         if whole.kind != "const":
             return False
         return whole.args[0] < 0 or (whole.args[0] == 0 and (self.is_strict or other.is_strict))
 
 
-def limits_of(test: Test) -> list[Limit] | None:
-    """A test as inequalities; None where it is none."""
+def limits_of(test: Test, drawn: Collection[Leaf]) -> list[Limit] | None:
+    """A test as inequalities; None where it is none. Two numbers of which one is drawn are equal where both ≤ hold."""
     node = test.node
     if node.kind == "mul":
-        parts = [limits_of(Test(test.over, base)) for base, _ in node.args]
+        parts = [limits_of(Test(test.over, base), drawn) for base, _ in node.args]
         return None if any(part is None for part in parts) else [limit for part in parts for limit in part or ()]
     if node.kind == "lt":
         return [Limit(test.over, *node.args)]
+    if node.kind == "eq" and not node.leaves.isdisjoint(drawn):
+        a, b = node.args
+        return [Limit(test.over, a, b, False), Limit(test.over, b, a, False)]
     if node.kind == "where" and node.args[0].kind == "lt" and node.args[1:] == (ZERO, ONE):
         b, a = node.args[0].args  # not b < a
         return [Limit(test.over, a, b, False)]
@@ -234,12 +239,14 @@ def _without_exp(gap: Node) -> Node:
 
 
 def _without_log(gap: Node) -> Node:
-    """a log u + b > 0  ⇔  ± (u − e^(−b/a)) > 0"""
+    """a log u + b > 0  ⇔  ± (u − e^(−b/a)) > 0, where u is not negative"""
     terms = gap.args if gap.kind == "add" else ((gap, 1.0),)
     logs = [(part, c) for part, c in terms if part.kind == "call" and part.args[0] == "log"]
     if len(logs) != 1:
         return gap
     ((part, c),) = logs
+    if not is_not_negative(part.args[1]):
+        return gap
     end = exponential(add((other, -d / c) for other, d in terms if other is not part))
     return scaled(math.copysign(1.0, c), minus(part.args[1], end))
 

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, less, negate, scale
 from fubini.index.node import Leaf, Node, children
+from fubini.measures.finite_draws import settled
 from fubini.measures.limits import Limit, limits_of, simplified
 from fubini.measures.program import Test
 from fubini.measures.state import State
 from fubini.symbolic.collect import Blocked, linear
 from fubini.symbolic.elimination import is_never_zero
+
+PIECES = 64  # cases that tests may make
 
 
 def pieces(state: State, expression: Node) -> Iterator[tuple[State, Node]]:
@@ -38,9 +41,12 @@ def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
     return None
 
 
-def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
+def _cases(choice: Node) -> tuple[tuple[Node, Node], ...]:
     if choice.kind == "lt":
         return (choice, ONE), (negate(choice), ZERO)
+    if choice.kind == "eq":
+        a, b = choice.args
+        return (choice, ONE), (less(a, b), ZERO), (less(b, a), ZERO)
     if choice.kind == "where":
         test, first, second = choice.args
     else:
@@ -48,6 +54,46 @@ def _cases(choice: Node) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
         test = less(a, b)
         first, second = (a, b) if name == "min" else (b, a)
     return (test, first), (negate(test), second)
+
+
+def cases_of_tests(states: list[State]) -> list[State] | None:
+    """Each test that depends on what is drawn told apart, wherever it occurs; None where there is none, or too many."""
+    done: list[State] = []
+    waiting, is_split = list(states), False
+    while waiting:
+        state = waiting.pop()
+        drawn = {draw.leaf for draw in state.waiting}
+        choice = next((found for node in _in_state(state) if (found := _innermost(node, drawn)) is not None), None)
+        if choice is None:
+            done.append(state)
+            continue
+        is_split = True
+        waiting.extend(_each_case(state, choice))
+        if len(done) + len(waiting) > PIECES:
+            return None
+    return done if is_split else None
+
+
+def _each_case(state: State, choice: Node) -> Iterator[State]:
+    for test, chosen in _cases(choice):
+        new = settled(_tested(state.mapped(lambda node, to=chosen: replaced(node, {choice: to})), test))
+        if not new.is_impossible:
+            yield new._replace(tests=tuple(test for test in new.tests if test.node is not ONE))
+
+
+def _in_state(state: State) -> Iterator[Node]:
+    yield from (test.node for test in state.tests if not test.over)
+    yield from state.terms
+    yield from (end for limit in state.limits for end in (limit.low, limit.high) if not limit.over)
+
+
+def _innermost(of: Node, drawn: set[Leaf]) -> Node | None:
+    """A test or a choice that depends on what is drawn, outside of sums, in which there is no other."""
+    if not of.leaves & drawn or of.kind in ("sum", "lse"):
+        return None
+    inner = next((found for part in children(of) if (found := _innermost(part, drawn)) is not None), None)
+    is_choice = of.kind in ("lt", "eq") or (of.kind == "call" and of.args[0] in ("min", "max"))
+    return of if inner is None and is_choice else inner
 
 
 def by_sign(state: State, leaf: Leaf) -> list[State]:
@@ -71,7 +117,7 @@ def _size(of: Node, leaf: Leaf) -> Node | None:
 
 
 def _tested(state: State, test: Node) -> State:
-    found = limits_of(Test((), test))
+    found = limits_of(Test((), test), [draw.leaf for draw in state.waiting])
     if found is None:
         return state._replace(tests=(*state.tests, Test((), test)))
     drawn = [draw.leaf for draw in state.waiting if not draw.leaf.is_integer]

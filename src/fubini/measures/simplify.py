@@ -17,7 +17,7 @@ from fubini.measures.finish import FLAT, finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.measure import Measure
 from fubini.measures.partition import partitioned
-from fubini.measures.pieces import by_sign, pieces
+from fubini.measures.pieces import by_sign, cases_of_tests, pieces
 from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of, with_facts
 from fubini.symbolic.collect import Blocked
@@ -74,9 +74,11 @@ def _best(state: State) -> list[Branch]:
 
 
 def _split(state: State, stuck: list[State]) -> list[Branch] | None:
-    """With a sum in the weight taken apart, where that leaves nothing to wait."""
+    """With a sum in the weight taken apart, or with tests told apart, where that leaves nothing to wait."""
     parts = [part for one in stuck for part in _summands(one)]
     if len(parts) == len(stuck):
+        parts = cases_of_tests(stuck) or []
+    if not parts:
         return None
     found = [branch for part in parts for branch in _best(part)]
     return found if all(_is_recognised(branch, state) for branch in found) else None

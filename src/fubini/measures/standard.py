@@ -35,6 +35,10 @@ class Standard(NamedTuple):
 def cases(leaf: Leaf, ends: Ends) -> Iterator[Case]:
     """Every choice of a greatest low and a least high; where they are known, one."""
     at, lows, highs, others = ends
+    both = [low for low in lows if low in highs]
+    if both:  # no other value is left, which for a real number has no mass
+        yield from [_at_value(leaf, ends, both[0])] if leaf.is_integer else []
+        return
     if at:  # of an array each entry has its own
         lows, highs = _extreme("max", lows), _extreme("min", highs)
     for low in lows or (None,):
@@ -46,6 +50,14 @@ def cases(leaf: Leaf, ends: Ends) -> Iterator[Case]:
             limits += others
             if not any(limit.fails for limit in limits):
                 yield Case(leaf, low, high, tuple(limit for limit in limits if not limit.holds))
+
+
+def _at_value(leaf: Leaf, ends: Ends, value: Node) -> Case:
+    """One value, between all ends."""
+    at, lows, highs, others = ends
+    below = [Limit(at, low, value, False) for low in lows if low is not value]
+    above = [Limit(at, value, high, False) for high in highs if high is not value]
+    return Case(leaf, value, value, tuple(limit for limit in (*below, *above, *others) if not limit.holds))
 
 
 def _extreme(name: str, ends: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -78,7 +78,7 @@ def state_of(branch: Branch) -> State:
         limits.extend(limits_of_support(draw, support_of(draw.law)))
     tests: list[Test] = []
     for test in branch.tests:
-        found = limits_of(test)
+        found = limits_of(test, [draw.leaf for draw in waiting])
         if found is None:
             tests.append(test)
         else:

@@ -12,12 +12,30 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 
 from fubini.arrays import Data
-from fubini.errors import DomainError, UnknownName, listed
+from fubini.errors import DataError, DomainError, UnknownName, listed
+from fubini.index.axes import Axes, aligned, union
 from fubini.index.binding import closed, replaced
-from fubini.index.build import call, const, divide, equal, get, index, less, minus, negate, plus, power, scale, times
+from fubini.index.build import (
+    ZERO,
+    call,
+    const,
+    divide,
+    equal,
+    get,
+    index,
+    is_test,
+    less,
+    minus,
+    negate,
+    plus,
+    power,
+    scale,
+    times,
+)
 from fubini.index.build import where as chosen
-from fubini.index.lower import evaluate
+from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.ranges import bounds, is_surely_positive, is_whole
 from fubini.index.sums import total as summed
 
 
@@ -53,8 +71,21 @@ class Number:
                 expected=f"a value of {listed(leaves)}",
                 nearest=f"none of {listed(missing)}",
             )
-        with jax.enable_x64(True):
-            return float(evaluate(self.node, {leaf: np.asarray(values[name]) for name, leaf in leaves.items()}))
+        arrays = {leaf: np.asarray(values[name], float) for name, leaf in leaves.items()}
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            found = float(Checked(arrays, xp=np).of(self.node).data)
+        if math.isnan(found) and not any(np.isnan(array).any() for array in arrays.values()):
+            raise DataError(
+                f"the value of {self}",
+                expected="a number",
+                nearest="a logarithm or a root of a negative number, a negative weight, or an entry out of range",
+                advice="restrict the values before, with condition(test)",
+            )
+        return found
+
+    def __float__(self) -> float:
+        """Its value, where no symbol is in it."""
+        return self()
 
     def __bool__(self) -> bool:
         if self.node.kind == "const":
@@ -87,6 +118,18 @@ class Number:
     def __rpow__(self, base: Any) -> Number:
         return Number(raised(node_of(base), self.node))
 
+    def __floordiv__(self, other: Any) -> Number:
+        return Number(quotient(self.node, node_of(other)))
+
+    def __rfloordiv__(self, other: Any) -> Number:
+        return Number(quotient(node_of(other), self.node))
+
+    def __mod__(self, other: Any) -> Number:
+        return self - (self // other) * other
+
+    def __rmod__(self, other: Any) -> Number:
+        return Number(node_of(other)) % self
+
     def __neg__(self) -> Number:
         return Number(scale(-1.0, self.node))
 
@@ -108,7 +151,34 @@ class Number:
     def __eq__(self, other: Any) -> Number:  # type: ignore[override]
         return Number(equal(self.node, node_of(other)))
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __ne__(self, other: Any) -> Number:  # type: ignore[override]
+        return Number(negate(equal(self.node, node_of(other))))
+
+    def __and__(self, other: Any) -> Number:
+        return Number(times(truth(self.node), truth(node_of(other))))
+
+    def __or__(self, other: Any) -> Number:
+        return ~(~self & ~Number(node_of(other)))
+
+    def __invert__(self) -> Number:
+        return Number(negate(truth(self.node)))
+
+    __radd__, __rmul__, __rand__, __ror__ = __add__, __mul__, __and__, __or__
+
+
+class Checked(Evaluation):
+    """Values of nodes in which an entry that is out of range is no number."""
+
+    def _get(self, this: Node) -> Axes:
+        leaf, *at = this.args
+        places = [self.of(part) for part in at]
+        found = super()._get(this)
+        for place, size in zip(places, leaf.shape, strict=True):
+            inside = Axes(((place.data >= 0) & (place.data < size)).astype(float), place.of)
+            axes = union([found, inside])
+            kept, test = aligned(found, axes), aligned(inside, axes)
+            found = Axes(np.where(test != 0, kept, np.nan), axes)
+        return found
 
 
 class Entries:
@@ -156,13 +226,53 @@ def node_of(value: Any) -> Node:
         ) from None
 
 
+def truth(of: Node) -> Node:
+    """[x ≠ 0], which a test is already"""
+    return of if is_test(of) else negate(equal(of, ZERO))
+
+
+def quotient(over: Node, under: Node) -> Node:
+    """⌊a/b⌋; of whole numbers from −m b on, (a + m b)//b − m"""
+    low = bounds(over)[0]
+    size = under.args[0] if under.kind == "const" else math.nan
+    if not size > 0:
+        raise DomainError(f"{over} // {under}", expected="a positive number to divide by")
+    if not (is_whole(over) and is_whole(under)):
+        return call("floor", divide(over, under))
+    if math.isinf(low):
+        raise DomainError(f"{over} // {under}", expected="a whole number with a least value")
+    turns = max(0.0, math.ceil(-low / size))
+    return minus(call("quotient", plus(over, const(turns * size)), under), const(turns))
+
+
 def raised(base: Node, exponent: Node) -> Node:
-    """base^exponent; e^(exponent log base) where the exponent is not known"""
-    return power(base, exponent.args[0]) if exponent.kind == "const" else call("exp", times(exponent, log_of(base)))
+    """base^exponent; e^(exponent log base) where the exponent is not known and the base is positive"""
+    if exponent.kind == "const":
+        return _require_root(power(base, exponent.args[0]), base, exponent)
+    if is_surely_positive(base):
+        return call("exp", times(exponent, log_of(base)))
+    if base is ZERO and bounds(exponent)[0] >= 0:
+        return equal(exponent, ZERO)
+    if bounds(base)[0] < 0 and not is_whole(exponent):
+        raise DomainError(
+            f"({base}) ** ({exponent})",
+            expected="a base that is not negative, or a whole exponent",
+            advice='symbol("x", kind="positive") says that a parameter is positive',
+        )
+    return call("pow", base, exponent)
+
+
+def _require_root(root: Node, base: Node, exponent: Node) -> Node:
+    """No root of what is certain to be negative."""
+    if bounds(base)[1] < 0 and not is_whole(exponent):
+        raise DomainError(f"({base}) ** {exponent}", expected="a base that is not negative")
+    return root
 
 
 def log_of(of: Node) -> Node:
     """log x"""
+    if bounds(of)[1] < 0:
+        raise DomainError(f"log({of})", expected="a number that is not negative")
     return call("log", of)
 
 
@@ -178,7 +288,7 @@ def log(of: Any) -> Number:
 
 def sqrt(of: Any) -> Number:
     """√x"""
-    return Number(power(node_of(of), 0.5))
+    return Number(raised(node_of(of), const(0.5)))
 
 
 def lgamma(of: Any) -> Number:
@@ -208,7 +318,7 @@ def maximum(a: Any, b: Any) -> Number:
 
 def where(test: Any, first: Any, second: Any) -> Number:
     """first where the test holds, else second"""
-    return Number(chosen(node_of(test), node_of(first), node_of(second)))
+    return Number(chosen(truth(node_of(test)), node_of(first), node_of(second)))
 
 
 def total(*sizes_and_body: Any) -> Number:

@@ -9,13 +9,19 @@ from fractions import Fraction
 from fubini.errors import Intractable
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.laws import Vector
+from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
 from fubini.measures.program import Branch, Draw, Items, Returned, Test, nodes_of
 from fubini.measures.values import log_mass
 
 LETTERS = "ijklmnpqrstuv"
 LARGEST = 1000  # of the numerators and denominators that are written as such
 CALLS = {"min": "minimum", "max": "maximum"}
-NAMES = {log_mass: "normal_mass"}
+NAMES = {
+    log_mass: "normal_mass",
+    log_mass_of_gamma: "gamma_mass",
+    log_mass_of_beta: "beta_mass",
+    log_mean_of_exponential: "mean_exponential",
+}
 KNOWN = ("exp", "log", "lgamma", "abs")
 WORDS = frozenset(("weight", "factor", "condition", "plate", "total", "array", "where", "sqrt", "measure", "superpose"))
 
