@@ -29,6 +29,8 @@ def reflected(A: Data, count: int) -> Data:
         first = jnp.sum(jnp.where(rows == place, v, 0.0), axis=-1)
         signed = jnp.where(first < 0, -norm, norm)
         v = v + jnp.where(rows == place, signed[..., None], 0.0)
+        head = jnp.where(norm == 0, 1.0, first + signed)[..., None]
+        v = jnp.where(rows == place, norm[..., None] != 0, v / head)  # a row much larger than others turns exactly
         size = jnp.sum(v * v, axis=-1)
         beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
         return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]

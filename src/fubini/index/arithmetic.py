@@ -46,6 +46,11 @@ def called(name: Any, xp: ModuleType | Any, given: Sequence[Data]) -> Data:
     return getattr(xp, _NAMED.get(name, name))(*given)
 
 
+def constant(array: Data) -> Data:
+    """The same numbers, which derivatives do not see."""
+    return array if isinstance(array, np.ndarray) else jax.lax.stop_gradient(array)
+
+
 def one_hot(places: Data, size: int, dtype: Any) -> Data:
     """1 at its place, 0 elsewhere, along a new last axis."""
     return (places.astype(int)[..., None] == xp_of(places).arange(size)).astype(dtype)

@@ -10,8 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
+
 from fubini.arrays import Data
-from fubini.index.arithmetic import qr, scanned, upper_solved, xp_of
+from fubini.index.arithmetic import constant, qr, scanned, upper_solved, xp_of
 
 
 class Frame(NamedTuple):
@@ -84,13 +87,13 @@ def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, 
     count, size = math.prod(outer), frame.cell
     matrix = xp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
     rights = [xp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
-    U, turned, left = _reduced(matrix, xp.concatenate(rights, axis=1).T)
+    U, turned, left, logdet = _reduced(matrix, xp.concatenate(rights, axis=1).T)
     every = Triangle(
         xp.broadcast_to(U, (*outer, size, size)),
         xp.zeros((*outer, size, 0), U.dtype),
         turned.T.reshape(*outer, size),
     )
-    return Solution(xp.broadcast_to(_logdet(U), outer), xp.sum(left**2, axis=0).reshape(outer), every, frame)
+    return Solution(xp.broadcast_to(logdet, outer), xp.sum(left**2, axis=0).reshape(outer), every, frame)
 
 
 class Triangle(NamedTuple):
@@ -101,18 +104,70 @@ class Triangle(NamedTuple):
     c: Data
 
 
-def _reduced(A: Data, rest: Data) -> tuple[Data, Data, Data]:
-    """U, Qᵀ rest and what is left of the rest, for A = Q U; in the last two axes"""
+class Reduced(NamedTuple):
+    """U, Qᵀ rest and what is left of the rest, for A = Q U in the last two axes, and log |UᵀU|"""
+
+    U: Data
+    turned: Data
+    left: Data
+    logdet: Data
+
+
+def _reduced(A: Data, rest: Data) -> Reduced:
     xp = xp_of(A, rest)
-    if A.shape[-1] == 1:  # one unknown: its column has a length
-        square = xp.sum(A**2, axis=-2, keepdims=True)
-        U = xp.where(square == 0, 0.0, xp.sqrt(xp.where(square == 0, 1.0, square)))
-        Q = A / xp.where(U == 0, 1.0, U)
-    else:
-        Q, U = qr(_tall(A))
-        Q = Q[..., : A.shape[-2], :]
+    if A.shape[-1] == 1:
+        return _reduced_column(A, rest)
+    order = _pivots_first(constant(A))
+    A, rest = (xp.take_along_axis(rows, order[..., None], axis=-2) for rows in (A, rest))
+    Q, U = qr(_tall(A))
+    Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
-    return U, turned, rest - Q @ turned
+    return Reduced(U, turned, rest - Q @ turned, _logdet(constant(A), constant(Q), U))
+
+
+def _reduced_column(A: Data, rest: Data) -> Reduced:
+    """One unknown: its column has a length. First x = rest/A of the largest row is taken off, which then has nothing"""
+    xp = xp_of(A, rest)
+    sizes = constant(xp.abs(A))
+    largest = xp.arange(A.shape[-2])[:, None] == xp.argmax(sizes, axis=-2, keepdims=True)
+    pivot = xp.sum(xp.where(largest, A, 0.0), axis=-2, keepdims=True)
+    x = xp.sum(xp.where(largest, rest, 0.0), axis=-2, keepdims=True) / xp.where(pivot == 0, 1.0, pivot)
+    rest = xp.where(largest & (pivot != 0), 0.0, rest - A * x)
+    ratio = xp.where(largest, 1.0, A / xp.where(pivot == 0, 1.0, pivot))
+    length = xp.sqrt(xp.sum(ratio**2, axis=-2, keepdims=True))
+    U, Q = pivot * length, xp.where(pivot == 0, 0.0, ratio / length)
+    turned = xp.sum(Q * rest, axis=-2, keepdims=True)
+    return Reduced(U, turned + U * x, rest - Q * turned, _logdet(constant(A), constant(Q), U))
+
+
+def _pivots_first(A: Data) -> Data:
+    """An order of rows in which reflections are accurate in every row, be some of them much larger than others.
+
+    The pivots of Gaussian elimination, then the others (Cox and Higham 1998, section 2). Rows of about one size may
+    come in any order.
+    """
+    xp, count = xp_of(A), A.shape[-2]
+    sizes = xp.max(xp.abs(A), axis=-1)
+    least = xp.min(xp.where(sizes > 0, sizes, xp.inf), axis=-1)
+    graded = xp.any(xp.max(sizes, axis=-1) > least * xp.finfo(A.dtype).eps ** -0.25)
+    as_they_are = xp.broadcast_to(xp.arange(count), A.shape[:-1])
+    if xp is not np:
+        return jax.lax.cond(graded, _pivots, lambda _: as_they_are, A)
+    return _pivots(A) if graded else as_they_are
+
+
+def _pivots(A: Data) -> Data:
+    xp, (count, width) = xp_of(A), A.shape[-2:]
+    taken = xp.zeros(A.shape[:-1], int) + width
+    for place in range(min(count, width)):
+        free = taken == width
+        column = xp.where(free, xp.abs(A[..., place]), -1.0)
+        pivot = xp.argmax(column, axis=-1)[..., None]
+        taken = xp.where((xp.arange(count) == pivot) & free, place, taken)
+        row = xp.take_along_axis(A, pivot[..., None], axis=-2)
+        head = row[..., place : place + 1]
+        A = A - xp.where(head == 0, 0.0, A[..., place : place + 1] / xp.where(head == 0, 1.0, head)) * row
+    return xp.argsort(taken, axis=-1)
 
 
 def _tall(A: Data) -> Data:
@@ -121,12 +176,13 @@ def _tall(A: Data) -> Data:
     return A if lacking <= 0 else xp.concatenate([A, xp.zeros((*A.shape[:-2], lacking, A.shape[-1]), A.dtype)], axis=-2)
 
 
-def _logdet(U: Data) -> Data:
+def _logdet(A: Data, Q: Data, U: Data) -> Data:
+    """log |UᵀU|; −∞ where no row says anything of a direction, but for the rounding of rows: Σ_i |Q_ij| max_k |A_ik|"""
     xp = xp_of(U)
     sizes = xp.abs(xp.diagonal(U, axis1=-2, axis2=-1))
-    if U.dtype == xp.float64:  # a direction that no row says anything of, but for rounding
-        largest = xp.max(sizes, axis=-1, keepdims=True)
-        sizes = xp.where(sizes <= 4 * xp.finfo(U.dtype).eps * largest, 0.0, sizes)
+    if U.dtype == xp.float64:
+        rounding = xp.sum(xp.abs(Q) * xp.max(xp.abs(A), axis=-1, keepdims=True, initial=0.0), axis=-2)
+        sizes = xp.where(sizes <= 4 * xp.finfo(U.dtype).eps * rounding, 0.0, sizes)
     return 2 * xp.sum(xp.log(sizes), axis=-1)
 
 
@@ -135,8 +191,8 @@ def _squared(left: Data) -> Data:
 
 
 def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
-    U, c, left = _reduced(rows[..., :-1], rows[..., -1:])
-    return _logdet(U), _squared(left), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
+    U, c, left, logdet = _reduced(rows[..., :-1], rows[..., -1:])
+    return logdet, _squared(left), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
 
 
 def _chain(rows: Data) -> tuple[Data, Data, Any]:
@@ -146,11 +202,11 @@ def _chain(rows: Data) -> tuple[Data, Data, Any]:
 
     def step(carried: Data, here: Data) -> tuple[Data, tuple]:
         both = xp.concatenate([carried, here], axis=-2)
-        U, turned, left = _reduced(both[..., :size], both[..., size:])
+        U, turned, left, logdet = _reduced(both[..., :size], both[..., size:])
         V, c = turned[..., :-1], turned[..., -1]
-        U_next, c_next, over = _reduced(left[..., :-1], left[..., -1:])
+        U_next, c_next, over, _ = _reduced(left[..., :-1], left[..., -1:])
         new = xp.concatenate([U_next, xp.zeros_like(U_next), c_next], axis=-1)
-        return new, (_logdet(U), _squared(over), Triangle(U, V, c))
+        return new, (logdet, _squared(over), Triangle(U, V, c))
 
     empty = xp.zeros((*rows.shape[1:-2], size, rows.shape[-1]), rows.dtype)
     carried, steps = scanned(step, empty, rows[:-1])

@@ -16,11 +16,11 @@ from fubini.arrays import Data
 from fubini.index.arithmetic import called, qr, segment_sums
 from fubini.index.axes import Axes, aligned, product, root, taken, union, where_holds
 from fubini.index.binding import opened_once
-from fubini.index.build import factors_in, is_test
+from fubini.index.build import const, factors_in, is_test
 from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import Index, Leaf, Node, children, node
-from fubini.index.ranges import is_whole
+from fubini.index.ranges import bounds, is_whole
 from fubini.index.rows import Rows, front_of
 
 
@@ -92,6 +92,13 @@ class Evaluation:
             return found
         return where_holds(product([(self.of(base), 1.0) for base, _ in tests]), found)
 
+    def root_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+        """√Π base^exponent; |base|^(exponent/2) where that is whole: squares may overflow or vanish."""
+        squares = [(base, exponent) for base, exponent in factors if exponent % 2 == 0]
+        others = self.product_of([factor for factor in factors if factor not in squares])
+        sizes = [(Axes(self.xp.abs(self.of(base).data), self.of(base).of), e / 2) for base, e in squares]
+        return product([(Axes(root(others.data), others.of), 1.0), *sizes])
+
     def _without_tests(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
         if log is None or len(factors) == 1:
@@ -110,6 +117,8 @@ class Evaluation:
         return Axes(self.xp.broadcast_to(weight * value, tuple(i.size for i in axes)), axes)
 
     def _call(self, this: Node) -> Axes:
+        if this.args[0] == "log" and (logs := _logs(this.args[1])):
+            return self._add(node("add", *logs))
         parts = [self.of(part) for part in this.args[1:]]
         axes = union(parts)
         return Axes(called(this.args[0], self.xp, [aligned(part, axes) for part in parts]), axes)
@@ -153,7 +162,7 @@ class Evaluation:
         found = self.memo.get(node("triangle", frame, part))
         if found is None:
             return Rows(self, part, frame, outer).numbers()
-        scale = root(self.product_of(front_of(part)[0]).data)
+        scale = self.root_of(front_of(part)[0]).data
         return scale * found.data[:, :-1], scale * found.data[:, -1]
 
     def _triangle(self, this: Node) -> Axes:
@@ -257,6 +266,16 @@ class Evaluation:
 def _is_guard(base: Node, exponent: float) -> bool:
     """A test among factors; what is divided by it is none."""
     return exponent > 0 and is_test(base)
+
+
+def _logs(of: Node) -> list[tuple[Node, float]]:
+    """log Π base^exponent as a sum: powers may overflow or vanish where their logarithms do not."""
+    parts, constant = factors_in(of), 0.0
+    if of.kind == "add" and len(of.args) == 1 and of.args[0][1] > 0:
+        parts, constant = factors_in(of.args[0][0]), math.log(of.args[0][1])
+    if all(exponent == 1 for _, exponent in parts) or not all(bounds(base)[0] >= 0 for base, _ in parts):
+        return []
+    return [(node("call", "log", base), exponent) for base, exponent in parts] + [(const(constant), 1.0)]
 
 
 def _may_be_infinite(of: Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fubini.arrays import Data
 from fubini.index.arithmetic import one_hot
-from fubini.index.axes import Axes, aligned, root, taken
+from fubini.index.axes import Axes, aligned, taken
 from fubini.index.binding import opened_once
 from fubini.index.build import factors_in
 from fubini.index.least_squares import Frame
@@ -54,10 +54,9 @@ class Rows:
     def numbers(self) -> tuple[Data, Data]:
         """The matrix [… frame, row, column] and the right side [… frame, row]."""
         of = self.evaluation.of
-        weight = self._over(self.evaluation.product_of(self.factors))
+        scales = self._over(self.evaluation.root_of(self.factors))
         for i, at in self.gathered:
-            weight = weight * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
-        scales = root(weight)
+            scales = scales * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
         matrix = self.evaluation.xp.zeros((*scales.shape, self.width))
         for slope in self.slopes:
             inner, entry = self.evaluation.opened(slope)

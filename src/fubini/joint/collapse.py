@@ -186,9 +186,10 @@ class Collapse:
         return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
 
     def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
-        """log p(data, the latents that are left)"""
+        """log p(data, the latents that are left); not a number where it is infinite: no integral is, nor a density."""
         found = self.evaluation(values, numbers, xp)
-        return sum((found.of(term).data for term in self.reduced.terms), start=xp.zeros(()))
+        total = sum((found.of(term).data for term in self.reduced.terms), start=xp.zeros(()))
+        return xp.where(total == xp.inf, xp.nan, total)
 
     def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
         """One draw of the latents that were eliminated, given values of those that are left; the last one first."""
@@ -230,7 +231,8 @@ class Collapse:
         given = {name: np.asarray(value) for name, value in values.items()}
         with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
             found = getattr(self, question)(given, self.numbers, np, **static)
-        return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)
+        with np.errstate(over="ignore"):  # in single precision, what is too large is infinite
+            return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)
 
     def _jitted(self, question: str, many: bool, *static: tuple[str, Any]) -> Callable[..., Any]:
         """Compiled once for each question."""
