@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 
@@ -17,3 +18,16 @@ def no_tracing() -> Iterator[None]:
     before = len(TRACED)
     yield
     assert TRACED[before:] == []
+
+
+def equations(jaxpr: Any) -> int:
+    """How many equations a program has, those of its inner programs included."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    if not hasattr(inner, "eqns"):
+        return 0
+    parts = [part for equation in inner.eqns for part in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program)]
+    return len(inner.eqns) + sum(map(equations, parts))
+
+
+def _is_program(part: Any) -> bool:
+    return hasattr(part, "eqns") or hasattr(part, "jaxpr")
