@@ -25,8 +25,8 @@ def equations(jaxpr: Any) -> int:
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     if not hasattr(inner, "eqns"):
         return 0
-    parts = [part for equation in inner.eqns for part in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program)]
-    return len(inner.eqns) + sum(map(equations, parts))
+    given = [list(equation.params.values()) for equation in inner.eqns]
+    return len(inner.eqns) + sum(map(equations, jax.tree.leaves(given, is_leaf=_is_program)))
 
 
 def _is_program(part: Any) -> bool:

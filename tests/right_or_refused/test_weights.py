@@ -52,9 +52,18 @@ def test_weights_beyond_the_range_are_zero_or_infinite_and_log_is_exact(array: C
 
 def test_a_weight_within_the_range_is_not_lost_on_the_way() -> None:
     """1e-300 · exp(900) is 7e90, though exp(900) alone is infinite."""
-    table = fb.Table([1e-300, 1e-290], ("a",)) * fb.Table.from_log([900.0, 800.0], ("a",))
-    expected = np.exp(np.log([1e-300, 1e-290]) + [900.0, 800.0])
-    np.testing.assert_allclose((table.sum(fb.Variable("z", fb.Bint[1]))).weights, expected, rtol=1e-9)
+    table = fb.Table([1e-300, 1e-290], ("a",)) * fb.Table.from_log([[900.0], [800.0]], ("a", "z"))
+    expected = np.exp(np.log([1e-300, 1e-290]) + np.array([900.0, 800.0]))
+    np.testing.assert_allclose(table.sum("z").weights, expected, rtol=1e-9)
+
+
+def test_weights_of_what_is_a_table_once_joined() -> None:
+    f, g = fb.Table(F, ("a", "b")), fb.Table(F[:2], ("b", "c"))
+    np.testing.assert_allclose((f * g).weights, F[:, :, None] * F[:2])
+    np.testing.assert_allclose(fb.dist.Categorical(np.array([0.2, 0.8]))("z").weights, [0.2, 0.8])
+    for factor in (fb.dist.Normal(0.0, 1.0)("x"), fb.dist.Gamma(1.0, 1.0)("x")):
+        with pytest.raises(fb.FubiniError, match="weights"):
+            _ = factor.weights
 
 
 def test_weights_given_are_the_weights_read() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,6 +38,7 @@ from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node, node
 from fubini.index.ranges import bounds, is_surely_positive, is_whole
 from fubini.index.sums import total as summed
+from fubini.ops import Op
 
 
 class Number:
@@ -55,6 +57,14 @@ class Number:
 
     def __repr__(self) -> str:
         return repr(self.node)
+
+    def _apply_op(self, op: Op, args: Sequence[Any]) -> Number:
+        """An op of `fb.ops`, on numbers of which some are not known."""
+        if op.name not in OPERATIONS:
+            raise DomainError(
+                f"{op.name} of {listed(args)}", expected=f"one of {', '.join(OPERATIONS)}", advice="see fb.measures"
+            )
+        return OPERATIONS[op.name](*args)
 
     def __call__(self, **values: Data) -> float:
         """Its value in double precision, given those of the symbols in it."""
@@ -407,3 +417,30 @@ def symbol(name: str, *shape: int, kind: str = "real", low: float | None = None,
     facts.update({key: float(value) for key, value in (("low", low), ("high", high)) if value is not None})
     leaf = Leaf(name, shape, role="site" if kind != "whole" else "data", **facts)
     return entries(shape, lambda *at: get(leaf, *at))
+
+
+# What the ops of `fb.ops` are on numbers that are not known.
+OPERATIONS: dict[str, Callable[..., Number]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "absolute": abs,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "logical_and": operator.and_,
+    "logical_or": operator.or_,
+    "logical_not": operator.invert,
+    "where": where,
+    "exp": exp,
+    "log": log,
+    "sqrt": sqrt,
+    "minimum": minimum,
+    "maximum": maximum,
+}

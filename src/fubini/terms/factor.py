@@ -253,6 +253,15 @@ class Factor(Term):
             )
         return self._linear(logarithm)
 
+    def __getattr__(self, name: str) -> Any:
+        """`weights`, of what is a table once it is joined; a class may have a field of that name."""
+        if name != "weights":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        joined = self._joined()
+        if type(joined) is type(self):
+            raise _missing(self, "weights")
+        return joined.weights
+
     def _linear(self, logarithm: float) -> float:
         """A closed factor as a number, given its logarithm; a representation may know it to the last digit."""
         return math.exp(logarithm)
