@@ -123,6 +123,11 @@ def cached_for_precision(maxsize: int) -> Callable[[Callable[P, R]], Callable[P,
     return decorate
 
 
+def unshared(arrays: list[Data]) -> list[Data]:
+    """The same numbers, NumPy's as views: JAX remembers in which precision it first saw an array inside a trace."""
+    return [array.view() if type(array) is np.ndarray else array for array in arrays]
+
+
 def is_double_precision() -> bool:
     """JAX computes in double precision here."""
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, cached_for_precision, is_jax, is_traced
+from fubini.arrays import Data, cached_for_precision, is_jax, is_traced, unshared
 from fubini.domains import Domain
 from fubini.errors import DataError, DomainError
 from fubini.joint.form import Form
@@ -35,16 +35,15 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
         _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
     ]
     count = math.prod(batch) if batch else None
-    traced = is_traced(key, *values, *leaves)
-    if traced or any(map(is_jax, (*values, *leaves))):
-        result = _compiled(question, tree, names, mapped, count)(leaves, key, values)
+    if any(map(is_jax, (*values, *leaves))) or is_traced(key):
+        result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
     else:
         with jax.enable_x64(True), eval_context():
             answer = _compiled(question, tree, names, mapped, count)
             result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
-    if not traced and _is_suspect(result):
+    if not is_traced(*jax.tree_util.tree_leaves(result)) and _is_suspect(result):
         _diagnose(form, values, names, mapped)
     return result
 
