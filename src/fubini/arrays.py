@@ -46,6 +46,11 @@ def is_jax(array: Data) -> bool:
     return isinstance(array, jax.Array)
 
 
+def is_key(array: Data) -> bool:
+    """A key of JAX's random numbers, typed as such."""
+    return isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+
+
 def is_traced(*arrays: Data) -> bool:
     """Any of them is a tracer: its numbers are not known yet."""
     return any(isinstance(array, Tracer) for array in arrays)

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fubini.arrays import Data
+from numpyro.primitives import Messenger
+
+from fubini.arrays import Data, is_key, is_traced
 
 LIBRARIES = ("fubini", "jax", "jaxlib", "numpy", "numpyro", "builtins")
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")})
@@ -87,6 +89,8 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
     if kind in (types.ModuleType, type):
         return Capture("object", id(value), held=value)
     if isinstance(value, jax.Array):
+        if is_key(value) and not is_traced(value):  # randomness that is fixed is no number
+            return Capture("constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value)
         leaves.append(value)
         return Capture("leaf", None)
     if isinstance(value, np.ndarray):
@@ -105,7 +109,7 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
     if isinstance(value, (list, tuple, dict)):
         items, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda item: item is not value)
         return Capture("tree", tree, _several(items, leaves, seen))
-    if is_record(value):
+    if is_record(value) or (isinstance(value, Messenger) and value.fn is not None):  # a handler around a model
         return _captured_record(value, leaves, seen)
     if not isinstance(value, type) and not jax.tree_util.all_leaves([value]):
         leaves.append(value)  # a term, a joint or another record: its leaves are parameters

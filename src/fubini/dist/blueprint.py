@@ -14,6 +14,7 @@ from numpyro.distributions import constraints
 
 from fubini.arrays import Data
 from fubini.dist.multinomial import with_random_count
+from fubini.dist.power import POWER, PowerDistribution
 from fubini.dist.supports import domain_of, is_everywhere
 from fubini.domains import Domain
 from fubini.errors import DomainError
@@ -52,7 +53,7 @@ class Blueprint(NamedTuple):
             return jax.tree_util.tree_unflatten(dict(self.statics)["tree"], args)
         given = _closed(dict(zip(self.keys, args, strict=True)))
         given.update((key, value.value if isinstance(value, Constant) else value) for key, value in self.statics)
-        maker = getattr(numpyro_families, self.family)
+        maker = PowerDistribution if self.family == POWER else getattr(numpyro_families, self.family)
         if "validate_args" in inspect.signature(maker).parameters:
             given["validate_args"] = False
         if isinstance(given.get("transforms"), tuple):
@@ -124,7 +125,7 @@ def _is_proper(made: Any) -> bool:
     """It has total mass one over its own values."""
     improper = (
         *(numpyro_families.ImproperUniform, numpyro_families.Unit, numpyro_families.MaskedDistribution),
-        numpyro_families.Delta,  # it has a density of its own at its point
+        *(numpyro_families.Delta, PowerDistribution),  # a point has a density of its own, a power a mass of its own
     )
     censored = tuple(
         getattr(numpyro_families, name)

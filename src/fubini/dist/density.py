@@ -25,6 +25,7 @@ from fubini.dist.blueprint import (
     statistic,
 )
 from fubini.dist.named import Named
+from fubini.dist.power import POWER, over_batch
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.ops import lift
@@ -107,6 +108,12 @@ class Distribution(Term):
     def mask(self, mask: Any) -> Distribution:
         """The density where the mask is true, 1 elsewhere."""
         return Distribution("MaskedDistribution", {"base_dist": self, "mask": mask})
+
+    def to_power(self, exponent: Any) -> Distribution:
+        """p(x)^s, unnormalised: log p times s, which broadcasts against the batch and adds up along axes beyond it."""
+        signature = self.signature
+        batch = signature.shape[: len(signature.shape) - signature.event_rank]
+        return Distribution(POWER, {"base_dist": self, "exponent": over_batch(exponent, batch)})
 
     def named(self, name: str) -> Named:
         """This distribution as the site of that name in a joint."""

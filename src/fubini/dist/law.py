@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as numpyro_families
 
 from fubini.arrays import Data
@@ -58,7 +59,13 @@ def in_domain(distribution: Distribution, value: Data) -> Data:
 
 def log_density(distribution: Distribution, value: Data) -> Data:
     """log p(value), summed over an array of independent values; −inf outside the support."""
-    return LogProbability(distribution.blueprint)(value, *parameters(distribution))
+    return LogProbability(distribution.blueprint)(spread(distribution, value), *parameters(distribution))
+
+
+def spread(distribution: Distribution, value: Data) -> Data:
+    """A value of fewer entries than the distribution has, one for all along an axis, at each of these."""
+    array, shape = jnp.asarray(value), distribution.domain.shape
+    return array if array.shape == shape else jnp.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
 
 
 def support(distribution: Distribution) -> Any:

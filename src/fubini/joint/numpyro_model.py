@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from fubini.closure import Closure
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
 from fubini.errors import DomainError, NoRule
+from fubini.joint.fixed import Fixed
 from fubini.joint.flavour import Sites, decided_by_value, is_unknown_when_traced
 from fubini.joint.joint import Conditioned, Joint
 from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, missing
@@ -36,33 +37,52 @@ def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Joint:
     if not callable(model):
         raise DomainError(f"from_numpyro({model!r})", expected="a NumPyro model function")
     closure = Closure(functools.partial(model, *args, **kwargs))
-    known = _observations(closure)
-    joint = NumPyroModel(closure, tuple(known))
+    known, subsamples = _observations(closure)
+    joint = NumPyroModel(closure, tuple(known), subsamples)
     return Conditioned(joint, known) if known else joint
 
 
-def _observations(closure: Closure) -> dict[str, Data]:
-    """What a model observes, save what depends on its sites or is computed from tracers: that stays inside it."""
+def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
+    """What a model observes, save what depends on its sites or is computed from tracers: that stays inside it.
+
+    And the indices of its subsamples, so that they are the same in every run: they depend on the precision too.
+    """
     given = jax.tree_util.tree_leaves(closure)
     is_wide = not any(map(is_jax, given))
     known: dict[str, Data] = {}
+    seen = Seen({}, {})
     for context in (nullcontext, jax.ensure_compile_time_eval):  # constants are computed only where data need it
         with jax.enable_x64(is_wide or jax.config.jax_enable_x64), context():  # type: ignore[attr-defined]
-            found = _observed(closure)
-        known = {n: v for n, v in found.items() if not is_traced(v) or any(v is leaf for leaf in given)}
-        if len(known) == len(found):
+            seen = _seen(closure, is_last=context is not nullcontext)
+        known = {n: v for n, v in seen.observed.items() if not is_traced(v) or any(v is leaf for leaf in given)}
+        if len(known) == len(seen.observed) and not is_traced(*seen.subsamples.values()):
             break
-    return {name: np.asarray(value) for name, value in known.items()} if is_wide else known
+    if is_traced(*seen.subsamples.values()):  # with a key that is traced, as one made inside of jit is
+        NumPyroModel(closure).visit(Unknown(0, jax.random.key(0)), seen)
+    subsamples = {name: i if is_traced(i) else np.asarray(i) for name, i in seen.subsamples.items()}
+    return ({name: np.asarray(value) for name, value in known.items()} if is_wide else known), subsamples
 
 
-def _observed(closure: Closure) -> dict[str, Data]:
-    found: dict[str, Data] = {}
+class Seen(NamedTuple):
+    """What a run of a model tells beside its sites: observations by site, and indices by plate that takes a subsample."""
+
+    observed: dict[str, Data]
+    subsamples: dict[str, Data]
+
+
+def _seen(closure: Closure, is_last: bool) -> Seen:
+    """A subsample that indexes NumPy's arrays must be known, and is when constants are computed."""
+    seen = Seen({}, {})
 
     def look(zero: Data, key: Data) -> None:
-        NumPyroModel(closure).visit(Unknown(zero, key), found)
+        NumPyroModel(closure).visit(Unknown(zero, key), seen)
 
-    jax.eval_shape(look, 0, jax.random.key(0))
-    return found
+    try:
+        jax.eval_shape(look, 0, jax.random.key(0))
+    except DomainError:
+        if is_last or not seen.subsamples:
+            raise
+    return seen
 
 
 class Unknown(Blank):
@@ -81,10 +101,12 @@ class Unknown(Blank):
 
 @jax.tree_util.register_pytree_node_class
 class NumPyroModel(Joint):
-    """A model function; the data of the sites in `released` are handed to it from outside."""
+    """A model function; the data of the sites in `released`, and the subsamples of plates, are given from outside."""
 
-    def __init__(self, closure: Closure, released: tuple[str, ...] = ()) -> None:
-        self.closure, self.released = closure, released
+    def __init__(
+        self, closure: Closure, released: tuple[str, ...] = (), subsamples: Mapping[str, Data] | None = None
+    ) -> None:
+        self.closure, self.released, self.subsamples = closure, released, dict(subsamples or {})
 
     def sites(self) -> Sites:
         raise NoRule("the sites of a NumPyro model one by one", expected="`run`, which visits them as the model runs")
@@ -93,11 +115,11 @@ class NumPyroModel(Joint):
         return dict(values)
 
     def run(self, choice: Choice) -> Run:
-        return self.visit(choice, {})
+        return self.visit(choice, Seen({}, {}))
 
-    def visit(self, choice: Choice, observed: dict[str, Data]) -> Run:
+    def visit(self, choice: Choice, seen: Seen) -> Run:
         """A run that also tells what the model observes."""
-        visitor = Visitor(self, choice, observed)
+        visitor = Visitor(self, choice, seen)
         try:
             with visitor:
                 self.closure.function()
@@ -109,23 +131,30 @@ class NumPyroModel(Joint):
             raise NoRule("a NumPyro model", expected=str(error)) from error
         return Run(tuple(visitor.found))
 
-    def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
-        return (self.closure,), self.released
+    def tree_flatten(self) -> tuple[tuple, Fixed]:
+        """Indices that are known are part of the structure, so that they index NumPy's arrays too."""
+        known = {name: i for name, i in self.subsamples.items() if isinstance(i, np.ndarray)}
+        traced = {name: i for name, i in self.subsamples.items() if name not in known}
+        key = (self.released, tuple((name, tuple(i.tolist())) for name, i in known.items()))
+        return (self.closure, traced), Fixed((self.released, known), key)
 
     @classmethod
-    def tree_unflatten(cls, released: tuple[str, ...], children: tuple) -> NumPyroModel:
+    def tree_unflatten(cls, static: Fixed, children: tuple) -> NumPyroModel:
         new = object.__new__(cls)
-        new.closure, new.released = children[0], released
+        new.closure, traced = children
+        new.released, known = static.value
+        new.subsamples = {**known, **traced}
         return new
 
 
 class Visitor(Messenger):
     """Values for the sites of a model as it runs."""
 
-    def __init__(self, joint: NumPyroModel, choice: Choice, observed: dict[str, Data]) -> None:
+    def __init__(self, joint: NumPyroModel, choice: Choice, seen: Seen) -> None:
         super().__init__()
-        self.joint, self.choice, self.observed = joint, choice, observed
+        self.joint, self.choice, self.seen = joint, choice, seen
         self.found: list[Site] = []
+        self.substituted: set[str] = set()  # inside a scan
         self.count = 0
 
     def process_message(self, msg: Any) -> None:
@@ -140,28 +169,34 @@ class Visitor(Messenger):
         handle(msg)
 
     def _sample(self, msg: Any) -> None:
-        law, name = msg["fn"], msg["name"]
-        if msg["scale"] is not None and jnp.ndim(msg["scale"]) > 0:
-            raise NoRule(f"the scale of the site {name!r}, an array", expected="one number for a site")
+        law, name, scale = msg["fn"], msg["name"], msg["scale"]
         if _is_factor(law):
-            self._add(Site(name, law, None, _scaled(msg["scale"], lambda: jnp.sum(law.log_prob(msg["value"])))))
+            empty = jnp.zeros((*law.batch_shape, 0)) if msg["value"] is None else msg["value"]
+            self._add(Site(name, law, None, lambda: jnp.sum((1.0 if scale is None else scale) * law.log_prob(empty))))
             return
         if msg["is_observed"]:
             _require_whole(name, msg["value"])
-            self.observed[name] = msg["value"]
+            self.seen.observed[name] = msg["value"]
             law = _spread(law, name, jnp.shape(msg["value"]))
         if msg.get("kwargs", {}).get("sample_shape"):
             law = law.expand(tuple(msg["kwargs"]["sample_shape"]) + law.batch_shape)
             msg["kwargs"]["sample_shape"] = ()
-        source = from_numpyro_law(law)
-        if msg["is_observed"] and name not in self.joint.released:
+        source = from_numpyro_law(law) if scale is None else from_numpyro_law(law).to_power(scale)
+        if self._is_fixed(msg):
             value, density, seen = (*self.choice.met(name, source, msg["value"])[:2], True)
-        elif msg["value"] is not None and not msg["is_observed"]:  # found inside a scan
+        elif msg["value"] is not None and not msg["is_observed"]:  # drawn or given inside a scan
             value, density, seen = self.choice.met(name, source, msg["value"])
         else:
             value, density, seen = self.choice.at(self.count, name, source)
         msg["value"] = value
-        self._add(Site(name, source, value, _scaled(msg["scale"], density), observed=seen))
+        self._add(Site(name, source, value, density, observed=seen))
+
+    def _is_fixed(self, msg: Any) -> bool:
+        """The model or a handler around it has set the value: an observation that stays inside, or a substitution."""
+        if msg["is_observed"]:
+            return msg["name"] not in self.joint.released
+        is_scanned = msg.get("_control_flow_done", False)
+        return msg["name"] in self.substituted if is_scanned else msg["value"] is not None
 
     def _add(self, site: Site) -> None:
         self.joint._require_name(site.name, self.found)
@@ -171,20 +206,24 @@ class Visitor(Messenger):
         self._add(Site(msg["name"], Deterministic(msg["value"]), msg["value"]))
 
     def _plate(self, msg: Any) -> None:
-        if msg["value"] is None and msg["kwargs"].get("rng_key") is None and msg["args"][0] != msg["args"][1]:
+        if msg["value"] is not None or msg["args"][0] == msg["args"][1]:
+            return
+        name = msg["name"]
+        if name in self.joint.subsamples:
+            with jax.ensure_compile_time_eval():
+                msg["value"] = jnp.asarray(self.joint.subsamples[name])
+        elif msg["kwargs"].get("rng_key") is None:
             raise DomainError(
-                f"the plate {msg['name']!r}, which takes a subsample at random",
+                f"the plate {name!r}, which takes a subsample at random",
                 expected="a subsample that is the same in every run",
                 advice="fix it with numpyro.handlers.seed(model, 0), or give the plate its indices",
             )
+        else:
+            msg["value"] = self.seen.subsamples[name] = msg["fn"](*msg["args"], **msg["kwargs"])
 
     def _prng_key(self, msg: Any) -> None:
         if msg["kwargs"]["rng_key"] is None:
-            raise DomainError(
-                "a NumPyro model that draws a key",
-                expected="no randomness but that of its sites",
-                advice="fix it with numpyro.handlers.seed(model, 0)",
-            )
+            msg["value"] = Keyless()  # `handlers.uncondition` asks for a key that it does not use
 
     def _param(self, msg: Any) -> None:
         """At its initial value."""
@@ -199,6 +238,9 @@ class Visitor(Messenger):
         key, find = self.choice.series(self.count)
 
         def known(site: Any) -> Data | None:
+            if site["type"] == "sample" and site["value"] is not None and not site["is_observed"]:
+                self.substituted.add(site["name"])
+                return None
             value = find(site)
             if value is None and key is None and site["type"] == "sample" and site["value"] is None:
                 raise missing(site["name"], [site.name for site in self.found])
@@ -208,8 +250,15 @@ class Visitor(Messenger):
         msg["kwargs"]["substitute_stack"].append(("substitute", known))
 
 
-def _scaled(scale: Any, density: Callable[[], Data]) -> Callable[[], Data]:
-    return density if scale is None else lambda: scale * density()
+class Keyless:
+    """In place of a key that no handler gave: an error where it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise DomainError(
+            "a NumPyro model that draws a key",
+            expected="no randomness but that of its sites",
+            advice="fix it with numpyro.handlers.seed(model, 0)",
+        )
 
 
 def _is_factor(law: Any) -> bool:
@@ -232,13 +281,16 @@ def _require_whole(name: str, value: Data) -> None:
 
 
 def _spread(law: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """A law of as many independent values as are observed."""
-    batch = shape[: len(shape) - law.event_dim]
+    """A law of as many independent values as are observed; an observation of fewer entries counts once for each."""
     try:
-        wide = np.broadcast_shapes(batch, law.batch_shape)
+        whole = np.broadcast_shapes(shape, law.batch_shape + law.event_shape)
+        fits = whole[len(whole) - law.event_dim :] == law.event_shape
     except ValueError:
+        whole, fits = (), False
+    if not fits:
         raise DomainError(
             f"an observation of shape {shape} for the site {name!r}",
             expected=f"one that fits the shape {law.batch_shape + law.event_shape}",
-        ) from None
-    return law if wide == law.batch_shape else law.expand(wide)
+        )
+    batch = whole[: len(whole) - law.event_dim]
+    return law if batch == law.batch_shape else law.expand(batch)

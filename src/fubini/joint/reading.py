@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data, is_traced, trusting
+from fubini.arrays import Data, is_key, is_traced, trusting
 from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
-from fubini.dist.law import parameters
+from fubini.dist.law import parameters, spread
 from fubini.dist.markov import MarkovChain, markov_chain
 from fubini.domains import Domain, Positive, Unit
 from fubini.index.build import ONE, ZERO, index, plus
@@ -167,14 +167,16 @@ def _path(keys: Any) -> str:
     return ".".join(str(key.key) for key in keys)
 
 
-def _wide(leaf: Data) -> np.dtype:
+def _wide(leaf: Data) -> Any:
+    if is_key(leaf):
+        return leaf.dtype
     kind = np.dtype(leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype)
     return np.dtype(np.float64) if kind.kind == "f" else kind
 
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
     """Known numbers; of a tracer, an array about which nothing is known."""
-    return reader.given(leaf, name) if is_traced(leaf) else reader.constant(leaf, name)
+    return reader.given(leaf, name) if is_traced(leaf) else reader.constant(np.asarray(leaf, _wide(leaf)), name)
 
 
 def _leaf(name: str, domain: Domain) -> Leaf:
@@ -205,7 +207,7 @@ def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> 
     if chain is not None:
         return _chain_numbers(name, chain, jnp.asarray(site.value), chains)
     mask = [jnp.asarray(observed.present)] if isinstance(observed, Partly) else []
-    return [jnp.asarray(site.value), *mask, *parameters(site.source)]
+    return [spread(site.source, site.value), *mask, *parameters(site.source)]
 
 
 def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, Chain]) -> list[Data]:
@@ -259,8 +261,9 @@ def _density_at(source: Distribution, leaves: list[SymbolicArray], value: Symbol
 
 
 def _base(source: Any) -> Any:
-    """Without its expansions."""
-    return _base(source.args[0]) if source.family in ("ExpandedDistribution", "Independent") else source
+    """Without its expansions and powers."""
+    outer = ("ExpandedDistribution", "Independent", "PowerDistribution")
+    return _base(source.args[0]) if source.family in outer else source
 
 
 def _bounded(

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.arrays import is_key
+
 Fold = Callable[..., Any]
 
 
@@ -69,7 +71,9 @@ def folded(equation: Any, numbers: list[np.ndarray]) -> list[np.ndarray]:
     name, params = equation.primitive.name, equation.params
     found = None
     with np.errstate(all="ignore"):
-        if name in FOLDS:
+        if any(map(is_key, numbers)):
+            pass
+        elif name in FOLDS:
             found = FOLDS[name](params, *numbers)
         elif name == "div" and numbers[0].dtype.kind == "f":
             found = numbers[0] / numbers[1]
@@ -79,4 +83,5 @@ def folded(equation: Any, numbers: list[np.ndarray]) -> list[np.ndarray]:
         return [np.asarray(found).astype(equation.outvars[0].aval.dtype, copy=False)]
     with jax.ensure_compile_time_eval():
         found = equation.primitive.bind(*numbers, **params)
-    return [np.asarray(one) for one in (found if equation.primitive.multiple_results else [found])]
+    several = found if equation.primitive.multiple_results else [found]
+    return [one if is_key(one) else np.asarray(one) for one in several]

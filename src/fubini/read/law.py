@@ -74,6 +74,9 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             mask = statics.get("mask")
             test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
             return None if found is None else where(test, found, const(0.0))
+        case "PowerDistribution":
+            found = _entry(blueprint.inner[0], leaves, at, value)
+            return None if found is None else times(_at(next(leaves), at), found)
     if value.present is not None and value.event:
         if blueprint.family != "MultivariateNormal" or any(blueprint.inner) or value.reader is None:
             return None

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data
+from fubini.arrays import Data, is_key, is_traced
 from fubini.index.axes import aligned
 from fubini.index.binding import replaced
 from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded
-from fubini.read.symbolic_array import SymbolicArray, facts_of, of_leaf, of_numbers
+from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf, of_numbers
 
 Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
 RULES: dict[str, Rule] = {}
@@ -155,7 +155,9 @@ class Reader:
         """The numbers of an array that depends on known ones alone."""
         order = tuple(Index(size) for size in array.shape)
         entry = array.at(*map(index, order))
-        if entry.leaves - set(self.known) or entry.free - set(order):
+        if any(is_traced(self.known.get(leaf)) or leaf not in self.known for leaf in entry.leaves):
+            return None
+        if entry.free - set(order):
             return None
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             found = Evaluation(self.known).of(entry)
@@ -163,6 +165,8 @@ class Reader:
 
     def given(self, data: Data, name: str = "") -> SymbolicArray:
         """Numbers of which nothing is known yet."""
+        if is_key(data):
+            return of_keys(data.shape)
         leaf = Leaf(name or f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
         self.known[leaf] = data
         return of_leaf(leaf)

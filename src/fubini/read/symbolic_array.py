@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fubini.arrays import is_key
+from fubini.errors import NoRule
 from fubini.index.build import ZERO, const, get
 from fubini.index.node import Leaf, Node
 
@@ -41,7 +43,9 @@ def of_leaf(leaf: Leaf) -> SymbolicArray:
 
 
 def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArray:
-    """Known numbers: a constant where all are one, else a leaf."""
+    """Known numbers: a constant where all are one, else a leaf. Keys are known, and no numbers."""
+    if is_key(data):
+        return of_keys(data.shape, data)
     array = np.asarray(data)
     if array.size and np.all(array == array.flat[0]):
         value = const(float(array.flat[0]))
@@ -64,6 +68,19 @@ def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArra
         return get(leaf, *kept)
 
     return SymbolicArray(array.shape, at, array)
+
+
+def of_keys(shape: tuple[int, ...], known: Any = None) -> SymbolicArray:
+    """Keys of random numbers: what is drawn from known ones is known, and nothing else is read."""
+
+    def at(*where: Node) -> Node:
+        raise NoRule(
+            "a draw inside a model that depends on its sites or on tracers",
+            expected="draws of known distributions from a fixed key, or sample statements",
+            advice="make the draw a site of the model",
+        )
+
+    return SymbolicArray(shape, at, known)
 
 
 def facts_of(array: np.ndarray) -> dict[str, Any]:
