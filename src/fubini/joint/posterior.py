@@ -14,7 +14,6 @@ from fubini.dist.density import Distribution
 from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, FubiniError
-from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network
 from fubini.joint.observed import Partly
 from fubini.joint.run import Alike, Apart, Chosen, Run
@@ -37,10 +36,6 @@ class Symbols(Alike):
         with standing_for_numbers(False):
             value = self.symbol(name, source.domain)
             self.factors.append(source(value))
-        return Chosen(value, lambda: 0.0)
-
-    def met(self, name: str, source: Distribution, value: Any) -> Chosen:
-        self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 
     def symbol(self, name: str, domain: Domain) -> Any:
@@ -82,14 +77,12 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
 
 
 def _weights(run: Run) -> Iterator[Factor]:
-    """The factors among the sites, and the numbers that only weigh."""
+    """The factors among the sites."""
     for site in run.sites:
         if site.inner is not None:
             yield from _weights(site.inner)
         elif isinstance(site.source, Factor):
             yield site.source
-        elif site.log_density is not None and not isinstance(site.source, Distribution):
-            yield Table.from_log(site.log_density(), ())
 
 
 def factors_if_any(joint: Any) -> tuple[list[Factor], list[Variable]] | None:
