@@ -90,7 +90,8 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
         return Capture("object", id(value), held=value)
     if isinstance(value, jax.Array):
         if is_key(value) and not is_traced(value):  # randomness that is fixed is no number
-            return Capture("constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value)
+            with jax.ensure_compile_time_eval():
+                return Capture("constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value)
         leaves.append(value)
         return Capture("leaf", None)
     if isinstance(value, np.ndarray):

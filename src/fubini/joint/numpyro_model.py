@@ -21,6 +21,7 @@ from fubini.errors import DomainError, NoRule
 from fubini.joint.fixed import Fixed
 from fubini.joint.flavour import Sites, decided_by_value, is_unknown_when_traced
 from fubini.joint.joint import Conditioned, Joint
+from fubini.joint.posterior import Symbols
 from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, missing
 
 
@@ -115,6 +116,12 @@ class NumPyroModel(Joint):
         return dict(values)
 
     def run(self, choice: Choice) -> Run:
+        if isinstance(choice, Symbols):
+            raise NoRule(
+                "the factors of a NumPyro model",
+                expected="a model whose parameters are written in operators and fb.ops",
+                advice="log_evidence(), posterior() and marginal(name) answer for NumPyro models too",
+            )
         return self.visit(choice, Seen({}, {}))
 
     def visit(self, choice: Choice, seen: Seen) -> Run:

@@ -27,6 +27,8 @@ def tables_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     reading = read(joint)
     sizes = {name: int(leaf.high or 0) + 1 for name, leaf in reading.sites.items()}
     factors: list[Factor] = [_table(reading, term, sizes) for term in reading.terms.values()]
+    lacking = [name for name in sizes if not any(name in factor.inputs for factor in factors)]
+    factors.extend(_flat(reading, name, sizes[name]) for name in lacking)
     return factors, [Variable(name, Bint[size]) for name, size in sizes.items()]
 
 
@@ -45,6 +47,12 @@ def _table(reading: Reading, term: Node, sizes: dict[str, int]) -> Table:
     for axis, name in enumerate(mine):  # values before the first have no weight
         data[(slice(None),) * axis + (slice(int(reading.sites[name].low or 0)),)] = -np.inf
     return Table.from_log(data, tuple(mine))
+
+
+def _flat(reading: Reading, name: str, size: int) -> Table:
+    """Ones at the values of a site that no term depends on, as one under a mask."""
+    first = int(reading.sites[name].low or 0)
+    return Table(np.where(np.arange(size) < first, 0.0, 1.0), (name,))
 
 
 def _is_opaque(of: Node, reading: Reading) -> bool:

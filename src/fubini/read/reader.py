@@ -155,7 +155,9 @@ class Reader:
         """The numbers of an array that depends on known ones alone; traced where those are."""
         order = tuple(Index(size) for size in array.shape)
         entry = array.at(*map(index, order))
-        if entry.leaves - set(self.known) or entry.free - set(order):
+        if any(is_traced(self.known.get(leaf)) or leaf not in self.known for leaf in entry.leaves):
+            return None
+        if entry.free - set(order):
             return None
         if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
             return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
