@@ -126,7 +126,7 @@ class Term:
             return True
         if _STANDS_FOR_NUMBERS.get():
             raise DomainError(
-                f"{self!r} == {other!r}",
+                f"{self} == {other}",
                 expected="a comparison of numbers: these stand for numbers that are not known",
                 advice="fb.ops.equal(a, b) is 1 where they are equal",
             )
@@ -149,6 +149,10 @@ class Term:
 
     def __repr__(self) -> str:
         return text(self.notation())
+
+    def __format__(self, spec: str) -> str:
+        """Inside another text: on one line, or as the number that it is where the format is one of numbers."""
+        return format(float(self), spec) if spec else text(self.notation())  # type: ignore[arg-type]
 
     def _repr_latex_(self) -> str:
         return f"${latex(self.notation())}$"
