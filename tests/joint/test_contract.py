@@ -104,8 +104,9 @@ def test_distributions_of_a_batch_depend_on_the_place() -> None:
 
 @flavours
 def test_printing(make: Callable[..., fb.Joint]) -> None:
-    assert repr(make()).endswith("(s: Positive, m: Real, x: Real)")
-    assert repr(make().graph()) == "s ~ Positive\nm ~ Real\nx ~ Real, given m, s"
+    assert f"{make()}".endswith("(s: Positive, m: Real, x: Real)")
+    assert repr(make().graph()) == "s ~ InverseGamma(3, 2)\nm ~ Normal(0, 1)\nx ~ Normal(m, s)"
+    assert repr(make()) == f"{make()}\n  s ~ InverseGamma(3, 2)\n  m ~ Normal(0, 1)\n  x ~ Normal(m, s)"
 
 
 def test_drawings() -> None:

@@ -201,7 +201,7 @@ _ADVICE = {"probs": "probabilities sum to one; unnormalised ones go in as logits
 def _shown(term: Array) -> str:
     if np.ndim(term.array) == 0 and not is_traced(term.array):
         return f"{np.asarray(term.array).item():.6g}"
-    return repr(term)
+    return f"{term}"
 
 
 def _is_static(family: str, key: str, value: Any) -> bool:

@@ -311,7 +311,7 @@ def blocked(semiring: Semiring, f: Factor, names: Sequence[Name]) -> Intractable
     return Intractable(
         f"{what} over {listed(real)} of {' * '.join(map(repr, mine or terms))}",
         expected="factors that multiply into one Table, Gaussian, Delta or Mixture, or one density summed over its own",
-        nearest="; ".join(f"{term!r} does not in {_mentioned(term, real)}" for term in mine),
+        nearest="; ".join(f"{term} does not in {_mentioned(term, real)}" for term in mine),
         advice="observe or keep these variables, record the sum with `with fb.lazy:`, or approximate it",
     )
 

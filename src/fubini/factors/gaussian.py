@@ -21,6 +21,7 @@ from fubini.factors import quadratic as numerics
 from fubini.factors import quadratic_algebra as algebra
 from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian_forms import only_one, over_batch, require_reals, to_information
+from fubini.factors.printed import with_moments
 from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced, Shifted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
@@ -189,6 +190,9 @@ class Gaussian(Factor):
         """The scale times what a reduction left, over the remaining variables: a Table where none remain."""
         scale = shifted(self.scale, found.log, found.log_names, domains)
         return to_gaussian(scale, found.rest, reals, domains)
+
+    def __repr__(self) -> str:
+        return with_moments(self)
 
     # -- moments ----------------------------------------------------------------------------------------------------
 

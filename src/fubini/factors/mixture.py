@@ -10,6 +10,7 @@ from fubini import ops
 from fubini.arrays import Data
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, Intractable, listed
+from fubini.factors.printed import with_moments
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
 from fubini.semirings import sum_product
@@ -88,6 +89,9 @@ class Mixture(Factor):
         parts = [component.notation() for component in self.components]
         total = parts[0] if len(parts) == 1 else Infix("+", tuple(parts))
         return Big("Σ", tuple(map(str, self.bounds)), total) if self.bounds else total
+
+    def __repr__(self) -> str:
+        return with_moments(self)
 
     # -- moments ----------------------------------------------------------------------------------------------------
 

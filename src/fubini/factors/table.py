@@ -20,10 +20,12 @@ from fubini.terms.factor import Factor
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
+from fubini.terms.numbers import shown_grid
 from fubini.terms.term import Name, as_names
 from fubini.terms.value import Array, Value, to_array
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
+GREATEST = 700.0  # the logarithm of a weight that is printed as a number
 
 
 class Table(Factor):
@@ -156,7 +158,18 @@ class Table(Factor):
         if np.ndim(self._scaled) or is_traced(self._scaled, self._shift):
             return super().notation()
         value = float(read_log(self.pair))
-        return Symbol(f"{math.exp(value):.7g}" if not 700 < abs(value) < math.inf else f"exp({value:.7g})")
+        return Symbol(f"{math.exp(value):.7g}" if not GREATEST < abs(value) < math.inf else f"exp({value:.7g})")
+
+    def __repr__(self) -> str:
+        """The weights under their labels; logarithms where weights leave the range of numbers."""
+        head = f"{self}"
+        if not self.inputs or is_traced(self.weights, self.shift) or np.ndim(self.weights) != len(self.inputs):
+            return head
+        logs = np.asarray(read_log(self.pair), np.float64)
+        size = np.max(np.abs(logs), where=np.isfinite(logs), initial=0.0)
+        numbers, title = (np.exp(logs), "") if size < GREATEST else (logs, " (log)")
+        labels = [[domain.label(place) for place in range(domain.extent)] for domain in self.inputs.values()]
+        return "\n".join([head, *shown_grid(numbers, [str(name) for name in self.names], labels, title)])
 
     def _mean(self, name: Name) -> Value:
         """Σ_x x p(x)"""

@@ -42,13 +42,13 @@ def require_evidence(value: float, joint: Any) -> None:
         require_numbers(joint)
     if value == -math.inf:
         raise DataError(
-            f"the evidence of {joint!r}",
+            f"the evidence of {joint}",
             expected="observations of positive density under the model",
             nearest="p(observed) is 0: some observation is impossible, whatever the latents are",
         )
     if not math.isfinite(value):
         raise DataError(
-            f"the evidence of {joint!r}",
+            f"the evidence of {joint}",
             expected="a density with a finite integral",
             nearest=f"log p(observed) is {value}: the posterior is improper, or its numbers overflow",
             advice="give proper priors, and check the scale of the data",
@@ -62,7 +62,7 @@ def require_numbers(joint: Any) -> None:
         if array.dtype.kind == "f" and np.isnan(array).any():
             place = tuple(int(axis[0]) for axis in np.nonzero(np.isnan(array)))
             raise DataError(
-                f"an answer of {joint!r}",
+                f"an answer of {joint}",
                 expected="numbers in the data and arguments of the model",
                 nearest=f"an array of shape {array.shape} has NaN at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",

@@ -79,8 +79,9 @@ class JointCoroutine(Joint):
         new.arguments, new.keywords = tuple(arguments), keywords
         return new
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace(type(self).__name__, self.closure.function.__name__, 1)
+    @property
+    def title(self) -> str:
+        return super().title.replace(type(self).__name__, self.closure.function.__name__, 1)
 
 
 def model(function: Callable[..., Generator]) -> Callable[..., JointCoroutine]:

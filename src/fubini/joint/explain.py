@@ -102,7 +102,7 @@ def report(joint: Any) -> Report:
     plan = collapse(joint)
     lines = tuple(_line(step, plan) for step in plan.reduced.steps)
     blocked = tuple((name, error.why, _short(written(error.node))) for name, error in plan.blocked.items())
-    return Report(repr(joint), joint.graph(), lines, plan.kept, blocked)
+    return Report(f"{joint}", joint.graph(), lines, plan.kept, blocked)
 
 
 def _line(step: Step, plan: Collapse) -> Line:

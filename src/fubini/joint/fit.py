@@ -27,6 +27,10 @@ class Fitted(NamedTuple):
     model: Any
     objective: np.ndarray
 
+    def __repr__(self) -> str:
+        first, last = self.objective[0], self.objective[-1]
+        return f"fitted in {len(self.objective)} steps, objective {first:.6g} → {last:.6g}\n{self.model!r}"
+
 
 def fit(
     model: Any,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 
 from fubini.joint.outline import Outline
@@ -16,12 +16,12 @@ class Graph(Mapping[str, tuple[str, ...]]):
 
     >>> from fubini import dist
     >>> fb.JointNamed(dict(m=dist.Normal(0.0, 1.0), x=lambda m: dist.Normal(m, 1.0))).graph()
-    m ~ Real
-    x ~ Real, given m
+    m ~ Normal(0, 1)
+    x ~ Normal(m, 1)
     """
 
-    def __init__(self, outline: Outline) -> None:
-        self.outline = outline
+    def __init__(self, outline: Outline, statements: Callable[[], Mapping[str, str]]) -> None:
+        self.outline, self.statements = outline, statements
         self.parents = {site.name: outline.parents.get(site.name, ()) for site in outline.sites}
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
@@ -34,11 +34,12 @@ class Graph(Mapping[str, tuple[str, ...]]):
         return len(self.parents)
 
     def __repr__(self) -> str:
+        """The sites as statements, with the parents of those whose parameters are too long to write."""
         lines = []
-        for site in self.outline.sites:
-            kind = repr(site.domain) if site.domain is not None else f"({site.kind})"
-            given = f", given {', '.join(self[site.name])}" if self[site.name] else ""
-            lines.append(f"{site.name} ~ {kind}{given}")
+        for name, statement in self.statements().items():
+            parents = self.parents.get(name, ())
+            given = f", given {', '.join(parents)}" if parents and "…" in statement else ""
+            lines.append(f"{name} {statement}{given}")
         return "\n".join(lines)
 
     def depths(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +28,7 @@ from fubini.joint.graph import Graph
 from fubini.joint.observed import Held, merged, observations, without
 from fubini.joint.questions import Questions
 from fubini.joint.run import Choice, Flowing, Given, Run
+from fubini.joint.statements import statements
 from fubini.joint.statistics import statistic, total_entropy, total_kl
 from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
@@ -61,7 +63,7 @@ class Joint(Questions):
 
     def graph(self) -> Graph:
         """Which site depends on which: a drawing in a notebook, a list in a terminal."""
-        return Graph(self.outline)
+        return Graph(self.outline, partial(statements, self))
 
     def bijector(self) -> Bijector:
         """The map from unconstrained numbers to values, site by site; discrete sites are left alone."""
@@ -154,9 +156,19 @@ class Joint(Questions):
         """This joint as a site of that name in another one."""
         return Named(self, name)
 
-    def __repr__(self) -> str:
+    @property
+    def title(self) -> str:
+        """What it is called in a text: its kind, and its sites with their domains."""
         shapes = ", ".join(f"{site.name}: {site.domain or site.kind}" for site in self.outline.sites)
         return f"{type(self).__name__}({shapes})"
+
+    def __repr__(self) -> str:
+        """Its title, and each site as a statement."""
+        return "\n".join([self.title, *(f"  {line}" for line in repr(self.graph()).splitlines())])
+
+    def __format__(self, spec: str) -> str:
+        """Inside another text, on one line."""
+        return self.title
 
 
 @jax.tree_util.register_pytree_node_class
@@ -278,8 +290,9 @@ class Conditioned(Joint):
         new.joint, new.observed = children
         return new
 
-    def __repr__(self) -> str:
-        return f"{self.joint!r} given {listed(self.observed)}"
+    @property
+    def title(self) -> str:
+        return f"{self.joint.title} given {listed(self.observed)}"
 
 
 class Parts(NamedTuple):

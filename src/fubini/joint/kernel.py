@@ -34,7 +34,7 @@ class Kernel:
         self.form = Form(joint)
         if is_traced(*self.form.leaves):
             raise DomainError(
-                f"kernel of {joint!r} under jit, vmap or grad",
+                f"kernel of {joint} under jit, vmap or grad",
                 expected="data like those to come when it is made",
                 advice="make it outside; its function takes NumPy arrays",
             )
@@ -174,7 +174,7 @@ def _steps(joint: Any, reading: Reading) -> dict[str, Eliminated]:
             found[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind)
         except Blocked as error:
             raise Intractable(
-                f"kernel of {joint!r}: the law of {name!r} given what is left has no closed form here",
+                f"kernel of {joint}: the law of {name!r} given what is left has no closed form here",
                 expected=error.why,
                 nearest=f"in {error.node!r}"[:160],
             ) from error

@@ -177,7 +177,7 @@ class Collapsed:
 
     def __repr__(self) -> str:
         gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
-        return f"{self.joint!r}{gone}"
+        return f"{self.joint}{gone}"
 
     # -- densities ---------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from fubini.index.build import ONE, ZERO, index, plus
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
+from fubini.joint.arguments import named_arrays
 from fubini.joint.form import Form
 from fubini.joint.observed import Partly, log_density_of_present
 from fubini.joint.outline import Outline
@@ -118,6 +119,9 @@ def _read(form: Form) -> Reading:
         traced = jax.make_jaxpr(follow)(given, shapes)
         reader = Reader()
         sites = {name: _leaf(name, domain) for name, domain in domains.items()}
+        for name, array in named_arrays(form.joint):
+            if name not in sites and name not in form.outline.reached:
+                reader.name(array.astype(_wide(array)), name)
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
         observed = flat(getattr(form.joint, "observed", {}))
         names = {id(value): name for name, value in observed.items()}

@@ -72,7 +72,7 @@ class Sampler:
             required(name, joint, plan.kept)
         if not self.names:
             raise NoRule(
-                f"gibbs() of {joint!r}",
+                f"gibbs() of {joint}",
                 expected="a latent with finitely many values that is left",
                 nearest=f"{listed(plan.kept)} is left",
                 advice="infer(key) draws continuous latents",
@@ -86,7 +86,7 @@ class Sampler:
         self.blocked = Blocked(joint, plan, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
-        return f"Gibbs sampler of {listed(self.names)} in {self.joint!r}"
+        return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
 
     def source(self) -> str:
         """The text of the loops, as they are compiled."""
@@ -283,7 +283,7 @@ def require_finite(joint: Any, plan: Collapse) -> None:
     """Observations and arguments that are known, and finite."""
     if plan.is_traced:
         raise DomainError(
-            f"gibbs of {joint!r} under jit, vmap or grad",
+            f"gibbs of {joint} under jit, vmap or grad",
             expected="data that are known when the sampler is made",
             advice="make and run it outside; blocked=True runs many chains at once",
         )
@@ -292,7 +292,7 @@ def require_finite(joint: Any, plan: Collapse) -> None:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
             raise DataError(
-                f"gibbs of {joint!r}",
+                f"gibbs of {joint}",
                 expected="finite numbers in the data and arguments of the model",
                 nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",

@@ -59,6 +59,11 @@ class Reader:
         self.known: dict[Leaf, np.ndarray] = {}
         self.opaque: dict[Leaf, Opaque] = {}
         self._by_content: dict[tuple, Leaf] = {}
+        self._names: dict[tuple, str] = {}
+
+    def name(self, array: np.ndarray, name: str) -> None:
+        """Leaves of these numbers go by this name, unless they are given another."""
+        self._names.setdefault(_content(array), name)
 
     def constant(self, data: Any, name: str = "") -> SymbolicArray:
         """Known numbers; of those that are traced, nothing but the shape is known."""
@@ -69,10 +74,11 @@ class Reader:
     def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:
         """One leaf for equal numbers, whatever axes of one entry they have."""
         plain = array.reshape([size for size in array.shape if size != 1])
-        key = (plain.shape, plain.dtype.str, plain.tobytes())
+        key = _content(plain)
         found = self._by_content.get(key)
         if found is None:
-            found = self._by_content[key] = Leaf(name or f"data{len(self._by_content)}", plain.shape, **facts_of(plain))
+            name = name or self._names.get(key) or f"data{len(self._by_content)}"
+            found = self._by_content[key] = Leaf(name, plain.shape, **facts_of(plain))
             self.known[found] = plain
         return found
 
@@ -155,9 +161,7 @@ class Reader:
         """The numbers of an array that depends on known ones alone; traced where those are."""
         order = tuple(Index(size) for size in array.shape)
         entry = array.at(*map(index, order))
-        if any(is_traced(self.known.get(leaf)) or leaf not in self.known for leaf in entry.leaves):
-            return None
-        if entry.free - set(order):
+        if entry.leaves - set(self.known) or entry.free - set(order):
             return None
         if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
             return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
@@ -223,3 +227,8 @@ def _along(array: SymbolicArray, outer: tuple[Index, ...]) -> SymbolicArray:
 
 def _fresh(size: int) -> Any:
     return index(Index(size))
+
+
+def _content(array: np.ndarray) -> tuple:
+    """What tells numbers apart, whatever axes of one entry they have."""
+    return tuple(size for size in array.shape if size != 1), array.dtype.str, array.tobytes()

@@ -180,7 +180,7 @@ def linked(factor: Factor, links: Links) -> tuple[Factor, dict[Name, Domain]]:
 def length_of(factor: Factor, time: Name, length: int | None) -> int:
     """How many steps there are."""
     if not isinstance(factor, Factor):
-        raise DomainError(f"a sequence of {factor!r}", expected="a factor for each step")
+        raise DomainError(f"a sequence of {factor}", expected="a factor for each step")
     domain = factor.inputs.get(time)
     if domain is None and length is None:
         raise DomainError(

@@ -57,7 +57,7 @@ class Big:
 Notation = Symbol | Infix | Call | Index | Big
 
 # How tightly operators bind, as in Python; the operands of a comparison are never comparisons.
-BINDS = {"|": 1, "&": 2, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4, "//": 4, "**": 6}
+BINDS = {"|": 1, "&": 2, "+": 3, "-": 3, "*": 4, "@": 4, "/": 4, "%": 4, "//": 4, "**": 6}
 COMPARISON, NEGATION, ATOM, BIG = 0, 5, 9, 3
 
 

@@ -121,7 +121,7 @@ class Term:
 
     def __eq__(self, other: object) -> bool:
         raise DomainError(
-            f"{self!r} == {other!r}",
+            f"{self} == {other}",
             expected="Values or numbers: factors and distributions are functions",
             nearest="a comparison of how terms are written, which `==` is not",
             advice="fb.same(a, b) compares terms by structure, and their arrays by identity",
@@ -141,6 +141,10 @@ class Term:
 
     def __repr__(self) -> str:
         return text(self.notation())
+
+    def __format__(self, spec: str) -> str:
+        """Inside another text: on one line, or as the number that it is where the format is one of numbers."""
+        return format(float(self), spec) if spec else text(self.notation())  # type: ignore[arg-type]
 
     def _repr_latex_(self) -> str:
         return f"${latex(self.notation())}$"

@@ -24,6 +24,7 @@ from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.named import align, gather, require_in_range
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
+from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
 from fubini.terms.term import Bound, Name, Term, as_names
 
@@ -247,6 +248,9 @@ class Array(Value):
     def notation(self) -> Notation:
         if np.ndim(self.array) == 0 and not is_traced(self.array):
             return Symbol(f"{np.asarray(self.array).item():.7g}")
+        if not is_traced(self.array):
+            numbers = Symbol(shown_array(np.asarray(self.array)))
+            return Index(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
         return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
 
 
