@@ -420,7 +420,7 @@ def symbol(name: str, *shape: int, kind: str = "real", low: float | None = None,
 
 
 # What the ops of `fb.ops` are on numbers that are not known.
-OPERATIONS: dict[str, Callable[..., Number]] = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
