@@ -190,7 +190,7 @@ def same(a: object, b: object) -> bool:
     >>> from fubini.terms.value import Variable
     >>> from fubini.domains import Real
     >>> x = Variable("x", Real)
-    >>> same(x + 1, Variable("x", Real) + 1), same(x + 1, x + 2)
+    >>> same(x * x, Variable("x", Real) * x), same(x * x, x + x)
     (True, False)
     """
     if not isinstance(a, Term) or not isinstance(b, Term) or a.structure != b.structure:
