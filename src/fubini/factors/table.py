@@ -163,7 +163,7 @@ class Table(Factor):
     def __repr__(self) -> str:
         """The weights under their labels; logarithms where weights leave the range of numbers."""
         head = f"{self}"
-        if not self.inputs or is_traced(self.weights, self.shift) or np.ndim(self.weights) != len(self.inputs):
+        if not self.inputs or is_traced(self._scaled, self._shift) or np.ndim(self._scaled) != len(self.inputs):
             return head
         logs = np.asarray(read_log(self.pair), np.float64)
         size = np.max(np.abs(logs), where=np.isfinite(logs), initial=0.0)
