@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import is_traced
+from fubini.arrays import is_key, is_traced
 from fubini.read.fold import folded
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol, text
 from fubini.terms.numbers import shown_array, shown_number
@@ -42,7 +41,7 @@ class Formulas:
 
     def known(self, leaf: Any) -> Part:
         """A constant; a tracer or a key is one that is not known."""
-        if is_traced(leaf) or jax.dtypes.issubdtype(getattr(leaf, "dtype", float), jax.dtypes.prng_key):
+        if is_traced(leaf) or is_key(leaf):
             return Part(UNKNOWN)
         array = np.asarray(leaf)
         if array.size == 1:

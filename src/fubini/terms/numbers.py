@@ -27,8 +27,14 @@ def shown_array(array: np.ndarray) -> str:
     ('[0.25, 1.5]', '[0, 1, …, 18, 19]')
     """
     edge = 2 if array.ndim < 3 else 1
-    kinds = {"float_kind": lambda number: f"{number:.4g}"}
-    text = np.array2string(array, separator=", ", threshold=MOST, edgeitems=edge, formatter=kinds, max_line_width=10**6)
+    text = np.array2string(
+        array,
+        separator=", ",
+        threshold=MOST,
+        edgeitems=edge,
+        formatter={"float_kind": lambda number: f"{number:.4g}"},
+        max_line_width=10**6,
+    )
     return " ".join(text.split()).replace("[ ", "[").replace("...", "…")
 
 
