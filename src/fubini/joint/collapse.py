@@ -51,10 +51,11 @@ def _reduced(reading: Reading, names: Sequence[str], last: str | None) -> Reduce
     """Latents are in the order in which they were written."""
     latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites if n in names and n != last}
     terms = tuple(reading.terms.values())
-    found = Search(latents).best(terms)
+    kept = {} if last is None else {last: Latent(reading.sites[last], reading.domains[last])}
+    found = Search(latents, tuple(kept.values())).best(terms)
     if last is None or found.blocked:
         return found
-    final = Search({last: Latent(reading.sites[last], reading.domains[last])}).best(found.terms)
+    final = Search(kept).best(found.terms)
     return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
 
 
