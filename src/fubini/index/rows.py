@@ -61,7 +61,7 @@ class Rows:
         return self._dense(self._parts())
 
     def triangle(self) -> Data:
-        """U of [A b] = Q U, of a problem without a frame: from a part of the rows after another, never from all at once."""
+        """U of [A b] = Q U, of a problem without a frame, from one part of the rows after another."""
         parts, xp = self._parts(), self.evaluation.xp
         count = parts.scales.shape[0]
         entries = sum(numbers.shape[-1] for _, numbers in parts.slopes)
