@@ -12,6 +12,7 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
+from fubini.domains import Domain
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.index.node import Leaf
@@ -25,6 +26,7 @@ from fubini.symbolic.block import Block
 from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import family
 from fubini.terms.factor import Factor, product
+from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
 
 NO_FACTOR = ("Chain", "GeneralizedGamma")  # families without a density among the distributions
@@ -114,7 +116,7 @@ def _conditionals(plan: Collapse, place: int, is_double: bool) -> list[Factor]:
 
 def _gaussian(plan: Collapse, names: tuple[str, ...], is_double: bool) -> Factor:
     """All sites of a block together."""
-    inputs = {name: plan.reading.domains[name] for name in names}
+    inputs: dict[Name, Domain] = {name: plan.reading.domains[name] for name in names}
     found = plan.asked("block_of", {}, wide=is_double, names=names)
     return Gaussian(mean=found["loc"], covariance=found["covariance"], inputs=inputs).normalize()
 

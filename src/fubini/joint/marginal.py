@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
-from fubini.domains import Bint, Real
+from fubini.domains import Bint, Domain, Real
 from fubini.eliminate.ask import eliminate
 from fubini.errors import NoRule
 from fubini.factors.gaussian import Gaussian
@@ -26,6 +26,7 @@ from fubini.symbolic.block import Block
 from fubini.symbolic.laws import family
 from fubini.symbolic.student import Student
 from fubini.terms.factor import Factor
+from fubini.terms.term import Name
 from fubini.terms.value import Array
 
 NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have another name there
@@ -77,7 +78,7 @@ def _given_labels(joint: Any, name: str) -> Method | None:
     """Given one finite site, or all of them, where these have few values."""
     sites = collapse(joint, ()).reading.sites
     finite = [n for n, leaf in sites.items() if n != name and _values_of(leaf) <= CAP]
-    choices = [(label,) for label in finite]
+    choices: list[tuple[str, ...]] = [(label,) for label in finite]
     if len(finite) > 1 and math.prod(_values_of(sites[label]) for label in finite) <= CAP:
         choices.append(tuple(finite))
     for labels in choices:
@@ -172,7 +173,8 @@ def _normal(name: str, shape: tuple[int, ...], loc: Data, covariance: Data, batc
         return dist.Normal(Array(loc.reshape((*lead, *shape)), batch), Array(scale, batch))(name)
     if loc.shape[len(batch) :] == shape:  # one vector, or one for each place of independent axes
         return dist.MultivariateNormal(Array(loc, batch), covariance_matrix=Array(covariance, batch))(name)
-    inputs = {**{key: Bint[size] for key, size in zip(batch, lead, strict=True)}, name: Real.with_shape(shape)}
+    cells: dict[Name, Domain] = {key: Bint[size] for key, size in zip(batch, lead, strict=True)}
+    inputs: dict[Name, Domain] = {**cells, name: Real.with_shape(shape)}
     return Gaussian(mean=loc, covariance=covariance, inputs=inputs).normalize()
 
 
