@@ -10,7 +10,7 @@ from scipy.stats import gamma
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, FubiniError, Intractable, NoRule
-from tests.catalogue.test_change_points import Y, change_of_mean_and_noise, change_of_variance_by_index, level_shift
+from tests.catalogue.test_change_points import Y, change_of_mean_and_noise, change_of_variance_by_index
 from tests.catalogue.ways import COIN, CROSSED, DIE, MEAN_AND_VARIANCE, REGRESSION, SCHOOLS
 
 pytestmark = pytest.mark.right_or_refused
@@ -108,7 +108,6 @@ CASES = {
     "a mean and a variance": MEAN_AND_VARIANCE["by precision"][0],
     "a block under a scale": two_groups(np.array([[1.0, 0.2], [0.3, -1.0], [0.5, 0.5]])).condition(y=Y[:3]),
     "a change point": coal(12).condition(y=DISASTERS[35:47]),
-    "a level shift": level_shift(7).condition(y=Y),
     "a mean, noise and a change": change_of_mean_and_noise(7).condition(y=Y),
     "variances by index": change_of_variance_by_index(7).condition(y=Y),
     "few local labels": local_labels(3).condition(y=Y[:3]),
