@@ -112,6 +112,12 @@ class Mixture(Factor):
         spread = [(share, part.covariance(name), part.mean(name) - mean) for part, share in self._shares(name)]
         return reduce(ops.add, [self._averaged(share, within + _outer(gap)) for share, within, gap in spread])
 
+    def _variance(self, name: Name) -> Value:
+        """Σ_c share_c · (variance_c + (mean_c − mean)²)"""
+        mean = self._mean(name)
+        spread = [(share, part.variance(name), part.mean(name) - mean) for part, share in self._shares(name)]
+        return reduce(ops.add, [self._averaged(share, within + gap * gap) for share, within, gap in spread])
+
     def _averaged(self, share: Value, value: Value) -> Value:
         weighted = share * value
         return fold(ops.add, weighted, *(name for name in self.bounds if name in weighted.inputs))

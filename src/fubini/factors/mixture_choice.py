@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fubini.arrays import Data, namespace
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
@@ -48,7 +50,16 @@ def _points(f: Delta, chosen: dict) -> dict[Name, Array]:
 
 @exact_draw.rule
 def draw_product(randomness: Randomness, f: Product, names: tuple) -> dict:
-    """x ~ f_k for each term f_k with names of its own; the bounded integers first, with the mass they have"""
+    """x ~ f_k for each term f_k with names of its own, the bounded integers first; then y ~ p(y | x)"""
+    others, conditionals = _parents_first(terms_of(f), names)
+    chosen = _draw_coupled(randomness, product(*others), names) if others else {}
+    for term in conditionals:
+        chosen = {**chosen, **interpret(DRAW, randomness, substitute(term, chosen), (term.own,))}
+    return dict(chosen)
+
+
+def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
+    names = tuple(name for name in names if name in f.inputs)
     infinite = tuple(name for name in names if not f.inputs[name].is_finite)
     finite = tuple(name for name in names if name not in infinite)
     chosen = interpret(DRAW, randomness, promoted(f.sum(*infinite)), finite) if finite and infinite else {}
@@ -64,6 +75,20 @@ def draw_product(randomness: Randomness, f: Product, names: tuple) -> dict:
         if mine:
             chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), mine)}
     return dict(chosen)
+
+
+def _parents_first(terms: Sequence[Factor], names: tuple) -> tuple[list[Factor], list[Factor]]:
+    """The terms that are no conditionals, and the conditionals p(x | y), each after those of the y it reads."""
+    rest, ordered = list(terms), []
+
+    def is_last(term: Factor) -> bool:
+        others = [other for other in rest if other is not term]
+        return term.own in names and not any(term.own in other.inputs for other in others)
+
+    while (last := next(filter(is_last, rest), None)) is not None:
+        rest = [term for term in rest if term is not last]
+        ordered.insert(0, last)
+    return rest, ordered
 
 
 @exact_choose.rule

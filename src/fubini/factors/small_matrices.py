@@ -7,6 +7,7 @@ ordinary arithmetic, for any number of matrices at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,28 +18,40 @@ from fubini.factors.quadratic import scale_of
 UNROLLED = 3  # columns up to which a loop is written out
 
 
-def reflected(A: Data, count: int) -> Data:
-    """A turned so that its first columns, `count` of them, are upper triangular: QᵀA."""
-    rows = jnp.arange(A.shape[-2])
+def _reflections(A: Data) -> tuple[Data, Data]:
+    """QᵀA for reflections Q of columns in turn: U in its upper triangle, the reflectors below it, their first entries.
 
-    def column(W: Data, place: Data) -> Data:
-        here = jnp.arange(A.shape[-1]) == place
-        v = jnp.where(rows >= place, jnp.sum(jnp.where(here, W, 0.0), axis=-1), 0.0)
-        v = v / scale_of(v, -1)  # its squares may overflow or vanish, and its length does not matter
-        norm = jnp.sqrt(jnp.sum(v * v, axis=-1))
-        first = jnp.sum(jnp.where(rows == place, v, 0.0), axis=-1)
+    Reflectors lie where U is zero, so that no other array has as many rows as A.
+    """
+    m, k = A.shape[-2:]
+    rows, columns = jnp.arange(m), jnp.arange(k)
+
+    def column(now: tuple[Data, Data], place: Data) -> tuple[Data, Data]:
+        W, heads = now
+        v = jnp.where(rows >= place, jnp.sum(jnp.where(columns == place, W, 0.0), axis=-1), 0.0)
+        scale = scale_of(v, -1)
+        v = v / scale  # its squares may overflow or vanish, and its length does not matter
+        norm = jnp.sqrt(jnp.sum(v * v, axis=-1, keepdims=True))
+        first = jnp.sum(jnp.where(rows == place, v, 0.0), axis=-1, keepdims=True)
         signed = jnp.where(first < 0, -norm, norm)
-        v = v + jnp.where(rows == place, signed[..., None], 0.0)
-        head = jnp.where(norm == 0, 1.0, first + signed)[..., None]
-        v = jnp.where(rows == place, norm[..., None] != 0, v / head)  # a row much larger than others turns exactly
-        size = jnp.sum(v * v, axis=-1)
-        beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
-        return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
+        head = jnp.where(norm == 0, 1.0, first + signed)
+        v = jnp.where(rows == place, norm != 0, v / head)  # a row much larger than others turns exactly
+        turned = jnp.where(rows[:, None] > place, v[..., :, None], W)
+        turned = jnp.where((rows == place)[:, None], (-signed * scale)[..., None], turned)
+        W = jnp.where(columns > place, _reflected(W, v), jnp.where(columns == place, turned, W))
+        return W, jnp.where(columns == place, norm != 0, heads)
 
-    return _looped(min(count, A.shape[-2]), column, A)
+    return _repeated(min(m, k), column, (A, jnp.zeros((*A.shape[:-2], k), A.dtype)))
 
 
-def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data:
+def _reflected(W: Data, v: Data) -> Data:
+    """(1 − 2 v vᵀ / vᵀv) W"""
+    size = jnp.sum(v * v, axis=-1)
+    beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
+    return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
+
+
+def _looped(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
     """step(…step(start, 0)…, steps − 1), written out where there are few."""
     if steps > UNROLLED:
         return jax.lax.fori_loop(0, steps, lambda place, now: step(now, place), start)
@@ -47,11 +60,29 @@ def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data
     return start
 
 
+def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
+    """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
+    if steps <= UNROLLED:
+        return _looped(steps, step, start)
+    first = jnp.asarray(0), start
+    return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
+
+
 def _factors(A: Data) -> tuple[Data, Data]:
+    """Q, with as many columns as there are reflectors, and U: the reflections, the last first, of unit vectors."""
+    W, heads = _reflections(A)
     m, k = A.shape[-2:]
-    eye = jnp.broadcast_to(jnp.eye(m, dtype=A.dtype), (*A.shape[:-1], m))
-    turned = reflected(jnp.concatenate([A, eye], axis=-1), k)
-    return jnp.swapaxes(turned[..., :k, k:], -1, -2), jnp.triu(turned[..., :k, :k])
+    count = min(m, k)
+    rows, columns = jnp.arange(m), jnp.arange(k)
+
+    def column(Q: Data, step: Data) -> Data:
+        place = count - 1 - step
+        below = jnp.where(rows > place, jnp.sum(jnp.where(columns == place, W, 0.0), axis=-1), 0.0)
+        head = jnp.sum(jnp.where(columns == place, heads, 0.0), axis=-1)
+        return _reflected(Q, below + jnp.where(rows == place, head[..., None], 0.0))
+
+    Q = jnp.broadcast_to(jnp.eye(m, count, dtype=A.dtype), (*A.shape[:-2], m, count))
+    return _repeated(count, column, Q), jnp.triu(W[..., :k, :])
 
 
 @jax.custom_jvp
@@ -116,7 +147,7 @@ def turned(A: Data) -> Data:
     dU = QᵀdA, which exists even where the rows of A are dependent.
     """
     k = A.shape[-1]
-    return jnp.triu(reflected(A, k)[..., :k, :])
+    return jnp.triu(_reflections(A)[0][..., :k, :])
 
 
 @turned.defjvp

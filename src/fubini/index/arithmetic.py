@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special
 
 from fubini.arrays import Data
-from fubini.factors.small_matrices import orthogonal_triangular
+from fubini.factors.small_matrices import orthogonal_triangular, turned
 
 _SPECIAL: dict[str, tuple[Callable[..., Data], Callable[..., Data]]] = {  # on JAX, and on NumPy
     "lgamma": (jax.scipy.special.gammaln, scipy.special.gammaln),
@@ -83,6 +83,16 @@ def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any,
 def qr(A: Data) -> tuple[Data, Data]:
     """A = Q U, of at least as many rows as columns."""
     return tuple(np.linalg.qr(A)) if xp_of(A) is np else orthogonal_triangular(A)  # type: ignore[return-value]
+
+
+def triangle(A: Data) -> Data:
+    """U of A = Q U, of at least as many rows as columns, for what stays the same when rows are turned."""
+    return np.linalg.qr(A, mode="r") if xp_of(A) is np else turned(A)
+
+
+def taken_from(A: Data, start: Data, size: int) -> Data:
+    """Entries from a start on, along the first axis."""
+    return A[start : start + size] if xp_of(A) is np else jax.lax.dynamic_slice_in_dim(A, start, size)
 
 
 def upper_solved(U: Data, right: Data) -> Data:

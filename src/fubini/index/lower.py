@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data
-from fubini.index.arithmetic import called, qr, segment_sums
+from fubini.index.arithmetic import called, segment_sums
 from fubini.index.axes import Axes, aligned, product, root, taken, union, where_holds
 from fubini.index.binding import opened_once
 from fubini.index.build import const, factors_in, is_test
@@ -21,7 +21,7 @@ from fubini.index.chains import chain_evidence, log_sum_exp
 from fubini.index.least_squares import Frame, Solution, solve
 from fubini.index.node import Index, Leaf, Node, children, node
 from fubini.index.ranges import bounds, is_whole
-from fubini.index.rows import Rows, front_of
+from fubini.index.rows import Rows, front_of, is_tall
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -60,7 +60,7 @@ class Evaluation:
         leaf, *at = this.args
         array = self.xp.asarray(self.arrays[leaf])
         if self.xp is np:
-            array = array.astype(float)
+            array = array.astype(float, copy=False)
         if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
             axes = tuple(part.args[0] for part in at)
             if all(i.size <= size for i, size in zip(axes, array.shape, strict=True)):
@@ -72,7 +72,9 @@ class Evaluation:
         return Axes(self.xp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
 
     def _add(self, this: Node) -> Axes:
-        parts = [self.of(part) for part, _ in this.args]
+        return self._added(this, [self.of(part) for part, _ in this.args])
+
+    def _added(self, this: Node, parts: Sequence[Axes]) -> Axes:
         axes = union(parts)
         data = [aligned(part, axes) for part in parts]
         coefficients: Sequence[float] = [coefficient for _, coefficient in this.args]
@@ -158,10 +160,11 @@ class Evaluation:
         return self.solutions[key]
 
     def _rows_of(self, part: Node, frame: Frame, outer: tuple[Index, ...]) -> tuple[Data, Data]:
-        """Rows of a problem as matrix and right side: few, where many were turned into a triangle beforehand."""
-        found = self.memo.get(node("triangle", frame, part))
-        if found is None:
+        """Rows of a problem as matrix and right side: few, where many are turned into a triangle."""
+        triangle = node("triangle", frame, part)
+        if triangle not in self.memo and (outer or not is_tall(part, frame)):
             return Rows(self, part, frame, outer).numbers()
+        found = self.of(triangle)
         scale = self.root_of(front_of(part)[0]).data
         return scale * found.data[:, :-1], scale * found.data[:, -1]
 
@@ -170,8 +173,7 @@ class Evaluation:
         frame, part = this.args
         rows = Rows(self, part, frame, ())
         rows.factors = [factor for factor in rows.factors if factor not in front_of(part)[0]]
-        matrix, right = rows.numbers()
-        return Axes(qr(self.xp.concatenate([matrix, right[:, None]], axis=1))[1], ())
+        return Axes(rows.triangle(), ())
 
     def _lse(self, this: Node) -> Axes:
         over, body = self.opened(this)
@@ -217,12 +219,18 @@ class Evaluation:
                 if inside and is_whole(entry):
                     i, at = one.args[0], self.of(entry)
                     rest = [factor for other, factor in enumerate(factors) if other != place]
-                    parts = [(taken(self.of(part), i, at), e) for part, e in rest if not _is_guard(part, e)]
-                    tests = [(taken(self.of(part), i, at), 1.0) for part, e in rest if _is_guard(part, e)]
+                    parts = [(self._read_at(part, i, at), e) for part, e in rest if not _is_guard(part, e)]
+                    tests = [(self._read_at(part, i, at), 1.0) for part, e in rest if _is_guard(part, e)]
                     reached = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
                     value = product([*parts, (Axes(self.xp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
                     return where_holds(product([*tests, (reached, 1.0)]), value)
         return self.product_of(factors)
+
+    def _read_at(self, part: Node, i: Index, at: Axes) -> Axes:
+        """A part read at i = at; of a sum each term, so that no array has the axes of all."""
+        if part.kind == "add" and i in part.free:
+            return self._added(part, [self._read_at(term, i, at) for term, _ in part.args])
+        return taken(self.of(part), i, at)
 
     def _segments(
         self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]

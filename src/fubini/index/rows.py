@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 
 from fubini.arrays import Data
-from fubini.index.arithmetic import one_hot
+from fubini.index.arithmetic import constant, one_hot, scanned, taken_from, triangle
 from fubini.index.axes import Axes, aligned, taken
 from fubini.index.binding import opened_once
 from fubini.index.build import factors_in
 from fubini.index.least_squares import Frame
 from fubini.index.node import Index, Node
 from fubini.index.ranges import is_whole
+
+PASSES = 32  # parts that many rows are taken in
 
 
 class Rows:
@@ -53,27 +58,77 @@ class Rows:
 
     def numbers(self) -> tuple[Data, Data]:
         """The matrix [… frame, row, column] and the right side [… frame, row]."""
-        of = self.evaluation.of
+        return self._dense(self._parts())
+
+    def triangle(self) -> Data:
+        """U of [A b] = Q U, of a problem without a frame, from one part of the rows after another."""
+        parts, xp = self._parts(), self.evaluation.xp
+        count = parts.scales.shape[0]
+        entries = sum(numbers.shape[-1] for _, numbers in parts.slopes)
+        share = min(1 / PASSES, entries / (4 * self.width))  # of the rows at a time: their matrix has zeros too
+        size = max(math.ceil(share * count), min(count, max(2 * self.width, self.width**2 // max(entries, 1))))
+
+        def step(U: Data, place: Data) -> tuple[Data, None]:
+            start = xp.minimum(place * size, count - size)
+            here = parts.between(start, size)
+            is_new = start + xp.arange(size) >= place * size
+            matrix, right = self._dense(here._replace(scales=xp.where(is_new, here.scales, 0.0)))
+            rows = xp.concatenate([U, xp.concatenate([matrix, right[:, None]], axis=1)])
+            largest_first = xp.argsort(-xp.max(xp.abs(constant(rows)), axis=1))  # turned accurately, be others small
+            return triangle(rows[largest_first]), None
+
+        empty = xp.zeros((self.width + 1, self.width + 1))
+        return scanned(
+            step if xp is np else jax.checkpoint(step, prevent_cse=False), empty, xp.arange(-(-count // size))
+        )[0]
+
+    def _parts(self) -> Parts:
+        """The entries of the rows that are not zero by construction."""
         scales = self._over(self.evaluation.root_of(self.factors))
         for i, at in self.gathered:
             scales = scales * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
-        matrix = self.evaluation.xp.zeros((*scales.shape, self.width))
-        for slope in self.slopes:
-            inner, entry = self.evaluation.opened(slope)
-            place, coefficient = entry.args[1:]
-            numbers = self._over(of(coefficient), inner)
-            numbers = numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
-            if not place.leaves and place.free <= set(inner):  # the same columns in every row
-                columns = self.evaluation.xp.broadcast_to(
-                    aligned(of(place), inner), tuple(i.size for i in inner)
-                ).reshape(-1)
-                matrix = matrix + numbers @ one_hot(columns, self.width, numbers.dtype)
-            else:
-                columns = self._over(of(place), inner)
-                columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
-                spread = one_hot(columns, self.width, numbers.dtype)
-                matrix = matrix + self.evaluation.xp.sum(numbers[..., None] * spread, axis=-2)
-        return scales[..., None] * matrix, scales * self._over(of(self.offset))
+        offset = self._over(self.evaluation.of(self.offset))
+        return Parts(scales, offset, tuple(self._slope(*self.evaluation.opened(slope)) for slope in self.slopes))
+
+    def _slope(self, inner: tuple[Index, ...], entry: Node) -> tuple[Data, Data]:
+        """Columns and what stands in them; columns that are the same in every row have no axis of rows."""
+        of, xp = self.evaluation.of, self.evaluation.xp
+        place, coefficient = entry.args[1:]
+        numbers = self._over(of(coefficient), inner)
+        if not place.leaves and place.free <= set(inner):
+            columns = xp.broadcast_to(aligned(of(place), inner), tuple(i.size for i in inner)).reshape(-1)
+        else:
+            columns = self._over(of(place), inner)
+            columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
+        return columns, numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
+
+    def _dense(self, parts: Parts) -> tuple[Data, Data]:
+        matrix = self.evaluation.xp.zeros((*parts.scales.shape, self.width))
+        for columns, numbers in parts.slopes:
+            spread = one_hot(columns, self.width, numbers.dtype)
+            shared = columns.ndim == 1
+            matrix = matrix + (numbers @ spread if shared else (numbers[..., None] * spread).sum(axis=-2))
+        return parts.scales[..., None] * matrix, parts.scales * parts.offset
+
+
+class Parts(NamedTuple):
+    """√weight and offset [… frame, row], and columns and entries [… frame, row, entry] of slopes."""
+
+    scales: Data
+    offset: Data
+    slopes: tuple[tuple[Data, Data], ...]
+
+    def between(self, start: Data, size: int) -> Parts:
+        """Some rows of a problem without a frame."""
+        slopes = (
+            (c if c.ndim == 1 else taken_from(c, start, size), taken_from(n, start, size)) for c, n in self.slopes
+        )
+        return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
+
+
+def is_tall(rows: Node, frame: Frame) -> bool:
+    """A single problem of so many rows that its matrix would be the largest array of all."""
+    return frame.length is None and not rows.free and math.prod(rows.args[0]) > PASSES * frame.width
 
 
 def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:

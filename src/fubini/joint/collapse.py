@@ -23,7 +23,7 @@ from fubini.symbolic.block import Block
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.draws import drawn
 from fubini.symbolic.elimination import Eliminated
-from fubini.symbolic.laws import parameters
+from fubini.symbolic.laws import block_parameters, conditional_parameters, parameters
 from fubini.symbolic.search import Latent, Reduced, Search, Step
 from fubini.symbolic.student import Student, scale_law
 
@@ -51,10 +51,11 @@ def _reduced(reading: Reading, names: Sequence[str], last: str | None) -> Reduce
     """Latents are in the order in which they were written."""
     latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites if n in names and n != last}
     terms = tuple(reading.terms.values())
-    found = Search(latents).best(terms)
+    kept = {} if last is None else {last: Latent(reading.sites[last], reading.domains[last])}
+    found = Search(latents, tuple(kept.values())).best(terms)
     if last is None or found.blocked:
         return found
-    final = Search({last: Latent(reading.sites[last], reading.domains[last])}).best(found.terms)
+    final = Search(kept).best(found.terms)
     return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
 
 
@@ -74,13 +75,13 @@ def collapse_real_first(joint: Any, last: str) -> Collapse | None:
     return Collapse(reading, Reduced(final.terms, (step, *rest.steps, *final.steps), {}))
 
 
-def collapse_together(joint: Any, name: str) -> Collapse | None:
-    """All latents eliminated, the normal ones that meet with this one first and as one block; None where they cannot.
+def collapse_together(joint: Any, name: str, labels: Sequence[str] = ()) -> Collapse | None:
+    """All latents but labels eliminated, normal ones coupled with this one first, as one block; None where they cannot.
 
     With a variance that all of them share, a block of normals is one of Student's t. For marginals, not for draws.
     """
     reading = read(joint)
-    latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites}
+    latents = {n: Latent(reading.sites[n], reading.domains[n]) for n in reading.sites if n not in labels}
     search = Search(latents)
     terms = tuple(reading.terms.values())
     step = search.together(terms, name)
@@ -206,6 +207,30 @@ class Collapse:
     ) -> dict[str, Data]:
         """Of the family of a latent that was eliminated, given those that are left."""
         return parameters(self.step_of(about), self.reading.sites[about], self.evaluation(values, numbers, xp))
+
+    def conditional_of(
+        self,
+        values: Mapping[str, Data],
+        numbers: Any = None,
+        xp: Any = jnp,
+        about: str = "",
+        known: tuple[str, ...] = (),
+    ) -> dict[str, Data]:
+        """The same, given some of the latents that were eliminated with it too."""
+        step, sites = self.step_of(about), self.reading.sites
+        evaluation = self.evaluation({n: v for n, v in values.items() if n not in known}, numbers, xp)
+        if not isinstance(step.result, Block):
+            return parameters(step, sites[about], evaluation)
+        given = {sites[name]: values[name] for name in known}
+        return conditional_parameters(step.result, sites[about], given, evaluation)
+
+    def block_of(
+        self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp, names: tuple[str, ...] = ()
+    ) -> dict[str, Data]:
+        """Location and covariance of all latents of a block, end to end."""
+        result = self.step_of(names[0]).result
+        assert isinstance(result, Block)
+        return block_parameters(result, [self.reading.sites[n] for n in names], self.evaluation(values, numbers, xp))
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.errors import DomainError
+from fubini.errors import DataError, DomainError, listed
+from fubini.joint.observed import Partly
+from fubini.joint.paths import flat
 
 
 class Row(NamedTuple):
@@ -58,4 +60,49 @@ def compare(**models: Any) -> Comparison:
     """
     if not models:
         raise DomainError("compare()", expected="models by name: compare(linear=post1, quadratic=post2)")
+    require_same_data(models)
     return Comparison({name: float(model.log_evidence()) for name, model in models.items()})
+
+
+def require_same_data(models: Mapping[str, Any]) -> None:
+    """All models are of the same observed numbers, by site where their sites have the same names."""
+    (first, reference), *others = ((name, _observed(model)) for name, model in models.items())
+    for name, values in others:
+        difference = _difference(reference, values)
+        if difference:
+            raise DataError(
+                f"compare({first}=…, {name}=…)",
+                expected="models of the same observed values, whose evidences are densities of the same data",
+                nearest=difference,
+                advice="condition all models on the same data; their priors and latents may differ",
+            )
+
+
+def _observed(model: Any) -> dict[str, np.ndarray]:
+    """Observed values by site, those that are missing NaN."""
+    values = flat(getattr(model, "observed", None) or getattr(model, "evidence", {}))
+    return {name: _numbers(value) for name, value in values.items()}
+
+
+def _numbers(value: Any) -> np.ndarray:
+    if isinstance(value, Partly):
+        return np.where(np.asarray(value.present), np.asarray(value.value, float), np.nan)
+    return np.asarray(value, float)
+
+
+def _difference(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> str:
+    """Where two sets of observed values differ, or nothing."""
+    if a.keys() != b.keys():  # one site here may be several there
+        first, second = (np.sort(np.concatenate([v.ravel() for v in each.values()] or [[]])) for each in (a, b))
+        return "" if _are_equal(first, second) else f"values of {listed(a)} and of {listed(b)} differ"
+    for name, value in a.items():
+        if value.shape != b[name].shape:
+            return f"{name!r} has the shape {value.shape} in one and {b[name].shape} in the other"
+        if not _are_equal(value, b[name]):
+            return f"{name!r} has other values in one than in the other"
+    return ""
+
+
+def _are_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Up to rounding to single precision."""
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=0.0, equal_nan=True)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
-from fubini.errors import listed
+from fubini.errors import Intractable, NoRule, listed
 from fubini.index.notation import written
+from fubini.joint.closed_form import is_network
+from fubini.joint.closed_posterior import require_posterior
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.graph import Graph
+from fubini.joint.marginal import method_of
+from fubini.joint.mode import require_real
+from fubini.joint.posterior import factors_if_any
 from fubini.symbolic.block import Block
 from fubini.symbolic.search import Step, work
 from fubini.symbolic.student import Student
@@ -53,13 +60,17 @@ class Report:
     lines: tuple[Line, ...]
     left: tuple[str, ...]
     blocked: tuple[tuple[str, str, str], ...]  # site, what was expected, where
+    refused: tuple[tuple[str, str], ...] = ()  # question, why
 
     @property
     def verdict(self) -> str:
         """What can be asked."""
-        if not self.left:
-            return "nothing is left: evidence, marginals and draws are exact"
-        return f"left: {listed(self.left)}; infer(key) samples them and draws the others back exactly"
+        if self.left:
+            left = f"left: {listed(self.left)}; infer(key) samples them and draws the others back exactly"
+            return f"{left}\nlog_evidence, marginal, posterior and predict have no closed form"
+        if any(question.startswith("marginal") for question, _ in self.refused):
+            return "nothing is left: evidence and draws are exact, and so are the other marginals"
+        return "nothing is left: evidence, marginals and draws are exact"
 
     def __str__(self) -> str:
         parts = [self.title, *(f"  {line}" for line in repr(self.graph).splitlines())]
@@ -71,6 +82,7 @@ class Report:
         for name, expected, where in self.blocked:
             parts.append(f"not {name}: expected {expected}")
             parts.append(f"     found {where}")
+        parts.extend(f"not {question}: {why}" for question, why in self.refused)
         return "\n".join([*parts, self.verdict])
 
     __repr__ = __str__
@@ -87,7 +99,7 @@ class Report:
         kept = "".join(
             f"<li><b>{escape(name)}</b>: expected {escape(expected)}; found <code>{escape(where)}</code></li>"
             for name, expected, where in self.blocked
-        )
+        ) + "".join(f"<li><b>{escape(question)}</b>: {escape(why)}</li>" for question, why in self.refused)
         head = "<tr><th>site</th><th>given the rest</th><th>equation</th><th>cost</th></tr>"
         table = f"<table>{head}{rows}</table>" if rows else "<p>nothing is eliminated</p>"
         why = f"<ul>{kept}</ul>" if kept else ""
@@ -102,7 +114,21 @@ def report(joint: Any) -> Report:
     plan = collapse(joint)
     lines = tuple(_line(step, plan) for step in plan.reduced.steps)
     blocked = tuple((name, error.why, _short(written(error.node))) for name, error in plan.blocked.items())
-    return Report(f"{joint}", joint.graph(), lines, plan.kept, blocked)
+    return Report(str(joint), joint.graph(), lines, plan.kept, blocked, tuple(_refused(joint, plan)))
+
+
+def _refused(joint: Any, plan: Collapse) -> Iterator[tuple[str, str]]:
+    """Questions that have no answer though nothing is left, and why; `map()` in any case."""
+    is_table = is_network(joint) and factors_if_any(joint) is not None
+    checks: list[tuple[str, Callable[[], Any]]] = [("map()", lambda: require_real(plan))]
+    if not plan.kept:
+        checks.extend((f"marginal({name!r})", partial(method_of, joint, name)) for name in plan.reading.sites)
+        checks.append(("posterior()", partial(require_posterior, joint, plan)))
+    for question, check in () if is_table else checks:
+        try:
+            check()
+        except (Intractable, NoRule) as error:
+            yield question, _short(" ".join(str(error).split("\n", 1)[-1].split()))
 
 
 def _line(step: Step, plan: Collapse) -> Line:

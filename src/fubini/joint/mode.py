@@ -15,7 +15,7 @@ from fubini.errors import DataError, Intractable, listed
 from fubini.infer.normal import highest
 from fubini.infer.target import Target
 from fubini.joint.closed_form import is_network
-from fubini.joint.collapse import collapse
+from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_if_any
@@ -32,6 +32,14 @@ def mode(joint: Any) -> Any:
         found = argmax(factors, [variable.name for variable in variables])
         return form.unflatten({str(name): value for name, value in found.items()})
     plan = collapse(joint, ())
+    require_real(plan)
+    with form.width():
+        values = highest_values(joint, plan)
+    return form.unflatten(nested(values))
+
+
+def require_real(plan: Collapse) -> None:
+    """No site is discrete: the mode is found by following slopes."""
     discrete = [name for name, domain in plan.reading.domains.items() if domain.is_discrete]
     if discrete:
         raise Intractable(
@@ -40,9 +48,6 @@ def mode(joint: Any) -> Any:
             nearest=f"{listed(discrete)} are discrete, and not finite from 0 on and scalar, or beside real ones",
             advice="eliminate() them: the result has a density of real sites alone",
         )
-    with form.width():
-        values = highest_values(joint, plan)
-    return form.unflatten(nested(values))
 
 
 def highest_values(joint: Any, plan: Any) -> dict[str, np.ndarray]:

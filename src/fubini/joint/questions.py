@@ -20,7 +20,7 @@ from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
 from fubini.joint.calls import require_in_domain
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
-from fubini.joint.closed_posterior import closed_posterior
+from fubini.joint.closed_posterior import posterior_of
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
@@ -30,7 +30,7 @@ from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
 from fubini.joint.paths import nested
-from fubini.joint.posterior import factors_if_any, factors_of, posterior
+from fubini.joint.posterior import factors_if_any, factors_of
 from fubini.joint.sampler import Options, Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
@@ -57,8 +57,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        written = factors_if_any(self)
-        return closed_posterior(self) if written is None else posterior(self, *written)
+        return posterior_of(self)
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed."""

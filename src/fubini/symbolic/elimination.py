@@ -42,6 +42,7 @@ class Eliminated(NamedTuple):
     terms: tuple[Node, ...]
     at: tuple[Index, ...]
     law: Recognised
+    averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
@@ -142,11 +143,13 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined in pairs, never multiplied out"""
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
+    averaged: frozenset[Leaf] = frozenset()
     for part in squares(mine, latent):
         if isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
             outside.append(scatter)
+            averaged |= part.offset.leaves if scatter is not ZERO else frozenset()
         elif not part.features:
             outside.append(total(part.over, part.coefficient))
         else:
@@ -164,7 +167,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     moved = plus(times(push, whole.mean), scale(0.5, divide(power(push, 2.0), whole.weight)))
     normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (log_rate(whole.weight), -0.5), (moved, 1.0)))
     law = Recognised("Normal", {"loc": mean, "scale": power(whole.weight, -0.5)}, normaliser)
-    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), at, law)
+    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), at, law, averaged)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:

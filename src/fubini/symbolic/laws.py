@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -39,22 +42,62 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
 
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
     """Location [… apart, entry] and covariance [… apart, entry, entry] of the entries of a latent that meet."""
+    centre, columns = _centre_and_root(result, leaf, evaluation)
+    covariance = columns @ evaluation.xp.swapaxes(columns, -1, -2)
+    if isinstance(result, Student):
+        df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
+        return {"df": df, "loc": centre, "covariance": covariance * spread / df}
+    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
+
+
+def block_parameters(result: Block, leaves: Sequence[Leaf], evaluation: Evaluation) -> dict[str, Data]:
+    """Location and covariance of all latents of a block without independent axes, end to end."""
+    xp = evaluation.xp
+    centres, roots = zip(*(_centre_and_root(result, leaf, evaluation) for leaf in leaves), strict=True)
+    root = xp.concatenate(roots, axis=-2)
+    covariance = root @ xp.swapaxes(root, -1, -2) / evaluation.of(result.scale).data
+    return {"loc": xp.concatenate(centres, axis=-1), "covariance": covariance}
+
+
+def conditional_parameters(
+    result: Block, leaf: Leaf, given: Mapping[Leaf, Data], evaluation: Evaluation
+) -> dict[str, Data]:
+    """Location and covariance of a latent of a block, given values of other latents of it.
+
+    x | y  ~  N(x̂ + S_xy S_yy⁻¹ (y − ŷ), S_xx − S_xy S_yy⁻¹ S_yx)
+    """
+    xp = evaluation.xp
+    centre, root = _centre_and_root(result, leaf, evaluation)
+    covariance = root @ xp.swapaxes(root, -1, -2)
+    if given:
+        others = [_centre_and_root(result, other, evaluation) for other in given]
+        values = [_entries(result, xp.asarray(value), xp) for value in given.values()]
+        gaps = [value - at for value, (at, _) in zip(values, others, strict=True)]
+        gap, over = xp.concatenate(gaps, axis=-1), xp.concatenate([part for _, part in others], axis=-2)
+        both = over @ xp.swapaxes(root, -1, -2)
+        gain = xp.swapaxes(xp.linalg.solve(over @ xp.swapaxes(over, -1, -2), both), -1, -2)
+        centre, covariance = centre + (gain @ gap[..., None])[..., 0], covariance - gain @ both
+    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
+
+
+def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> tuple[Data, Data]:
+    """The solution at the entries of a latent, and columns whose products with themselves add up to (AᵀA)⁻¹."""
     layout, xp = result.layout, evaluation.xp
     solution = evaluation.solution(layout.frame, result.rows, layout.apart)
-    apart = layout.axes[: len(layout.apart)]
 
     def entries(unknowns: Data) -> Data:
-        found = xp.moveaxis(placed(layout, unknowns, result.latents)[leaf], apart, range(len(apart)))
-        return found.reshape(*found.shape[: len(apart)], -1)
+        return _entries(result, placed(layout, unknowns, result.latents)[leaf], xp)
 
-    centre = entries(solution.at(xp.zeros(layout.shape)))
     roots = solution.roots()
     if xp is np:
         columns = np.stack([entries(roots[..., place]) for place in range(layout.frame.size)], axis=-1)
     else:
         columns = jax.vmap(entries, -1, -1)(roots)
-    covariance = columns @ xp.swapaxes(columns, -1, -2)
-    if isinstance(result, Student):
-        df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
-        return {"df": df, "loc": centre, "covariance": covariance * spread / df}
-    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
+    return entries(solution.at(xp.zeros(layout.shape))), columns
+
+
+def _entries(result: Block | Student, value: Data, xp: Any) -> Data:
+    """The entries of a latent, those that are independent along the first axes."""
+    apart = result.layout.axes[: len(result.layout.apart)]
+    found = xp.moveaxis(value, apart, range(len(apart)))
+    return found.reshape(*found.shape[: len(apart)], -1)

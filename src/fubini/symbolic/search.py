@@ -64,8 +64,8 @@ def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
 class Search:
     """Depth first, the likeliest order first; states that were seen are not visited again."""
 
-    def __init__(self, latents: Mapping[str, Latent]) -> None:
-        self.latents = latents
+    def __init__(self, latents: Mapping[str, Latent], later: Sequence[Latent] = ()) -> None:
+        self.latents, self.later = latents, later
         self.left = TRIES
         self.seen: set[tuple] = set()
         self.found: Reduced | None = None
@@ -123,16 +123,23 @@ class Search:
     def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
+        alone: Step | None = None
         try:
-            yield Step((name,), eliminated(terms, leaf, domain.kind))
-            return
+            result = eliminated(terms, leaf, domain.kind)
+            alone = Step((name,), result)
+            if not self._are_spread(result.averaged, waiting):
+                yield alone
+                return
+            first = Blocked(leaf, ZERO, "latents that are eliminated with it")
         except Blocked as error:
             if domain.kind != "real":
                 raise
             first = error
         groups = dict.fromkeys(self._groups(terms, name, waiting))
-        tried = False
+        tried = alone is not None
         for names in groups:
+            if alone is not None and len(names) == 1:
+                continue
             try:
                 result = eliminated_together(terms, [self.latents[other].leaf for other in names])
             except Blocked as error:
@@ -143,6 +150,9 @@ class Search:
                 continue
             tried = True
             yield Step(names, result)
+        if alone is not None:
+            yield alone
+            return
         try:
             power = eliminated_power(terms, leaf)
             if power.layout.frame.cell > DENSE:
@@ -151,6 +161,10 @@ class Search:
         except Blocked:
             if not tried:
                 raise first from None
+
+    def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
+        """A latent still to go would stand in as many squares as there are data, with all of them in each."""
+        return any(leaf in averaged for leaf, _ in (*(self.latents[name] for name in waiting), *self.later))
 
     def _groups(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[tuple[str, ...]]:
         """The latent alone; with all real latents that share terms, directly or through others; with one of these."""
