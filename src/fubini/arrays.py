@@ -4,10 +4,12 @@ Data decide the engine: float64 NumPy as long as no JAX array takes part, JAX's 
 written once, against `namespace(…)`.
 """
 
+import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +19,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.experimental import checkify
 
-from fubini.errors import DataError, DomainError
+from fubini.errors import DataError, DomainError, MemoryLimit
 
 Data = Any  # an array of NumPy or JAX, a tracer, or a Python scalar
 
@@ -152,6 +154,44 @@ def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[
     if _checking.value:
         checkify.check(jnp.all(ok), str(error()).replace("{", "{{").replace("}", "}}"))
     return tuple(_poison(ok, array) for array in poisoned)
+
+
+@contextmanager
+def within_memory(asked: str) -> Iterator[None]:
+    """Memory that is not there is an error of ours."""
+    try:
+        yield
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in first:
+            raise
+        raise MemoryLimit(
+            asked,
+            expected="arrays that fit into memory",
+            nearest=first,
+            advice="ask for fewer draws or chains at a time, or for fewer sites",
+        ) from error
+
+
+def require_room(asked: str, *shapes: tuple[int, ...]) -> None:
+    """Raise before arrays of these shapes are asked for that no memory of this machine holds."""
+    size = 8 * max((math.prod(shape) for shape in shapes), default=0)
+    if size > _memory():
+        raise MemoryLimit(
+            asked,
+            expected=f"arrays that fit into memory, {_memory() / 2**30:.0f} GB",
+            nearest=f"one of {size / 2**30:.3g} GB",
+            advice="ask for fewer draws or chains at a time, or for smaller sites",
+        )
+
+
+@cache
+def _memory() -> float:
+    """Bytes that this machine has; without bound where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 @contextmanager

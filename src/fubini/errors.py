@@ -76,6 +76,10 @@ class Disagreement(FubiniError, UserWarning):
     """A warning: chains of a sampler that have not come to the same place."""
 
 
+class Restriction(FubiniError, UserWarning):
+    """A warning: values of the latents whose parameters a family does not allow, and that a sampler leaves out."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they stand in a message.
 

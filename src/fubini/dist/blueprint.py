@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
-from numpyro.distributions import constraints
 
 from fubini.arrays import Data
 from fubini.dist.multinomial import with_random_count
 from fubini.dist.power import POWER, PowerDistribution
 from fubini.dist.supports import domain_of, is_everywhere
+from fubini.dist.validity import is_dependent, parameters_hold
 from fubini.domains import Domain
 from fubini.errors import DomainError
 from fubini.ops import Op, lift
@@ -109,16 +109,12 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature
         raise DomainError(f"dist.{blueprint.family} of parameters {shapes}", expected=_first_line(error)) from error
     made, support = found[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
-    checks = {key: c for key, c in type(made).arg_constraints.items() if not _is_dependent(c)}
+    checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
     return Signature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or ["parameters that fit together"])[0]
-
-
-def _is_dependent(constraint: Any) -> bool:
-    return isinstance(constraint, type(constraints.dependent)) or constraint is constraints.dependent
 
 
 def _is_proper(made: Any) -> bool:
@@ -144,7 +140,10 @@ def _is_proper(made: Any) -> bool:
 
 
 class LogProbability:
-    """log p(value; leaves), summed over the array of independent values; −inf outside the support."""
+    """log p(value; leaves), summed over the array of independent values; −inf outside the support.
+
+    Where a parameter is not one that the family allows, it is not a number.
+    """
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -153,13 +152,14 @@ class LogProbability:
     def __call__(self, value: Data, *leaves: Data) -> Data:
         made = self.blueprint.build(map(jnp.asarray, leaves))
         value, support = jnp.asarray(value), made.support
+        allowed = jnp.where(jnp.all(parameters_hold(made)), 0.0, jnp.nan)
         if is_everywhere(support) or isinstance(made, numpyro_families.Delta):
-            return jnp.sum(made.log_prob(value))
+            return jnp.sum(made.log_prob(value)) + allowed
         inside = support(value)
         rank = jnp.ndim(value) - jnp.ndim(inside)
         spread = jnp.reshape(inside, jnp.shape(inside) + (1,) * max(rank, 0))
         safe = jnp.where(spread, value, support.feasible_like(value).astype(jnp.asarray(value).dtype))
-        return jnp.sum(jnp.where(inside, made.log_prob(safe), -jnp.inf))
+        return jnp.sum(jnp.where(inside, made.log_prob(safe), -jnp.inf)) + allowed
 
 
 @lru_cache(maxsize=4096)

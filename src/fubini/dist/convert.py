@@ -5,14 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import jax
-import numpy as np
 import numpyro.distributions as numpyro_families
 
-from fubini.dist.blueprint import FOREIGN
-from fubini.dist.density import Distribution
+from fubini.dist.density import STATIC, Distribution, foreign, has_traced_setting
 from fubini.dist.families import family_names
-from fubini.errors import FubiniError
+from fubini.errors import DataError, FubiniError
 
 
 def from_numpyro_law(law: Any) -> Distribution:
@@ -24,9 +21,12 @@ def from_numpyro_law(law: Any) -> Distribution:
     name = type(law).__name__
     if name in family_names() and getattr(numpyro_families, name) is type(law):
         given = _arguments(law)
-        if given is not None:
+        settings = {key: value for key, value in (given or {}).items() if key in STATIC}
+        if given is not None and not has_traced_setting(settings):
             try:
                 return Distribution(name, given)
+            except DataError:
+                raise  # parameters that the family does not allow
             except (FubiniError, TypeError):
                 pass  # arguments that are not kept under their own names
     return foreign(law)
@@ -48,12 +48,3 @@ def _arguments(law: Any) -> dict[str, Any] | None:
         if value is not None:
             given[key] = value
     return given
-
-
-def foreign(law: Any) -> Distribution:
-    """The record of a distribution by its pytree."""
-    leaves, tree = jax.tree_util.tree_flatten(law)
-    given = {
-        f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)
-    }
-    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(law.batch_shape)})

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.arrays import is_jax, is_traced, require
+from fubini.arrays import is_traced, require
 from fubini.dist.blueprint import (
+    FOREIGN,
     Blueprint,
     Constant,
     Signature,
@@ -26,6 +27,7 @@ from fubini.dist.blueprint import (
 )
 from fubini.dist.named import Named
 from fubini.dist.power import POWER, over_batch
+from fubini.dist.validity import Requirement, requirements, satisfied, shown
 from fubini.domains import Domain, merge_inputs
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.ops import lift
@@ -76,7 +78,7 @@ class Distribution(Term):
         fields = {"family": family, "keys": tuple(terms), "statics": statics}
         self._set(args=tuple(terms.values()), **fields, inputs=merge_inputs(*(t.inputs for t in terms.values())))
         _ = self.signature  # parameters that do not fit together are refused at once
-        self._set(args=tuple(self._checked(key, term) for key, term in terms.items()))
+        self._set(args=tuple(self._checked(terms).values()))
 
     def replaced(self, values: Mapping[Name, Value]) -> Distribution:
         """With Values in place of some of its names."""
@@ -89,7 +91,23 @@ class Distribution(Term):
         return Distribution(self.family, {**dict(zip(self.keys, children, strict=True)), **dict(self.statics)})
 
     def __getitem__(self, key: str) -> Term:
+        if key not in self.keys:
+            raise self._not_a_value()
         return self.args[self.keys.index(key)]
+
+    def _not_a_value(self, *_: Any, **__: Any) -> DomainError:
+        return DomainError(
+            f"{self} in place of one of its values",
+            expected="a number, an array or a Value",
+            advice=f"in a model, draw it: x = yield dist.{self.family}(…), or numpyro.sample; a factor is dist(…)('x')",
+        )
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise self._not_a_value()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
+    __array__ = __jax_array__ = __float__ = _refused
 
     def __call__(self, value: Any) -> Density:
         """The density of a name or a Value, as a Factor."""
@@ -159,24 +177,18 @@ class Distribution(Term):
             for key, arg in pairs
         )
 
-    def _checked(self, key: str, term: Term) -> Term:
-        """A parameter within its constraint: an error where it is not, NaN under tracing."""
-        constraint = self.signature.constraints.get(key)
-        if constraint is None or not isinstance(term, Array):
-            return term
-        data = term.array
-        ok = constraint(data) if is_jax(data) else _holds(constraint, data)
-        rank = data.ndim - np.ndim(ok)
-
-        def error() -> DataError:
-            return DataError(
-                f"dist.{self.family} with {key}={_shown(term)}",
-                expected=f"{key} to satisfy {constraint}",
-                advice=_ADVICE.get(key, ""),
-            )
-
-        (data,) = require(ok.reshape(ok.shape + (1,) * rank), error, data)
-        return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
+    def _checked(self, terms: Mapping[str, Term]) -> dict[str, Term]:
+        """Parameters within their constraints: an error where one is not, NaN under tracing."""
+        found = dict(terms)
+        for requirement in requirements(self.family, self.signature.constraints):
+            given = [_number(found, dict(self.statics), key) for key in requirement.keys]
+            if any(term is None for term in given):
+                continue
+            key = requirement.keys[0]
+            checked = _allowed(requirement, given)  # type: ignore[arg-type]
+            if key in found:
+                found[key] = checked
+        return found
 
     def notation(self) -> Notation:
         given = tuple((key, arg.notation()) for key, arg in zip(self.keys, self.args, strict=True))
@@ -189,19 +201,27 @@ class Distribution(Term):
         return combined(self.args)
 
 
-def _holds(constraint: Any, data: np.ndarray) -> np.ndarray:
-    """A constraint on NumPy data, in double precision."""
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        return np.asarray(constraint(data))
+def _number(terms: Mapping[str, Term], statics: Mapping[str, Any], key: str) -> Array | None:
+    """A parameter whose numbers are there."""
+    value = statics.get(key)
+    term = to_value(float(value)) if isinstance(value, (int, np.integer)) else terms.get(key)
+    return term if isinstance(term, Array) else None
 
 
-_ADVICE = {"probs": "probabilities sum to one; unnormalised ones go in as logits=jnp.log(weights)"}
+def _allowed(requirement: Requirement, given: list[Array]) -> Array:
+    """The first of these arrays, not a number where what is required does not hold."""
+    if len(given) > 1 and any(term.inputs for term in given):
+        return given[0]  # axes that have names, in an order of their own
+    data = requirement.quantity(*(term.array for term in given))
+    ok = satisfied(requirement.constraint, data)
+    rank = max(given[0].array.ndim - np.ndim(ok), 0)
+    term, text = given[0], " - ".join(map(_shown, given))
+    (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text), term.array)
+    return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
 
 
 def _shown(term: Array) -> str:
-    if np.ndim(term.array) == 0 and not is_traced(term.array):
-        return f"{np.asarray(term.array).item():.6g}"
-    return f"{term}"
+    return repr(term) if is_traced(term.array) else shown(np.asarray(term.array))
 
 
 def _is_static(family: str, key: str, value: Any) -> bool:
@@ -214,7 +234,9 @@ def _is_static(family: str, key: str, value: Any) -> bool:
 
 
 def _require_parameter(family: str, key: str, value: Any) -> None:
-    """A name is not a parameter, and a factor is not a Value."""
+    """A name is not a parameter, a factor is not a Value, and a distribution is not one of its values."""
+    if isinstance(value, Distribution) and "dist" not in key:
+        raise value._not_a_value()
     if (isinstance(value, str) and key != "sample_method") or (isinstance(value, Term) and not _is_parameter(value)):
         raise DomainError(
             f"dist.{family} with {key}={value!r}",
@@ -249,9 +271,33 @@ def _opened(given: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of distributions as one argument for each: `key:0`, `key:1` …"""
     found: dict[str, Any] = {}
     for key, value in given.items():
+        if key not in STATIC and _is_column(value):
+            value = np.asarray(value)
         several = isinstance(value, (list, tuple)) and value and all(isinstance(one, Distribution) for one in value)
         found.update({f"{key}:{place}": one for place, one in enumerate(value)} if several else {key: value})
     return found
+
+
+def _is_column(value: Any) -> bool:
+    """Numbers of pandas, or in a tuple."""
+    numbers = isinstance(value, tuple) and value and all(isinstance(one, (int, float, np.number)) for one in value)
+    return hasattr(value, "to_numpy") or bool(numbers)
+
+
+def foreign(law: Any) -> Distribution:
+    """The record of numpyro's distribution by its pytree."""
+    leaves, tree = jax.tree_util.tree_flatten(law)
+    given = {
+        f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)
+    }
+    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(law.batch_shape)})
+
+
+def has_traced_setting(settings: Mapping[str, Any]) -> bool:
+    """A support or a transform that reads a random value: what is a setting elsewhere is a parameter then."""
+    values = [value.value if isinstance(value, Constant) else value for value in settings.values()]
+    kept = [value for value in values if not isinstance(value, Term)]
+    return is_traced(*jax.tree_util.tree_leaves(kept))
 
 
 class Density(Factor):

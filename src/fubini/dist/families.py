@@ -9,8 +9,9 @@ from typing import Any
 
 import numpyro.distributions as numpyro_families
 
-from fubini.dist.density import STATIC, Distribution
+from fubini.dist.density import STATIC, Distribution, foreign, has_traced_setting
 from fubini.errors import DomainError, UnknownFamily, closest
+from fubini.terms.value import to_array
 
 
 class Family:
@@ -32,7 +33,10 @@ class Family:
                 nearest=str(error),
             ) from error
         given = {key: value for key, value in bound.arguments.items() if value is not None and key != "validate_args"}
-        return Distribution(self.name, {**_defaults(parameters, given), **given})
+        found = Distribution(self.name, {**_defaults(parameters, given), **given})
+        if has_traced_setting(dict(found.statics)):
+            return foreign(found.blueprint.build(to_array(value).array for value in found.leaf_values))
+        return found
 
     def __repr__(self) -> str:
         return f"dist.{self.name}"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as numpyro_families
+from numpyro.distributions import constraints
 
 from fubini.arrays import Data
 from fubini.dist.blueprint import LogProbability
@@ -33,12 +34,28 @@ def made(distribution: Distribution) -> Any:
 
 
 def draw(distribution: Distribution, key: Data) -> Data:
-    """One value."""
+    """One value; of parameters that are not numbers, none: NaN, or −1 of whole numbers."""
+    given = parameters(distribution)
     try:
-        value = made(distribution).sample(key)
+        value = in_domain(distribution, _with_whole_count(distribution.blueprint.build(iter(given))).sample(key))
     except NotImplementedError as error:
         raise NoRule(f"a draw from {distribution}", expected="a family that can be sampled") from error
-    return in_domain(distribution, value)
+    floats = [leaf for leaf in given if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    lost = sum((jnp.any(jnp.isnan(leaf)) for leaf in floats), start=jnp.asarray(False))
+    none = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
+    return jnp.where(lost, jnp.asarray(none, value.dtype), value)
+
+
+def _with_whole_count(law: Any) -> Any:
+    """Counts that are floats, as a parameter is, in the type that numpyro's samplers need."""
+    base = law
+    while isinstance(getattr(base, "base_dist", None), numpyro_families.Distribution):
+        base = base.base_dist
+    count = base.__dict__.get("total_count")
+    is_count = type(base).arg_constraints.get("total_count") == constraints.nonnegative_integer
+    if is_count and jnp.issubdtype(jnp.result_type(count), jnp.floating):
+        base.total_count = jnp.asarray(count).astype(int)
+    return law
 
 
 def draw_and_log_density(distribution: Distribution, key: Data) -> tuple[Data, Data]:

@@ -356,4 +356,6 @@ def negate(test: Node) -> Node:
 
 def is_test(of: Node) -> bool:
     """It is 0 or 1."""
+    if of.kind == "get":
+        return of.args[0].is_test
     return of.kind in ("eq", "lt") or of in (ZERO, ONE) or (of.kind == "where" and all(map(is_test, of.args[1:])))

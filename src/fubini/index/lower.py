@@ -89,10 +89,10 @@ class Evaluation:
         """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
         tests = [factor for factor in factors if _is_guard(*factor)]
         rest = [factor for factor in factors if factor not in tests]
-        found = self._without_tests(rest)
         if not tests:
-            return found
-        return where_holds(product([(self.of(base), 1.0) for base, _ in tests]), found)
+            return self._without_tests(rest)
+        holds = product([(self.of(base), 1.0) for base, _ in tests])
+        return where_holds(holds, self._without_tests(rest, holds))
 
     def root_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
         """√Π base^exponent; |base|^(exponent/2) where that is whole: squares may overflow or vanish."""
@@ -101,11 +101,21 @@ class Evaluation:
         sizes = [(Axes(self.xp.abs(self.of(base).data), self.of(base).of), e / 2) for base, e in squares]
         return product([(Axes(root(others.data), others.of), 1.0), *sizes])
 
-    def _without_tests(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+    def _divisor(self, base: Node, exponent: float, holds: Axes | None) -> Axes:
+        """A factor; one that is divided by is 1 where it does not count, so that derivatives are numbers."""
+        found = self.of(base)
+        if holds is None or exponent > 0:
+            return found
+        axes = union([found, holds])
+        return Axes(self.xp.where(aligned(holds, axes) != 0, aligned(found, axes), 1.0), axes)
+
+    def _without_tests(self, factors: Sequence[tuple[Node, float]], holds: Axes | None = None) -> Axes:
         log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
         if log is None or len(factors) == 1:
-            return product([(self.of(base), exponent) for base, exponent in factors])
-        others = product([(self.of(base), exponent) for base, exponent in factors if base is not log])
+            return product([(self._divisor(base, exponent, holds), exponent) for base, exponent in factors])
+        others = product(
+            [(self._divisor(base, exponent, holds), exponent) for base, exponent in factors if base is not log]
+        )
         if log.kind != "call":
             found = self.of(log)
             axes = union([others, found])

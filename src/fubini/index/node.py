@@ -36,7 +36,7 @@ class Leaf:
     `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from.
     """
 
-    __slots__ = ("high", "is_integer", "is_simplex", "low", "name", "of", "role", "serial", "shape")
+    __slots__ = ("high", "is_integer", "is_simplex", "is_test", "low", "name", "of", "role", "serial", "shape")
 
     def __init__(
         self,
@@ -47,11 +47,13 @@ class Leaf:
         high: float | None = None,
         is_integer: bool = False,
         is_simplex: bool = False,
+        is_test: bool = False,
         role: str = "data",
         of: Iterable[Leaf] = (),
     ) -> None:
         self.name, self.shape, self.role = name, shape, role
         self.low, self.high, self.is_integer, self.is_simplex = low, high, is_integer, is_simplex
+        self.is_test = is_test  # known truth values
         self.of: frozenset[Leaf] = frozenset(of)
         self.serial = next(_serial)
 

@@ -186,5 +186,5 @@ def is_whole(of: Node) -> bool:
         case "sum":
             return is_whole(of.args[1])
         case "call":
-            return of.args[0] in ("floor", "int", "quotient")
+            return of.args[0] in ("floor", "int", "quotient") or getattr(of.args[0], "is_whole", False)
     return False

@@ -15,12 +15,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, cached_for_precision, is_jax, is_traced, unshared
+from fubini.arrays import (
+    Data,
+    cached_for_precision,
+    is_jax,
+    is_traced,
+    require_room,
+    unshared,
+    within_memory,
+)
 from fubini.domains import Domain
 from fubini.errors import DataError, DomainError
 from fubini.joint.form import Form
 from fubini.joint.outline import Outline, SiteOutline
 from fubini.joint.run import Given
+
+ATTEMPTS = 16  # draws on numbers, to say what is wrong with some of many
 
 Question = Callable[[Any, Data, Mapping[str, Any]], Any]
 
@@ -35,16 +45,19 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
         _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
     ]
     count = math.prod(batch) if batch else None
-    if any(map(is_jax, (*values, *leaves))) or is_traced(key):
-        result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
-    else:
-        with jax.enable_x64(True), eval_context():
-            answer = _compiled(question, tree, names, mapped, count)
-            result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
+    asked = f"a question to {type(form.joint).__name__}"
+    require_room(asked, *(batch + site.shape for site in form.outline.sites if isinstance(site.shape, tuple)))
+    with within_memory(asked):
+        if any(map(is_jax, (*values, *leaves))) or is_traced(key):
+            result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
+        else:
+            with jax.enable_x64(True), eval_context():
+                answer = _compiled(question, tree, names, mapped, count)
+                result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
     if not is_traced(*jax.tree_util.tree_leaves(result)) and _is_suspect(result):
-        _diagnose(form, values, names, mapped)
+        _diagnose(form, values, names, mapped, key)
     return result
 
 
@@ -135,15 +148,17 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 
 def _is_suspect(result: Any) -> bool:
-    """Not a number somewhere, or a density of zero."""
+    """Not a number somewhere (−1 of whole numbers), or a density of zero."""
     for leaf in jax.tree_util.tree_leaves(result):
-        numbers = np.asarray(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else None
-        if numbers is not None and not np.isfinite(numbers).all():
+        kind = leaf.dtype
+        if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
+            return True
+        if jnp.issubdtype(kind, jnp.signedinteger) and (np.asarray(leaf) == -1).any():
             return True
     return False
 
 
-def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...]) -> None:
+def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
     """Raise what is wrong with the values given; a density that is truly zero is none of it."""
     for path, value in zip(names, values, strict=True):
         site: Any = form.outline
@@ -153,6 +168,9 @@ def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, 
     one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
     if set(form.outline.free) <= set(one):
         form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
+    elif key is not None:
+        for draw in jax.random.split(key, ATTEMPTS):
+            form.joint.run(Given(one, draw))
 
 
 def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
@@ -175,4 +193,9 @@ def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked
     inside |= np.logical_not(asked)
     if not inside.all():
         wrong = value[~inside].flat[0]
-        raise DataError(f"the value {wrong} of the site {name!r}", expected=f"values of domain {domain!r}")
+        missing = value.dtype.kind == "f" and np.isnan(wrong)
+        raise DataError(
+            f"the value {wrong} of the site {name!r}",
+            expected=f"values of domain {domain!r}",
+            advice="entries that are missing are masked: np.ma.masked_invalid(data)" if missing else "",
+        )

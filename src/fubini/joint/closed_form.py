@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
+from jax.core import eval_context
 
+from fubini.arrays import Data
+from fubini.dist.validity import satisfied, shown
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
-from fubini.index.build import plus
-from fubini.index.node import Node
+from fubini.index.build import index, plus
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
+from fubini.joint.reading import Reading
 
 
 def is_network(joint: Any) -> bool:
@@ -36,10 +40,12 @@ def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
     return name
 
 
-def require_evidence(value: float, joint: Any) -> None:
+def require_evidence(value: float, joint: Any, reading: Reading | None = None) -> None:
     """A finite evidence."""
     if math.isnan(value):
         require_numbers(joint)
+        if reading is not None and reading.reader.marks:
+            raise may_leave(f"the evidence of {joint!r}", reading.reader.marks[0])
     if value == -math.inf:
         raise DataError(
             f"the evidence of {joint}",
@@ -67,6 +73,33 @@ def require_numbers(joint: Any) -> None:
                 nearest=f"an array of shape {array.shape} has NaN at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
             )
+
+
+def require_allowed(reading: Reading, values: Mapping[str, Data]) -> None:
+    """Parameters within their constraints at values of the latents; `reading` says which may not be."""
+    for mark, array, _ in reading.reader.marks:
+        if all(leaf.name in values for leaf in _sites_in(array, reading)):
+            with jax.enable_x64(True), eval_context():
+                numbers = np.asarray(reading.arrays(values).whole(array))
+            if not np.all(satisfied(mark.requirement.constraint, numbers)):
+                raise mark.requirement.error(shown(numbers))
+
+
+def _sites_in(array: Any, reading: Reading) -> set[Leaf]:
+    return set(reading.reader.leaves_of(array)) & set(reading.sites.values())
+
+
+def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:
+    """The error of a parameter that some values of the latents make impossible."""
+    requirement, array = mark[0].requirement, mark[1]
+    entry = array.at(*(index(Index(size)) for size in array.shape))
+    return DataError(
+        f"{asked}, where a parameter may leave what its family allows",
+        expected=f"{requirement.label} of dist.{requirement.family} that satisfies {requirement.constraint}"
+        " whatever the latents are",
+        nearest=f"{requirement.label} = {written(entry)[:160]}",
+        advice="use a form that stays inside: jnp.exp, jax.nn.sigmoid, jax.nn.softmax, logits=",
+    )
 
 
 def require_proper(plan: Collapse, names: Iterable[str]) -> None:
@@ -100,10 +133,19 @@ def require_labels(found: Collapse, node: Node) -> None:
             )
 
 
+def _is_part(mark: Node, of: Node) -> bool:
+    """An opaque mark is known by its leaf, whatever its indices are."""
+    return of.kind == mark.kind == "get" and of.args[0] is mark.args[0]
+
+
 def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
     name, error = next(iter(found.blocked.items()))
     require_labels(found, error.node)
+    for mark in found.reading.reader.marks:
+        if error.node is mark[2] or _is_part(mark[2], error.node):
+            left = may_leave(asked, mark)
+            return Intractable(*left.args)
     also = f" (and of {listed([n for n in found.blocked if n != name])})" if len(found.blocked) > 1 else ""
     gone = f"; {listed(found.eliminated)} can be" if found.eliminated else ""
     return Intractable(

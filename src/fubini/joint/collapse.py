@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, is_double_precision, is_traced
+from fubini.arrays import Data, is_double_precision, is_traced, within_memory
+from fubini.errors import listed
 from fubini.index.axes import Axes
 from fubini.index.beforehand import known_parts, largest
 from fubini.index.build import scale
@@ -248,7 +249,11 @@ class Collapse:
         if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
             found = self.asked(question, *args, wide=True, many=many, **static)
             return jax.tree_util.tree_map(jnp.asarray, found)
-        with jax.enable_x64(True) if wide else nullcontext(), eval_context():
+        with (
+            within_memory(f"{question} of {listed(self.reading.sites)}"),
+            jax.enable_x64(True) if wide else nullcontext(),
+            eval_context(),
+        ):
             found = self._jitted(question, many, *static.items())(*args, self._numbers(is_double_precision()))
             return jax.tree_util.tree_map(np.asarray, found) if wide else found
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from fubini.errors import DomainError, UnknownName, closest, listed
 
+SHAPES = ("num_samples", "sample_shape", "n", "size", "draws", "n_samples")
+
 
 class Struct:
     """What the tuples of values share: printed on several lines, joined by `+`."""
@@ -93,5 +95,8 @@ def require_site(name: Any, names: Sequence[str], what: str) -> None:
     """A name that is a site, or the error that lists them."""
     if name not in names:
         raise UnknownName(
-            f"{what} for {name!r}", expected=f"one of the sites {listed(names)}", nearest=closest(name, names)
+            f"{what} for {name!r}",
+            expected=f"one of the sites {listed(names)}",
+            nearest=closest(name, names),
+            advice="the number of draws is `shape`: sample(key, (1000,))" if name in SHAPES else "",
         )

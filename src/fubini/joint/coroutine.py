@@ -42,6 +42,7 @@ class JointCoroutine(Joint):
             raise DomainError(
                 f"a model from {function!r}",
                 expected="a generator function",
+                nearest="no line of it has a `yield`",
                 advice="write each site as `x = yield dist.Normal(0., 1.)`",
             )
         try:
@@ -108,6 +109,15 @@ def _argument(value: Any) -> Any:
     """Floats and arrays are parameters, also inside containers; what else there is, is fixed."""
     if isinstance(value, (list, tuple, dict)):
         return jax.tree_util.tree_map(_argument, value, is_leaf=lambda item: item is not value)
+    if _is_series(value):
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
+        raise DomainError(
+            f"an argument of dtype {value.dtype}",
+            expected="numbers",
+            nearest=f"an entry {value.flat[0]!r}" if value.size else "",
+            advice="turn labels into whole numbers: np.unique(labels, return_inverse=True)[1]",
+        )
     if isinstance(value, (float, np.ndarray, np.floating, jax.Array)):
         return value
     if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)) or is_record(value):
@@ -115,6 +125,11 @@ def _argument(value: Any) -> Any:
     if value is not None and not jax.tree_util.all_leaves([value]):
         return value
     return Fixed(value)
+
+
+def _is_series(value: Any) -> bool:
+    """A column of a data frame: one axis, and numbers that can be taken out."""
+    return hasattr(value, "to_numpy") and getattr(value, "ndim", 0) == 1
 
 
 def _opened(argument: Any) -> Any:

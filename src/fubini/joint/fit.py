@@ -57,7 +57,7 @@ def fit(
         raise DomainError(
             f"fitting {model}", expected="at least one parameter", advice="mark it: fb.param(1.0, fb.Positive)"
         )
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, (int, np.integer)) or steps < 1:
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
     goal = _default_objective(model) if objective is None else objective
     wide = not any(map(is_jax, jax.tree_util.tree_leaves(model)))

@@ -12,7 +12,7 @@ import numpyro.distributions as numpyro_families
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
 from fubini.dist.named import Named
-from fubini.errors import DomainError, FubiniError, NameClash, listed
+from fubini.errors import DataError, DomainError, FubiniError, NameClash, listed
 from fubini.joint.container import by_name
 from fubini.joint.outline import Outline, outline_of
 from fubini.joint.run import Choice, Deterministic, Run, Site
@@ -68,10 +68,10 @@ class Flavour(ABC):
                 site, sent = visited(place, name, component, choice)
             except StopIteration:
                 break
-            except (TypeError, IndexError) as error:
-                if not is_unknown_when_traced(error):
-                    raise
-                raise decided_by_value(type(self).__name__, found, error) from error
+            except FubiniError:
+                raise
+            except (TypeError, ValueError, IndexError, AssertionError) as error:
+                raise failed_inside(type(self).__name__, found, error) from error
             found.append(site)
         return Run(tuple(found))
 
@@ -128,12 +128,59 @@ def is_unknown_when_traced(error: Exception) -> bool:
     return isinstance(error, UNKNOWN_WHEN_TRACED) or "concrete values of integer type" in str(error)
 
 
-def decided_by_value(what: str, found: list[Site], error: Exception) -> FubiniError:
-    """The error of a model that must know a number while it is traced."""
+def failed_inside(what: str, found: list[Site], error: Exception) -> FubiniError:
+    """The error of a model whose own lines fail: what kind of mistake that usually is."""
     after = f"after the site {found[-1].name!r}" if found else "before its first site"
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    if is_unknown_when_traced(error):
+        return _decided_by_value(f"{after} of {what}", first, error)
+    kind = DataError if isinstance(error, ValueError) else DomainError
+    return kind(
+        f"a line of {what} that fails, {after}",
+        expected="functions of arrays: sites and arguments are JAX arrays, and each site is drawn with `yield`",
+        nearest=f"{type(error).__name__}: {first}",
+        advice=_advice_of(first),
+    )
+
+
+def _advice_of(message: str) -> str:
+    if any(f"'{kind}'" in message for kind in ("list", "tuple")):
+        return "lists do not compute: pass np.array(…)"
+    if "plate" in message:
+        return "leave a plate of no rows out of the model"
+    return "run the line on plain arrays to see what it needs; the traceback above has its place"
+
+
+def _decided_by_value(where: str, first: str, error: Exception) -> DomainError:
+    """A model that must know a number while it is traced: by a function of NumPy, of pandas, or by a branch."""
+    traced = "a model of JAX arrays: sites are traced, and their numbers are not known"
+    if _is_from(error, "pandas"):
+        return DomainError(
+            f"pandas on a random value or a parameter, {where}",
+            expected=traced,
+            nearest=first,
+            advice="take the numbers first: x = jnp.asarray(frame['x'].to_numpy()), and pass x to the model",
+        )
+    if isinstance(error, jax.errors.TracerArrayConversionError) or "`float`" in str(error):
+        return DomainError(
+            f"a function of NumPy or math on a random value or a parameter, {where}",
+            expected=traced,
+            nearest=first,
+            advice="use the function of jax.numpy: jnp.exp(x) in place of np.exp(x) or math.exp(x)",
+        )
     return DomainError(
-        f"control flow on a random value or a parameter, {after} of {what}",
+        f"control flow on a random value or a parameter, {where}",
         expected="a model that runs the same way for all values: sites are traced, and their numbers are not known",
-        nearest=str(error).splitlines()[0],
+        nearest=first,
         advice="choose with jnp.where or jax.lax.cond; sizes and flags go in as int or bool arguments",
     )
+
+
+def _is_from(error: Exception, package: str) -> bool:
+    """Some line of the traceback is of this package."""
+    place = error.__traceback__
+    while place is not None:
+        if f"/{package}/" in place.tb_frame.f_code.co_filename.replace("\\", "/"):
+            return True
+        place = place.tb_next
+    return False

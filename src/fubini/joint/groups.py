@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable
 def _over_draws(
     question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
 ) -> dict:
-    flat_values = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
+    flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
     found = _compiled(question, names, form.tree)(keys, flat_values, leaves)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, require_room, within_memory
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
-from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
@@ -33,6 +35,12 @@ from fubini.joint.run import Blank
 from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
 
+PRIOR_DRAWS = 64
+IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
+OPTIONS = (
+    *("draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
+    *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
+)
 METHODS = ("grid", "nuts", "svi", "laplace")
 
 
@@ -55,13 +63,17 @@ def infer(
 ) -> Any:
     """Draws of all latents given the observations."""
     require_key(key)
-    _require_sizes(draws=draws, chains=chains)
+    draws, chains = whole_number("draws", draws), whole_number("chains", chains)
+    require_options("infer", options, OPTIONS)
     if method is not None and method not in METHODS:
         raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
     form = Form(joint)
     plan = _plan(joint, eliminate)
+    _warn_of_restriction(key, joint, plan)
     first, second, third = jax.random.split(key, 3)
-    with form.width():
+    asked = f"infer(…) of {listed(plan.reading.sites)}"
+    require_room(asked, *((chains, draws, *domain.shape) for domain in plan.reading.domains.values()))
+    with within_memory(asked), form.width():
         if any(plan.reading.domains[name].is_discrete for name in plan.kept):
             _no_checkpoint(checkpoint, "a discrete remainder")
             if method not in (None, "nuts") or options:
@@ -92,6 +104,22 @@ def infer(
             values = _recovered(second, plan, kept, chains, draws)
         groups = groups_of(third, joint, values, log_likelihood, predictive, (chains, draws))
     return to_arviz(plan, values, stats, groups, how, dims, coords)
+
+
+def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
+    """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
+    if not plan.reading.reader.marks:
+        return
+    plain = joint.uncondition() if hasattr(joint, "uncondition") else joint
+    try:
+        plain.sample(key, (PRIOR_DRAWS,))
+    except NoRule:
+        return  # an improper prior
+    except DataError as error:
+        asked, *parts = str(error).splitlines()
+        warnings.warn(
+            Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE), stacklevel=4
+        )
 
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
@@ -135,19 +163,46 @@ def _is_bounded(joint: Any, name: str) -> bool:
     return found[0]
 
 
-def _require_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise DomainError(f"{name}={size!r}", expected="a positive whole number")
+FOREIGN_OPTIONS = {
+    **dict.fromkeys(("num_samples", "n_samples", "samples", "num_draws", "n_draws"), "draws"),
+    **dict.fromkeys(("num_chains", "n_chains"), "chains"),
+    **dict.fromkeys(("num_warmup", "n_warmup", "tune", "burn_in", "burnin", "warmup_steps"), "warmup"),
+    **dict.fromkeys(("rng_key", "seed", "random_seed", "prng_key"), "key"),
+    **dict.fromkeys(("progress_bar", "progressbar"), "progress"),
+    **dict.fromkeys(("target_accept_prob",), "target_accept"),
+}
+
+
+def whole_number(name: str, size: Any) -> int:
+    """A positive whole number, of any integer type."""
+    try:
+        found = -1 if isinstance(size, (bool, np.bool_)) else operator.index(size)
+    except TypeError:
+        found = -1
+    if found < 1:
+        raise DomainError(f"{name}={size!r}", expected="a positive whole number")
+    return found
+
+
+def require_options(what: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """No option but those that there are, or the error that names the one that may have been meant."""
+    for name in options:
+        if name not in known:
+            meant = FOREIGN_OPTIONS.get(name)
+            nearest = repr(meant) if meant in known else closest(name, known)
+            raise DomainError(
+                f"{what}(…, {name}=…)",
+                expected=f"an option that there is: {listed(known)}",
+                nearest=nearest,
+                advice=f"did you mean {nearest}?" if nearest else "",
+            )
 
 
 def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
-    known = [name for name in Settings._fields if name not in ("draws", "chains", "warmup", "progress")]
-    for name in options:
-        if name not in known:
-            raise DomainError(f"infer(…, {name}=…)", expected=f"an option of the sampler: {listed(known)}")
     found = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
-    _require_sizes(warmup=found.warmup, max_tree_depth=found.max_tree_depth)
+    found = found._replace(
+        warmup=whole_number("warmup", found.warmup), max_tree_depth=whole_number("max_tree_depth", found.max_tree_depth)
+    )
     if not 0 < found.target_accept < 1:
         raise DomainError(f"target_accept={found.target_accept!r}", expected="a probability between 0 and 1")
     return found
@@ -227,6 +282,6 @@ def _free_draws(
 
 def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int, draws: int) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
-    flat_kept = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
+    flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
     found = plan.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}

@@ -14,7 +14,7 @@ from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, Intractable, listed
 from fubini.infer.normal import highest
 from fubini.infer.target import Target
-from fubini.joint.closed_form import is_network
+from fubini.joint.closed_form import is_network, require_numbers
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.paths import nested
@@ -34,7 +34,11 @@ def mode(joint: Any) -> Any:
     plan = collapse(joint, ())
     require_real(plan)
     with form.width():
-        values = highest_values(joint, plan)
+        try:
+            values = highest_values(joint, plan)
+        except DataError:
+            require_numbers(joint)  # what is wrong may be said better
+            raise
     return form.unflatten(nested(values))
 
 

@@ -17,9 +17,9 @@ from fubini.arrays import Data, is_jax, is_traced
 from fubini.closure import Closure
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
-from fubini.errors import DomainError, NoRule
+from fubini.errors import DataError, DomainError, FubiniError, NoRule
 from fubini.joint.fixed import Fixed
-from fubini.joint.flavour import Sites, decided_by_value, is_unknown_when_traced
+from fubini.joint.flavour import Sites, failed_inside
 from fubini.joint.joint import Conditioned, Joint
 from fubini.joint.posterior import Symbols
 from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, missing
@@ -130,12 +130,15 @@ class NumPyroModel(Joint):
         try:
             with visitor:
                 self.closure.function()
-        except (TypeError, IndexError) as error:
-            if not is_unknown_when_traced(error):
-                raise
-            raise decided_by_value("a NumPyro model", visitor.found, error) from error
         except NotImplementedError as error:
             raise NoRule("a NumPyro model", expected=str(error)) from error
+        except FubiniError:
+            raise
+        except (TypeError, ValueError, IndexError, AssertionError) as error:
+            if "got invalid" in str(error):
+                expected = "parameters that its families allow"
+                raise DataError("a NumPyro model", expected=expected, nearest=str(error)) from error
+            raise failed_inside("a NumPyro model", visitor.found, error) from error
         return Run(tuple(visitor.found))
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:

@@ -19,13 +19,20 @@ from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
 from fubini.joint.calls import require_in_domain
-from fubini.joint.closed_form import is_network, no_closed_form, require_evidence, require_proper, required
+from fubini.joint.closed_form import (
+    is_network,
+    no_closed_form,
+    require_allowed,
+    require_evidence,
+    require_proper,
+    required,
+)
 from fubini.joint.closed_posterior import posterior_of
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
-from fubini.joint.inference import infer
+from fubini.joint.inference import infer, require_options, whole_number
 from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
@@ -81,12 +88,12 @@ class Questions(Flavour):
         """
         return Collapsed(self, ()).eliminate(*names)
 
-    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
 
         `model` is another model of the same latents, at new inputs say.
         """
-        return Collapsed(self, ()).predict(key, *names, draws=draws, model=model)
+        return Collapsed(self, ()).predict(key, *names, draws=draws, model=model, **options)
 
     def explain(self) -> Report:
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
@@ -109,7 +116,7 @@ class Questions(Flavour):
 
     def infer(
         self,
-        key: Data,
+        key: Data = None,
         draws: int = 1000,
         chains: int = 4,
         *,
@@ -184,6 +191,9 @@ class Collapsed:
         """log p(observed, the sites that are left), for values of these; leading axes are batches."""
         given, batch = self._given(values, self.names)
         found = self.collapse.asked("log_density", given, wide=self.wide, many=bool(batch))
+        if not is_traced(found) and np.isnan(wrong := np.asarray(found)).any():
+            at = int(np.argmax(np.isnan(wrong.reshape(-1))))
+            require_allowed(self.collapse.reading, {n: v[at] if batch else v for n, v in given.items()})
         return found.reshape(batch) if batch else found
 
     def recover(self, key: Data, draws: Mapping[str, Any]) -> dict[str, Data]:
@@ -251,7 +261,7 @@ class Collapsed:
             raise no_closed_form("log_evidence()", whole)
         found = whole.asked("log_density", {}, wide=self.wide)
         if not is_traced(found):
-            require_evidence(float(found), self.joint)
+            require_evidence(float(found), self.joint, whole.reading)
         return Array(found)
 
     def gibbs(
@@ -279,14 +289,14 @@ class Collapsed:
         """
         return Sampler(self.joint, self.collapse, names, Options(engine=engine, proposal=proposal))
 
-    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None) -> Any:
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""
+        require_options("predict", options, ("draws", "model"))
         require_key(key)
         whole = collapse(self.joint)
         if whole.blocked:
             raise no_closed_form("predict(…)", whole, "infer(key) draws the latents, and has predictive draws too")
-        if not isinstance(draws, int) or isinstance(draws, bool) or draws < 1:
-            raise DomainError(f"draws={draws!r}", expected="a positive whole number")
+        draws = whole_number("draws", draws)
         self.log_evidence()
         first, second = jax.random.split(key)
         keys = jax.random.split(first, draws)

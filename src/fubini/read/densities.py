@@ -178,13 +178,7 @@ def may_be_certain(p: Node) -> bool:
 
 @scalar("Binomial", "BinomialProbs", "BinomialLogits")
 def log_binomial(x: Node, at: Mapping[str, Node]) -> Node:
-    """log C(n, x) + x log p + (n − x) log(1 − p)"""
-    found = _log_binomial_inside(x, at)
-    random = any(leaf.role == "site" for leaf in at["total_count"].leaves)  # more successes than trials
-    return where(less(at["total_count"], x), MINUS_INFINITY, found) if random else found
-
-
-def _log_binomial_inside(x: Node, at: Mapping[str, Node]) -> Node:
+    """log C(n, x) + x log p + (n − x) log(1 − p), for x ≤ n"""
     n = at["total_count"]
     if "logits" in at:
         return add(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fubini.index.build import (
@@ -25,6 +24,7 @@ from fubini.index.build import (
 )
 from fubini.index.node import Index, Node, node
 from fubini.index.ranges import bounds, is_whole
+from fubini.read.primitive import Primitive
 from fubini.read.reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray
 
@@ -84,26 +84,6 @@ OTHERS = (
 )
 
 
-class Primitive:
-    """A function of numbers that has no algebra here: nothing is eliminated through it, but entries stay entries."""
-
-    def __init__(self, equation: Any) -> None:
-        self.bind, self.params, self.name = equation.primitive.bind, equation.params, equation.primitive.name
-
-    def __call__(self, *arrays: Any) -> Any:
-        spread = jnp.broadcast_arrays(*(jnp.asarray(array, float) for array in arrays))
-        return self.bind(*spread, **self.params)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Primitive) and (self.name, str(self.params)) == (other.name, str(other.params))
-
-    def __hash__(self) -> int:
-        return hash((self.name, str(self.params)))
-
-    def __repr__(self) -> str:
-        return self.name
-
-
 @rule(*OTHERS)
 def read_function(reader: Reader, equation: Any, *operands: SymbolicArray) -> SymbolicArray:
     """A function of each entry"""
@@ -133,12 +113,12 @@ def read_division(reader: Reader, equation: Any, a: SymbolicArray, b: SymbolicAr
     return SymbolicArray(shape, at)
 
 
-@rule("and", "or", "not")
+@rule("and", "or", "not", "xor")
 def read_logic(reader: Reader, equation: Any, *operands: SymbolicArray) -> SymbolicArray | None:
     """Of truth values; the bits of whole numbers are none"""
     if equation.outvars[0].aval.dtype != np.bool_:
         return None
-    of = {"and": times, "or": lambda a, b: where(a, ONE, b), "not": negate}[equation.primitive.name]
+    of = {"and": times, "or": lambda a, b: where(a, ONE, b), "not": negate, "xor": _not_equal}[equation.primitive.name]
     shape = equation.outvars[0].aval.shape
     return SymbolicArray(shape, lambda *at: of(*(same_shape(part, at) for part in operands)))
 

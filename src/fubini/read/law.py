@@ -12,15 +12,33 @@ import numpy as np
 
 from fubini.dist.blueprint import FOREIGN, Blueprint, signature_of
 from fubini.dist.supports import is_everywhere
+from fubini.dist.validity import parameters_hold
 from fubini.domains import Real
 from fubini.errors import DomainError
-from fubini.index.build import ONE, add, call, const, divide, index, minus, multiply, plus, power, scale, times, where
+from fubini.index.build import (
+    ONE,
+    ZERO,
+    add,
+    call,
+    const,
+    equal,
+    index,
+    less,
+    minus,
+    negate,
+    plus,
+    power,
+    scale,
+    times,
+    where,
+)
 from fubini.index.node import Index, Node, node
-from fubini.index.ranges import is_not_negative
 from fubini.index.sums import total
-from fubini.read.densities import LOG_2PI, SCALAR, lgamma, log, log_normal
+from fubini.read.densities import LOG_2PI, MINUS_INFINITY, SCALAR, lgamma, log, log_normal
 from fubini.read.reader import Reader
+from fubini.read.scaled_matrix import without_scale
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
+from fubini.read.validity import validity
 
 Batch = tuple[Node, ...]
 
@@ -53,6 +71,7 @@ class Entries(NamedTuple):
     present: SymbolicArray | None
     reader: Reader | None
     is_whole: bool = False  # the domain says all of where the values lie
+    masked: bool = False  # cells may be left out
 
 
 def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
@@ -70,7 +89,7 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             return None if found is None else total(inner, found)
         case "MaskedDistribution":
             given = dict(zip(blueprint.keys, blueprint.inner, strict=True))
-            found = _entry(given["base_dist"], leaves, at, value)
+            found = _entry(given["base_dist"], leaves, at, value._replace(masked=True))
             mask = statics.get("mask")
             test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
             return None if found is None else where(test, found, const(0.0))
@@ -95,9 +114,10 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
         fixed = {
             key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
         }
+        allowed = ZERO if value.reader is None else validity(blueprint, given, at, value.reader, value.masked)
         found = _plain(blueprint.family, given, fixed, at, value)
         if found is not None:
-            return found
+            return plus(found, allowed)
     else:
         mine = list(leaves)
     if not value.event and is_elementwise(blueprint, len(mine)):
@@ -112,11 +132,12 @@ class EntryDensity(NamedTuple):
 
     def __call__(self, value: Any, *leaves: Any) -> Any:
         made = self.blueprint.build(map(jnp.asarray, leaves))
+        allowed = jnp.where(parameters_hold(made), 0.0, jnp.nan)
         if is_everywhere(made.support):
-            return made.log_prob(value)
+            return made.log_prob(value) + allowed
         inside = made.support(value)
         safe = jnp.where(inside, value, made.support.feasible_like(jnp.asarray(value)))
-        return jnp.where(inside, made.log_prob(safe), -jnp.inf)
+        return jnp.where(inside, made.log_prob(safe), -jnp.inf) + allowed
 
     def __repr__(self) -> str:
         return f"log {self.blueprint.family}"
@@ -148,7 +169,13 @@ def _plain(
     value: Entries,
 ) -> Node | None:
     if family in SCALAR:
-        return SCALAR[family](value.of(), {**{key: _at(array, at) for key, array in given.items()}, **fixed})
+        parameters = {**{key: _at(array, at) for key, array in given.items()}, **fixed}
+        binomial = family in ("Binomial", "BinomialProbs", "BinomialLogits")
+        return (
+            _log_binomial(family, value.of(), parameters, value.reader)
+            if binomial
+            else SCALAR[family](value.of(), parameters)
+        )
     if family in ("Categorical", "CategoricalProbs"):
         if "probs" in given:
             return log(_at(given["probs"], at, value.of()))
@@ -162,7 +189,7 @@ def _plain(
         return _log_dirichlet(given["concentration"], at, value.of, value.event[0])
     if family in ("Multinomial", "MultinomialProbs") and "probs" in given:
         count = fixed["total_count"] if "total_count" in fixed else _at(given["total_count"], at)
-        return _log_multinomial(given["probs"], count, at, value.of, value.event[0])
+        return _log_multinomial(given["probs"], count, at, value.of, value.event[0], value.reader)
     if family == "MultivariateNormal" and value.reader is not None:
         return _log_multivariate_normal(given, at, value)
     if family == "ImproperUniform" and value.is_whole:
@@ -170,6 +197,25 @@ def _plain(
     if family == "GaussianRandomWalk":
         return _log_random_walk(given["scale"], at, value)
     return None
+
+
+def _possible(test: Node, density: Node) -> Node:
+    """The log-density where a test of counts holds, −∞ elsewhere; data alone decide it outside of the density."""
+    return where(test, density, MINUS_INFINITY) if _is_random(test) else plus(density, log(test))
+
+
+def _is_random(of: Node) -> bool:
+    return any(leaf.role in ("site", "opaque") for leaf in of.leaves)
+
+
+def _log_binomial(family: str, x: Node, given: Mapping[str, Node], reader: Reader | None) -> Node:
+    """That of a count up to n, −∞ above it"""
+    n, density = given["total_count"], SCALAR[family]
+    inside = negate(less(n, x))
+    if reader is not None and (holds := reader.truth(inside)) is not None:
+        return density(x, given) if holds else MINUS_INFINITY
+    known = n if _is_random(inside) else call("max", n, x)  # where x > n, some number that is none of the density's
+    return _possible(inside, density(x, {**given, "total_count": known}))
 
 
 def _log_softmax(logits: SymbolicArray, at: Batch, place: Node) -> Node:
@@ -200,19 +246,24 @@ def _log_dirichlet(alpha: SymbolicArray, at: Batch, value: Any, size: int) -> No
     return add(((lgamma(total([c], entry)), 1.0), (total([c], lgamma(entry)), -1.0), (logs, 1.0)))
 
 
-def _log_multinomial(probs: SymbolicArray, count: Node, at: Batch, value: Any, size: int) -> Node:
-    """log n! − Σ log x! + Σ x log p"""
+def _log_multinomial(
+    probs: SymbolicArray, count: Node, at: Batch, value: Any, size: int, reader: Reader | None
+) -> Node:
+    """log n! − Σ log x! + Σ x log p, where Σ x = n"""
     c = Index(size)
     entry = value(index(c))
     logs = total([c], plus(times(entry, log(_at(probs, at, index(c)))), scale(-1.0, lgamma(plus(entry, ONE)))))
-    return plus(lgamma(plus(count, ONE)), logs)
+    test, density = equal(total([c], entry), count), plus(lgamma(plus(count, ONE)), logs)
+    if reader is not None and (holds := reader.truth(test)) is not None:
+        return density if holds else MINUS_INFINITY
+    return _possible(test, density)
 
 
 def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, value: Entries) -> Node:
     """−½ |A (x − μ)|² + log |A| − ½ d log 2π, with AᵀA the precision"""
     form = next(key for key in WHITENING if key in given)
     assert value.reader is not None
-    front, plain = _without_scale(given[form], value.reader)
+    front, plain = without_scale(given[form], value.reader)
     root = _whitened(plain, WHITENING[form], value.reader)
     exponent = 0.5 if form == "precision_matrix" else -1.0 if form == "scale_tril" else -0.5
     if front is not ONE:
@@ -268,26 +319,6 @@ def _whitened(matrix: SymbolicArray, whitening: Any, reader: Reader) -> Symbolic
         return every.at(*matrix.at(*where_).args[1:-2], *where_[-2:])
 
     return SymbolicArray(matrix.shape, at)
-
-
-def _without_scale(matrix: SymbolicArray, reader: Reader) -> tuple[Node, SymbolicArray]:
-    """A matrix as a positive number times another one, which is known: v K, with an unknown variance."""
-    fresh = [Index(size) for size in matrix.shape]
-    entry = matrix.at(*map(index, fresh))
-    factors: tuple = entry.args if entry.kind == "mul" else entry.args[0][0].args if _is_scaled(entry) else ()
-    outside = [
-        (base, e) for base, e in factors if not base.free and is_not_negative(base) and base.leaves - set(reader.known)
-    ]
-    if not outside:
-        return ONE, matrix
-    front = multiply(outside)
-    rest = SymbolicArray(matrix.shape, lambda *at: divide(matrix.at(*at), front))
-    numbers = reader.numbers(rest)
-    return (ONE, matrix) if numbers is None else (front, reader.constant(numbers))
-
-
-def _is_scaled(of: Node) -> bool:
-    return of.kind == "add" and len(of.args) == 1 and of.args[0][0].kind == "mul"
 
 
 def _whitening_of_covariance(covariance: Any) -> Any:

@@ -17,6 +17,8 @@ from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.fold import folded
+from fubini.read.primitive import by_entry
+from fubini.read.representable import is_represented, whole_range
 from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf, of_numbers
 
 Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
@@ -60,6 +62,7 @@ class Reader:
         self.opaque: dict[Leaf, Opaque] = {}
         self._by_content: dict[tuple, Leaf] = {}
         self._names: dict[tuple, str] = {}
+        self.marks: list[tuple[Any, SymbolicArray, Node]] = []  # of parameters that may leave their constraint
 
     def name(self, array: np.ndarray, name: str) -> None:
         """Leaves of these numbers go by this name, unless they are given another."""
@@ -109,7 +112,8 @@ class Reader:
         found = RULES[name](self, equation, *operands) if name in RULES else None
         if found is None:
             return self._opaque(equation, operands)
-        return found if isinstance(found, list) else [found]
+        results = found if isinstance(found, list) else [found]
+        return results if is_represented(equation, results) else self._opaque(equation, operands)
 
     def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
@@ -117,6 +121,8 @@ class Reader:
         if all(numbers is not None for numbers in known) and not is_traced(*known):
             cast = [np.asarray(n, var.aval.dtype) for n, var in zip(known, equation.invars, strict=True)]
             return [self.constant(one) for one in folded(equation, cast)]
+        if any(numbers is None for numbers in known) and (entries := by_entry(equation, operands)) is not None:
+            return [entries]
         made = []
         for place, var in enumerate(equation.outvars):
             compute = _one_result(equation, place)
@@ -169,11 +175,20 @@ class Reader:
             found = Evaluation(self.known).of(entry)
             return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
 
+    def truth(self, test: Node) -> bool | None:
+        """Whether a test holds at all of its indices; None where known numbers alone do not decide it."""
+        if test.leaves - set(self.known) or is_traced(*(self.known[leaf] for leaf in test.leaves)):
+            return None
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            return bool(np.all(np.asarray(Evaluation(self.known).of(test).data)))
+
     def given(self, data: Data, name: str = "") -> SymbolicArray:
         """Numbers of which nothing is known yet."""
         if is_key(data):
             return of_keys(data.shape)
-        leaf = Leaf(name or f"given{len(self.known)}", data.shape, is_integer=data.dtype.kind in "biu")
+        whole = data.dtype.kind in "biu"
+        low, high = whole_range(data.dtype) if whole and data.dtype.itemsize < 4 else (None, None)
+        leaf = Leaf(name or f"given{len(self.known)}", data.shape, low=low, high=high, is_integer=whole)
         self.known[leaf] = data
         return of_leaf(leaf)
 

@@ -91,4 +91,5 @@ def facts_of(array: np.ndarray) -> dict[str, Any]:
         "low": float(array.min()),
         "high": float(array.max()),
         "is_integer": array.dtype.kind in "biu",
+        "is_test": array.dtype.kind == "b",
     }
