@@ -110,16 +110,13 @@ def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
 
 def _alike_together(states: Iterable[State]) -> list[State]:
     """Those that are possible, with states that differ in their weights alone added."""
-    found: dict[tuple, tuple[State, Node]] = {}
+    found: dict[tuple, tuple[State, list[Node]]] = {}
     for state in states:
-        if state.is_impossible:
-            continue
-        rest, weight = _apart(state)
-        require_weight(weight)
-        key = _key(rest)
-        before = found.get(key)
-        found[key] = (rest, weight if before is None else log_of_sum(before[1], weight))
-    return [rest._replace(terms=(*rest.terms, *_unless_zero(weight))) for rest, weight in found.values()]
+        if not state.is_impossible:
+            rest, weight = _apart(state)
+            require_weight(weight)
+            found.setdefault(_key(rest), (rest, []))[1].append(weight)
+    return [rest._replace(terms=(*rest.terms, *_unless_zero(log_of_sum(logs)))) for rest, logs in found.values()]
 
 
 def _unless_zero(term: Node) -> tuple[Node, ...]:
