@@ -1,5 +1,6 @@
 """Random programs of measures: their mass and normalised expectations, before and after they are simplified."""
 
+import itertools
 from random import Random
 from typing import Any
 
@@ -170,9 +171,9 @@ class Maker:
     def pairs(self) -> list[str]:
         found: list[str] = []
         reals, counts = self.of(REAL, POSITIVE, UNIT), self.of(WHOLE)
-        for x, y in zip(reals, reals[1:], strict=False):
+        for x, y in itertools.pairwise(reals):
             found += [f"{x} < {y}", f"{x} + {y} < 1", f"{x} - {y} > 0.5"]
-        for j, k in zip(counts, counts[1:], strict=False):
+        for j, k in itertools.pairwise(counts):
             found += [f"{j} == {k}", f"{j} < {k}", f"{j} + {k} == 2", f"{j} <= {k}", f"{j} + {k} > 1"]
         return found
 
@@ -193,8 +194,9 @@ class Maker:
         ]
         found += [choice for p in self.of(UNIT) for choice in (p, f"1 - {p}", f"{p}*(1 - {p})", f"1 + {p}")]
         for k in self.of(WHOLE):
-            found += [f"0.5**{k}", f"1 + {k}", k, f"0.0**{k}", f"9 + (-2.0)**{k}" if k in self.most else f"0.5**{k}"]
-            found += [f"1/(1 + {k})", f"where({k} == 0, 2, 1/{k})", f"{k}//2", f"{k} % 2", f"abs({k} - 1)"]
+            found += [f"0.5**{k}", f"1 + {k}", k, f"0.0**{k}", f"abs({k} - 1)"]
+            if k in self.most:
+                found += [f"9 + (-2.0)**{k}", f"1/(1 + {k})", f"where({k} == 0, 2, 1/{k})", f"{k}//2", f"{k} % 2"]
             found += [f"{p}**{k}" for p in self.of(UNIT)]
         return self.pick(*found)
 

@@ -259,7 +259,7 @@ class Points:
         kinks = [np.full((1,) * AXES, kink) for kink in KINKS if law.low < kink < law.high]
         for other in self.real:
             kinks += [np.clip(kink, law.low, law.high) for kink in (other, 1.0 - other, other - 0.5)]
-        kinks = [*kinks, np.full((1,) * AXES, max(law.low, -1e9))] if not kinks else kinks
+        kinks = kinks or [np.full((1,) * AXES, law.low)]
         ends = np.sort(np.stack(np.broadcast_arrays(*kinks), -1), axis=-1)
         if math.prod(ends.shape) * self.fineness > CELLS:
             raise TooLarge

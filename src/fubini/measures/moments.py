@@ -21,7 +21,7 @@ Polynomial = Mapping[int, Node]  # coefficients by power
 def with_polynomial(terms: Sequence[Node], leaf: Leaf, rule: Callable[[Sequence[Node]], Eliminated]) -> Eliminated:
     """log ∫ P(x) f(x) dx, with a rule for log ∫ f"""
     parts = [item for term in terms for item in (term.args if term.kind == "add" else ((term, 1.0),))]
-    logs = [(part, c) for part, c in parts if leaf in part.leaves and _is_log(part)]
+    logs = [(part, c) for part, c in parts if leaf in part.leaves and _is_weight(part, c, leaf)]
     if leaf.shape or not logs:
         raise Blocked(leaf, add(parts), "a polynomial of it as a weight")
     polynomial = {0: ONE}
@@ -34,8 +34,10 @@ def with_polynomial(terms: Sequence[Node], leaf: Leaf, rule: Callable[[Sequence[
     return Eliminated((*result.terms, mean), result.at, law)
 
 
-def _is_log(part: Node) -> bool:
-    return part.kind == "call" and part.args[0] == "log"
+def _is_weight(part: Node, coefficient: float, leaf: Leaf) -> bool:
+    """A whole power of something beside the latent itself, powers of which families have."""
+    is_log = part.kind == "call" and part.args[0] == "log" and coefficient == int(coefficient)
+    return is_log and (leaf.is_integer or part.args[1].kind != "get")
 
 
 def _raised(first: Polynomial, second: Polynomial, exponent: float, leaf: Leaf) -> Polynomial:
