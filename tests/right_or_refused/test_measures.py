@@ -454,3 +454,22 @@ def test_a_weight_that_may_be_negative_has_no_mass():
 
     with pytest.raises(FubiniError):
         mass(program)
+
+
+def test_a_sum_that_is_a_weight_twice():
+    def program():
+        x = yield Gamma(2, 2)
+        yield Bernoulli(0.25 + 0.5 * (x < 0.5))
+        yield Bernoulli(0.25 + 0.5 * (x < 0.5))
+
+    assert mass(program) == pytest.approx(1.0)
+
+
+def test_an_array_whose_entries_are_coupled_by_a_condition_is_simplified():
+    def program():
+        z = yield plate(3, lambda i: Counting(0, 3))
+        yield condition(z[0] + z[1] > 1)
+        return z[0], z[1], z[2]
+
+    found = fb.total_mass(fb.simplify(fb.measure(program)()))
+    assert float(found) == pytest.approx(3 * sum(a + b > 1 for a in range(3) for b in range(3)))

@@ -173,7 +173,7 @@ def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ..
 def law_of(result: Eliminated, leaf: Leaf) -> Law:
     """A recognised family as a law, in the form that is most specific."""
     found = result.law
-    if found.family == UNNAMED:
+    if found.family in (UNNAMED, "Chain"):
         raise Blocked(leaf, found.log_normaliser, "a law that has a name")
     if found.family == "Dirichlet":
         return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))

@@ -70,8 +70,8 @@ def _with_ends(part: Node, state: State) -> Node:
         except Blocked:
             continue
         low, high = ([end.args[0] for end in some if end.kind == "const"] for some in (ends.lows, ends.highs))
-        facts = {"low": max(low, default=leaf.low), "high": min(high, default=leaf.high)}
-        tight = Leaf(leaf.name, (), is_integer=leaf.is_integer, role=leaf.role, **facts)
+        least, most = max(low, default=leaf.low), min(high, default=leaf.high)
+        tight = Leaf(leaf.name, (), low=least, high=most, is_integer=leaf.is_integer, role=leaf.role)
         part = renamed(part, {leaf: tight})
     return part
 
