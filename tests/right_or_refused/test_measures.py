@@ -132,6 +132,33 @@ def test_a_scale_of_zero_in_a_mixture_is_refused():
         mass(mixture)
 
 
+def test_a_parameter_of_an_observation_that_leaves_its_range_is_refused():
+    def of_whole():
+        z = yield Bernoulli(0.5)
+        yield observe(Bernoulli(2 * z), 1)
+
+    def of_real():
+        p = yield Uniform(0, 1)
+        yield observe(Bernoulli(2 * p), 1)
+
+    def of_scale():
+        s = yield Uniform(-1, 1)
+        yield Normal(0, s)
+
+    for program in (of_whole, of_real, of_scale):
+        with pytest.raises(FubiniError, match="expected"):
+            mass(program)
+
+
+def test_a_condition_may_keep_a_parameter_in_its_range():
+    def program():
+        p = yield Uniform(0, 1)
+        yield condition(p < 0.5)
+        yield observe(Bernoulli(2 * p), 1)
+
+    assert mass(program) == pytest.approx(0.25)
+
+
 # -- powers, logarithms and roots -----------------------------------------------------------------------------------
 
 
@@ -400,3 +427,49 @@ def test_piecewise_weights():
     low, high = special.gammainc(2, 1), special.gammaincc(2, 1)
     expected = low * (1 + 2 * stats.norm.sf(0.5)) + high * (1 + 2 * stats.norm(2).sf(0.5))
     assert mass(program) == pytest.approx(expected)
+
+
+def test_polynomial_weights():
+    expected = {
+        "Normal": (Normal(0.5, 2), lambda x: (x - 1) ** 2, stats.norm(0.5, 2)),
+        "Uniform": (Uniform(-1, 2), lambda x: x**2, stats.uniform(-1, 3)),
+        "Poisson": (Poisson(1.2), lambda k: k * k + 3 * k + 1, stats.poisson(1.2)),
+        "Geometric": (Geometric(0.4), lambda k: (1 + k) ** 2, stats.geom(0.4, loc=-1)),
+        "NegativeBinomial": (NegativeBinomial(2, 0.4), lambda k: k**3, stats.nbinom(2, 0.6)),
+        "Gamma": (Gamma(2.5, 1.5), lambda x: (1 + x) ** 3, stats.gamma(2.5, scale=1 / 1.5)),
+    }
+    for name, (law, polynomial, known) in expected.items():
+
+        def program(law=law, polynomial=polynomial):
+            x = yield law
+            yield weight(polynomial(x))
+
+        assert mass(program) == pytest.approx(known.expect(polynomial), rel=1e-7), name
+
+
+def test_a_weight_that_may_be_negative_has_no_mass():
+    def program():
+        x = yield Normal(1, 1)
+        yield weight(x)
+
+    with pytest.raises(FubiniError):
+        mass(program)
+
+
+def test_a_sum_that_is_a_weight_twice():
+    def program():
+        x = yield Gamma(2, 2)
+        yield Bernoulli(0.25 + 0.5 * (x < 0.5))
+        yield Bernoulli(0.25 + 0.5 * (x < 0.5))
+
+    assert mass(program) == pytest.approx(1.0)
+
+
+def test_an_array_whose_entries_are_coupled_by_a_condition_is_simplified():
+    def program():
+        z = yield plate(3, lambda i: Counting(0, 3))
+        yield condition(z[0] + z[1] > 1)
+        return z[0], z[1], z[2]
+
+    found = fb.total_mass(fb.simplify(fb.measure(program)()))
+    assert float(found) == pytest.approx(3 * sum(a + b > 1 for a in range(3) for b in range(3)))

@@ -119,7 +119,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again where a callback swallowed it
     try:
         yield
     finally:

@@ -219,8 +219,8 @@ def call(name: str, *args: Node) -> Node:
     (arg,) = args if len(args) == 1 else (None,)
     if name == "quotient":
         return _quotient(*args)
-    if name == "pow" and args[1].kind == "const":
-        return power(args[0], args[1].args[0])
+    if name == "pow":
+        return _pow(*args)
     if arg is not None and arg.kind == "const" and name in CALLS:
         try:
             return const(CALLS[name](arg.args[0]))
@@ -236,6 +236,11 @@ def call(name: str, *args: Node) -> Node:
         test, first, second = case
         return where(test, call(name, first), call(name, second))
     return node("call", name, *args)
+
+
+def _pow(base: Node, exponent: Node) -> Node:
+    """base^exponent, by the rules for powers where the exponent is a number"""
+    return power(base, exponent.args[0]) if exponent.kind == "const" else node("call", "pow", base, exponent)
 
 
 def _quotient(a: Node, b: Node) -> Node:

@@ -8,7 +8,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
 from fubini.measures.integrals import Integral, integral, law_of, require_untested
 from fubini.measures.laws import Law
-from fubini.measures.limits import Ends, ends_of
+from fubini.measures.limits import Ends, Limit, ends_of
 from fubini.measures.program import Draw, transformed
 from fubini.measures.standard import Case, cases, standard_form, through_standard
 from fubini.measures.state import State
@@ -27,6 +27,8 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
         require_untested(state, leaf)
         return [_after(state, Integral(eliminated(state.terms, leaf, "simplex")), draw, None, keep)]
     at = tuple(Index(size) for size in leaf.shape)
+    if leaf.is_integer and leaf.low is not None and leaf.high is not None:
+        state = _with_tests(state, leaf, at)
     ends = ends_of(leaf, at, state.limits)
     if leaf.is_integer:
         ends = _unknown_ends(state, leaf, ends)
@@ -45,6 +47,21 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
             new = new._replace(terms=(*terms, total(at, standard.log_slope)), tests=tuple(tests))
         found.append(_after(new, integral(state.terms, new, standard, case, at), draw, (case, at), keep))
     return [new for new in found if not new.is_impossible]
+
+
+def _with_tests(state: State, leaf: Leaf, at: tuple[Index, ...]) -> State:
+    """Inequalities that cannot be solved for a number of few values as tests, which hold or not at each."""
+    unsolved = [limit for limit in state.limits if leaf in limit.leaves and not _is_solved(leaf, at, limit)]
+    limits = tuple(limit for limit in state.limits if limit not in unsolved)
+    return state._replace(limits=limits, tests=(*state.tests, *(limit.test for limit in unsolved)))
+
+
+def _is_solved(leaf: Leaf, at: tuple[Index, ...], limit: Limit) -> bool:
+    try:
+        ends_of(leaf, at, [limit])
+    except Blocked:
+        return False
+    return True
 
 
 def _at_value(state: State, leaf: Leaf, at: tuple[Index, ...], value: Node) -> State:

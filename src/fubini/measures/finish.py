@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -94,34 +96,40 @@ def _rounded(weight: Node) -> Node:
 
 def merged(branches: list[Branch]) -> tuple[Branch, ...]:
     """Branches that differ in their weights only, added."""
-    found: dict[tuple, Branch] = {}
+    found: dict[tuple, tuple[Branch, list[Node]]] = {}
     for branch in branches:
-        key = branch_key(branch._replace(weight=ZERO))
-        before = found.get(key)
-        found[key] = branch if before is None else before._replace(weight=_sum(before, branch))
-    return tuple(found.values())
+        first, weights = found.setdefault(branch_key(branch._replace(weight=ZERO)), (branch, []))
+        weights.append(_weight_over(first, branch))
+    return tuple(first._replace(weight=log_of_sum(weights)) for first, weights in found.values())
 
 
-def _sum(a: Branch, b: Branch) -> Node:
-    """log(e^a + e^b), of weights over the names of the first"""
-    names = dict(zip(b.drawn, a.drawn, strict=True))
-    other = b.weight
-    for old, new in names.items():
-        other = transformed(other, old, lambda *at, new=new: get(new, *at))
-    return log_of_sum(a.weight, other)
+def _weight_over(first: Branch, branch: Branch) -> Node:
+    """The weight of a branch over the names of another."""
+    weight = branch.weight
+    for old, new in zip(branch.drawn, first.drawn, strict=True):
+        weight = transformed(weight, old, lambda *at, new=new: get(new, *at))
+    return weight
 
 
-def log_of_sum(a: Node, b: Node) -> Node:
-    """log(e^a + e^b)"""
-    if a is b:
-        return plus(a, const(math.log(2)))
-    if a.kind == b.kind == "const":
-        return _rounded(const(float(np.logaddexp(a.args[0], b.args[0]))))
-    plain = _rounded(tidied(call("log", plus(exponential(a), exponential(b)))))
+def log_of_sum(logs: Sequence[Node]) -> Node:
+    """log Σ e^x"""
+    if len(logs) == 1:
+        return logs[0]
+    numbers = [log.args[0] for log in logs if log.kind == "const"]
+    counts = Counter(log for log in logs if log.kind != "const")
+    parts = [plus(log, const(math.log(count))) for log, count in counts.items()]
+    if numbers:
+        parts.append(_rounded(const(float(np.logaddexp.reduce(numbers)))))
+    if len(parts) == 1:
+        return parts[0]
+    plain = _rounded(tidied(call("log", plus(*map(exponential, parts)))))
     if not _has_exp(plain):
         return plain
-    which = Index(2)  # log Σ exp, which neither overflows nor vanishes
-    return closed("lse", [which], where(equal(index(which), ZERO), a, b))
+    which = Index(len(parts))  # log Σ exp, which neither overflows nor vanishes
+    body = parts[-1]
+    for place in reversed(range(len(parts) - 1)):
+        body = where(equal(index(which), const(float(place))), parts[place], body)
+    return closed("lse", [which], body)
 
 
 def _has_exp(of: Node) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, const, get, index, minus
 from fubini.index.node import Index, Leaf, Node
+from fubini.measures.draws import require_possible
 from fubini.measures.finish import log_of_sum
 from fubini.measures.laws import support_of
 from fubini.measures.limits import ends_of
@@ -110,25 +111,31 @@ def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
 
 def _alike_together(states: Iterable[State]) -> list[State]:
     """Those that are possible, with states that differ in their weights alone added."""
-    found: dict[tuple, tuple[State, Node]] = {}
+    found: dict[tuple, tuple[State, list[Node]]] = {}
     for state in states:
-        if state.is_impossible:
-            continue
-        rest, weight = _apart(state)
-        require_weight(weight)
-        key = _key(rest)
-        before = found.get(key)
-        found[key] = (rest, weight if before is None else log_of_sum(before[1], weight))
-    return [rest._replace(terms=(*rest.terms, *_unless_zero(weight))) for rest, weight in found.values()]
+        if not state.is_impossible:
+            rest, weight = _apart(state)
+            require_weight(weight)
+            decided = [law for law in state.observed if not law.leaves & drawn_in(state)]
+            for law in decided:
+                require_possible(law)
+            rest = rest._replace(observed=tuple(law for law in state.observed if law not in decided))
+            found.setdefault(_key(rest), (rest, []))[1].append(weight)
+    return [rest._replace(terms=(*rest.terms, *_unless_zero(log_of_sum(logs)))) for rest, logs in found.values()]
 
 
 def _unless_zero(term: Node) -> tuple[Node, ...]:
     return () if term is ZERO else (term,)
 
 
+def drawn_in(state: State) -> set[Leaf]:
+    """All that is drawn."""
+    return {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+
+
 def _apart(state: State) -> tuple[State, Node]:
     """Without the part of its weight in which no draw is, and that part; densities of draws stay as written."""
-    drawn = {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+    drawn = drawn_in(state)
     priors = [state.priors[draw.leaf] for draw in state.waiting]
     kept: list[Node] = []
     outside: list[tuple[Node, float]] = []
@@ -147,4 +154,15 @@ def _key(state: State) -> tuple:
     """The same for states that are equal."""
     terms, limits, tests = (frozenset(Counter(part).items()) for part in (state.terms, state.limits, state.tests))
     priors = tuple(state.priors[draw.leaf] for draw in state.waiting)
-    return state.waiting, priors, terms, limits, tests, state.frozen, state.found, state.value, state.facts
+    return (
+        state.waiting,
+        priors,
+        terms,
+        limits,
+        tests,
+        state.frozen,
+        state.found,
+        state.value,
+        state.facts,
+        state.observed,
+    )

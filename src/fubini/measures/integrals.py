@@ -24,6 +24,7 @@ from fubini.index.build import (
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.sums import total
 from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.moments import with_polynomial
 from fubini.measures.program import transformed
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
@@ -58,6 +59,7 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: Integral(eliminated(new, leaf, "real"), standard),
             lambda: Integral(eliminated_tail(new, leaf), standard),
             lambda: Integral(eliminated_quantile(terms, case), standard),
+            lambda: _polynomial(new, standard),
         ),
         "positive": (
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
@@ -65,16 +67,19 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: _log_normal(new, standard, at),
             *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut)),
             lambda: Integral(eliminated_quantile(terms, case), standard),
+            lambda: _polynomial(new, standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: Integral(exponential_cut(new, leaf), standard),
             *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut, beta_cut)),
             lambda: Integral(eliminated_quantile(terms, case), standard),
+            lambda: _polynomial(new, standard),
         ),
         "nat": (
             lambda: Integral(_counted(new, leaf, None), standard),
             lambda: _cut(count_cut, terms, case, at, standard),
+            lambda: _polynomial(new, standard),
         ),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
     }
@@ -149,6 +154,13 @@ def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Inte
     return Integral(result._replace(law=law), standard)
 
 
+def _polynomial(terms: Terms, standard: Standard) -> Integral:
+    """∫ of a density of a known family times a polynomial"""
+    leaf, domain = standard.leaf, standard.domain
+    rule = (lambda of: _counted(of, leaf, None)) if domain == "nat" else (lambda of: eliminated(of, leaf, domain))
+    return Integral(with_polynomial(terms, leaf, rule), standard)
+
+
 def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
     """∫ between two ends of a density of a known family: its mass there"""
     result, law = rule(terms, case, at)
@@ -161,7 +173,7 @@ def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ..
 def law_of(result: Eliminated, leaf: Leaf) -> Law:
     """A recognised family as a law, in the form that is most specific."""
     found = result.law
-    if found.family == UNNAMED:
+    if found.family in (UNNAMED, "Chain"):
         raise Blocked(leaf, found.log_normaliser, "a law that has a name")
     if found.family == "Dirichlet":
         return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))

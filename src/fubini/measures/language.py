@@ -20,7 +20,7 @@ from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
-from fubini.measures.laws import Support, log_density, support_of
+from fubini.measures.laws import Law, Support, log_density, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import (
     Branch,
@@ -114,6 +114,7 @@ def _followed(program: Generator, path: list[tuple[int, int]]) -> Branch | None:
     draws: list[Draw] = []
     tests: list[Test] = []
     weights: list[Node] = []
+    observed: list[Law] = []
     sent, step = None, 0
     try:
         while True:
@@ -133,9 +134,10 @@ def _followed(program: Generator, path: list[tuple[int, int]]) -> Branch | None:
             draws.extend(part.draws)
             tests.extend(part.tests)
             weights.append(part.weight)
+            observed.extend(part.observed)
             sent = given_back(part.value)
     except StopIteration as end:
-        return Branch(tuple(draws), tuple(tests), plus(*weights), returned(end.value))
+        return Branch(tuple(draws), tuple(tests), plus(*weights), returned(end.value), tuple(observed))
 
 
 def _name(branch: Branch, name: str | None) -> None:
@@ -215,7 +217,7 @@ def observe(law: Measure, value: Any) -> Measure:
             f"{draw.law.family} observed at {at()}", expected="a whole number", advice='symbol("x", kind="whole")'
         )
     tests = () if support is None else inside(support, at())
-    return Measure((Branch((), tests, log_density(draw.law, at), ()),))
+    return Measure((Branch((), tests, log_density(draw.law, at), (), (draw.law,)),))
 
 
 def _only_draw(law: Measure) -> Draw:

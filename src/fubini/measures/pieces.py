@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.binding import replaced
+from fubini.index.binding import escapes, replaced
 from fubini.index.build import ONE, ZERO, less, negate, scale
 from fubini.index.node import Leaf, Node, children
 from fubini.measures.finite_draws import settled
@@ -49,6 +49,8 @@ def _cases(choice: Node) -> tuple[tuple[Node, Node], ...]:
         return (choice, ONE), (less(a, b), ZERO), (less(b, a), ZERO)
     if choice.kind == "where":
         test, first, second = choice.args
+    elif choice.args[0] == "abs":
+        test, first, second = less(choice.args[1], ZERO), scale(-1.0, choice.args[1]), choice.args[1]
     else:
         name, a, b = choice.args
         test = less(a, b)
@@ -88,12 +90,12 @@ def _in_state(state: State) -> Iterator[Node]:
 
 
 def _innermost(of: Node, drawn: set[Leaf]) -> Node | None:
-    """A test or a choice that depends on what is drawn, outside of sums, in which there is no other."""
-    if not of.leaves & drawn or of.kind in ("sum", "lse"):
+    """A test or a choice that depends on what is drawn, and on no index of a sum, in which there is no other."""
+    if not of.leaves & drawn:
         return None
     inner = next((found for part in children(of) if (found := _innermost(part, drawn)) is not None), None)
-    is_choice = of.kind in ("lt", "eq") or (of.kind == "call" and of.args[0] in ("min", "max"))
-    return of if inner is None and is_choice else inner
+    is_choice = of.kind in ("lt", "eq") or (of.kind == "call" and of.args[0] in ("min", "max", "abs"))
+    return of if inner is None and is_choice and not of.free and not escapes(of) else inner
 
 
 def by_sign(state: State, leaf: Leaf) -> list[State]:

@@ -56,7 +56,8 @@ def plate(size: int, kernel: Callable[[Number], Any]) -> Measure:
     draws = tuple(Draw(names[d.leaf], (i, *d.at), d.law.mapped(raised)) for d in branch.draws)
     tests = tuple(Test((i, *test.over), raised(test.node)) for test in branch.tests)
     value = _with_axis(mapped_value(branch.value, raised), i)
-    return Measure((Branch(draws, tests, total([i], raised(branch.weight)), value),))
+    observed = tuple(law.mapped(raised) for law in branch.observed)
+    return Measure((Branch(draws, tests, total([i], raised(branch.weight)), value, observed),))
 
 
 def _with_axis(value: Returned, i: Index) -> Returned:

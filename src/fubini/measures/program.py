@@ -53,13 +53,15 @@ class Branch(NamedTuple):
     tests: tuple[Test, ...]
     weight: Node  # its logarithm
     value: Returned
+    observed: tuple[Law, ...] = ()  # whose densities are in the weight
 
     def mapped(self, change: Callable[[Node], Node], leaves: Mapping[Leaf, Leaf] | None = None) -> Branch:
         """With a function applied to each node, and other leaves for what is drawn."""
         new = leaves or {}
         draws = tuple(Draw(new.get(d.leaf, d.leaf), d.at, d.law.mapped(change)) for d in self.draws)
         tests = tuple(test._replace(node=change(test.node)) for test in self.tests)
-        return Branch(draws, tests, change(self.weight), mapped_value(self.value, change))
+        observed = tuple(law.mapped(change) for law in self.observed)
+        return Branch(draws, tests, change(self.weight), mapped_value(self.value, change), observed)
 
     @property
     def drawn(self) -> tuple[Leaf, ...]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fubini.errors import DataError
-from fubini.index.node import Node, children
+from fubini.errors import DataError, DomainError
+from fubini.index.node import Leaf, Node, children
 from fubini.index.ranges import bounds
-from fubini.measures.draws import require_possible
-from fubini.measures.laws import Vector
+from fubini.measures.draws import POSITIVE, require_possible
+from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.limits import ends_of
+from fubini.measures.program import renamed
 from fubini.measures.state import State
 from fubini.measures.zeros import exponent_of_zero, parts_of
+from fubini.symbolic.collect import Blocked
 
 ADVICE = "condition(test) before leaves out values for which it is not"
 
@@ -20,8 +23,9 @@ def require_defined(state: State) -> None:
     """No weight, parameter or index of a possible state is certain to be out of range."""
     for term in state.terms:
         require_weight(term)
-    for draw in state.waiting:
-        require_possible(draw.law)
+    for law in (*(draw.law for draw in state.waiting), *state.observed):
+        require_possible(law)
+        _require_range(law, state)
     seen: set[Node] = set()
     for node in _nodes(state):
         _require_entries(node, seen)
@@ -36,6 +40,53 @@ def require_weight(log_weight: Node) -> None:
     is_infinite = log_weight.kind == "const" and log_weight.args[0] == math.inf
     if is_infinite or bounds(exponent_of_zero(log_weight))[1] < 0:
         raise DataError("an infinite weight", expected="no scale of 0, and no division by 0", advice=ADVICE)
+
+
+def _require_range(law: Law, state: State) -> None:
+    """No parameter leaves its range at a value of what is drawn; bounds tell where each draw is in it once."""
+    for name, part in law.given.items() if law.family in FAMILIES else ():
+        range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if name in POSITIVE else None
+        if range_ is None or (range_[0] <= bounds(part)[0] and bounds(part)[1] <= range_[1]):
+            continue
+        low, high = bounds(_with_ends(part, state))
+        if (low < range_[0] or high > range_[1]) and part.leaves <= _drawn(state) and _is_read_once(part):
+            expected = "a number between 0 and 1" if name == "probs" else "a positive number"
+            nearest = f"it may be from {low:g} to {high:g}"
+            raise DomainError(f"{law.family} with {name} = {part}", expected=expected, nearest=nearest, advice=ADVICE)
+
+
+def _drawn(state: State) -> set[Leaf]:
+    return {draw.leaf for draw in state.waiting}
+
+
+def _with_ends(part: Node, state: State) -> Node:
+    """With numbers for leaves whose bounds are those that inequalities between it and numbers say."""
+    for leaf in part.leaves & _drawn(state):
+        limits = [limit for limit in state.limits if limit.leaves == {leaf}]
+        if leaf.shape or not limits:
+            continue
+        try:
+            ends = ends_of(leaf, (), limits)
+        except Blocked:
+            continue
+        low, high = ([end.args[0] for end in some if end.kind == "const"] for some in (ends.lows, ends.highs))
+        least, most = max(low, default=leaf.low), min(high, default=leaf.high)
+        tight = Leaf(leaf.name, (), low=least, high=most, is_integer=leaf.is_integer, role=leaf.role)
+        part = renamed(part, {leaf: tight})
+    return part
+
+
+def _is_read_once(of: Node) -> bool:
+    """Sums and products of numbers and of draws, each in one place: its bounds are reached."""
+    found: list[Node] = []
+
+    def visit(this: Node) -> bool:
+        if this.kind == "get":
+            found.append(this)
+        known = this.kind in ("get", "const", "add", "mul")
+        return known and all(map(visit, children(this) if this.kind != "get" else ()))
+
+    return visit(of) and len(found) == len(set(found))
 
 
 def _nodes(state: State) -> Iterator[Node]:

@@ -87,14 +87,14 @@ def _split(state: State, stuck: list[State]) -> list[Branch] | None:
 def _summands(state: State) -> list[State]:
     """(a + b) M  =  a M + b M, for a sum of positive terms in which a draw waits"""
     leaves = {draw.leaf for draw in state.waiting}
-    for term in state.terms:
+    for place, term in enumerate(state.terms):
         for part, c in term.args if term.kind == "add" else ((term, 1.0),):
             inside = part.args[1] if part.kind == "call" and part.args[0] == "log" and c == 1 else None
             if inside is None or inside.kind != "add" or not inside.leaves & leaves:
                 continue
             if all(is_not_negative(item) and d > 0 for item, d in inside.args):
                 logs = [call("log", scale(d, item)) for item, d in inside.args]
-                rest = tuple(other for other in state.terms if other is not term)
+                rest = (*state.terms[:place], *state.terms[place + 1 :])  # a term may be there twice
                 return [state._replace(terms=(*rest, minus(term, part), log)) for log in logs]
     return [state]
 

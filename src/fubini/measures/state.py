@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fubini.index.build import ZERO
 from fubini.index.node import Leaf, Node
 from fubini.index.sums import total
-from fubini.measures.laws import log_density, support_of
+from fubini.measures.laws import Law, log_density, support_of
 from fubini.measures.limits import Limit, ends_of, limits_of, limits_of_support
 from fubini.measures.program import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
 from fubini.symbolic.collect import Blocked
@@ -34,6 +34,7 @@ class State(NamedTuple):
     found: tuple[Draw, ...]
     value: Returned
     facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was found
+    observed: tuple[Law, ...] = ()  # whose densities are among the terms
 
     @property
     def kept(self) -> frozenset[Leaf]:
@@ -53,6 +54,7 @@ class State(NamedTuple):
             tuple(draw._replace(law=draw.law.mapped(change)) for draw in self.found),
             mapped_value(self.value, change),
             self.facts,
+            tuple(law.mapped(change) for law in self.observed),
         )
 
     def without(self, leaf: Leaf) -> State:
@@ -93,6 +95,7 @@ def state_of(branch: Branch) -> State:
         tuple(draw for draw in branch.draws if draw.leaf in frozen),
         (),
         branch.value,
+        observed=branch.observed,
     )
 
 

@@ -1,0 +1,138 @@
+"""Polynomial weights: ∫ P(x) f(x) dx is Σ_j c_j E[x^j] times ∫ f, for families f whose moments are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, power, scale, times
+from fubini.index.node import Leaf, Node
+from fubini.index.ranges import bounds
+from fubini.symbolic.collect import Blocked
+from fubini.symbolic.elimination import Eliminated
+from fubini.symbolic.families import Recognised
+from fubini.symbolic.tails import UNNAMED
+from fubini.symbolic.tidy import tidied
+
+DEGREE = 8  # at most
+Polynomial = Mapping[int, Node]  # coefficients by power
+
+
+def with_polynomial(terms: Sequence[Node], leaf: Leaf, rule: Callable[[Sequence[Node]], Eliminated]) -> Eliminated:
+    """log ∫ P(x) f(x) dx, with a rule for log ∫ f"""
+    parts = [item for term in terms for item in (term.args if term.kind == "add" else ((term, 1.0),))]
+    logs = [(part, c) for part, c in parts if leaf in part.leaves and _is_weight(part, c, leaf)]
+    if leaf.shape or not logs:
+        raise Blocked(leaf, add(parts), "a polynomial of it as a weight")
+    polynomial = {0: ONE}
+    for part, c in logs:
+        polynomial = _raised(polynomial, _polynomial(part.args[1], leaf), c, leaf)
+    result = rule([add(item for item in parts if item not in logs)])
+    moments = _moments(result.law, leaf, max(polynomial))
+    mean = call("log", tidied(add((times(c, moments[j]), 1.0) for j, c in polynomial.items())))
+    law = Recognised(UNNAMED, {}, plus(result.law.log_normaliser, mean))
+    return Eliminated((*result.terms, mean), result.at, law)
+
+
+def _is_weight(part: Node, coefficient: float, leaf: Leaf) -> bool:
+    """A whole power of something beside the latent itself, powers of which families have."""
+    is_log = part.kind == "call" and part.args[0] == "log" and coefficient == int(coefficient)
+    return is_log and (leaf.is_integer or part.args[1].kind != "get")
+
+
+def _raised(first: Polynomial, second: Polynomial, exponent: float, leaf: Leaf) -> Polynomial:
+    """first · second^exponent"""
+    if exponent != int(exponent) or exponent < 0 or max(first) + exponent * max(second) > DEGREE:
+        raise Blocked(leaf, ONE, f"a polynomial of degree {DEGREE} at most")
+    for _ in range(int(exponent)):
+        first = _product(first, second)
+    return first
+
+
+def _product(first: Polynomial, second: Polynomial) -> Polynomial:
+    found: dict[int, list[tuple[Node, float]]] = {}
+    for i, a in first.items():
+        for j, b in second.items():
+            found.setdefault(i + j, []).append((times(a, b), 1.0))
+    return {degree: add(parts) for degree, parts in found.items()}
+
+
+def _polynomial(of: Node, leaf: Leaf) -> Polynomial:
+    """The coefficients of a polynomial that is not negative."""
+    if bounds(of)[0] < 0:
+        raise Blocked(leaf, of, "a weight that is not negative")
+    return _coefficients(of, leaf)
+
+
+def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
+    if leaf not in of.leaves:
+        return {0: of}
+    if of.kind == "get" and of.args[0] is leaf:
+        return {1: ONE}
+    if of.kind == "add":
+        found: dict[int, Node] = {}
+        for part, c in of.args:
+            for degree, coefficient in _coefficients(part, leaf).items():
+                found[degree] = plus(found.get(degree, ZERO), scale(c, coefficient))
+        return found
+    if of.kind == "mul":
+        whole: Polynomial = {0: ONE}
+        for base, exponent in of.args:
+            inside = _coefficients(base, leaf) if leaf in base.leaves else None
+            whole = (
+                {degree: times(c, power(base, exponent)) for degree, c in whole.items()}
+                if inside is None
+                else _raised(whole, inside, exponent, leaf)
+            )
+        return whole
+    raise Blocked(leaf, of, "a polynomial of it")
+
+
+# -- moments --------------------------------------------------------------------------------------------------------
+
+
+def _moments(law: Recognised, leaf: Leaf, most: int) -> list[Node]:
+    """E[x^j] for j = 0 … most"""
+    given = {name: tidied(part) for name, part in law.parameters.items()}
+    match law.family:
+        case "Normal":
+            return _of_normal(given["loc"], power(given["scale"], 2.0), most)
+        case "Gamma":
+            return _rising(given["concentration"], [power(given["rate"], -1.0)] * most)
+        case "Beta":
+            a, b = given["concentration1"], given["concentration0"]
+            return _rising(a, [power(plus(a, b, scale(float(j), ONE)), -1.0) for j in range(most)])
+        case "Poisson":
+            return _from_factorial([power(given["rate"], float(j)) for j in range(most + 1)])
+        case "NegativeBinomial" | "Geometric":
+            r = given.get("total_count", ONE)
+            rho = given["probs"] if law.family == "NegativeBinomial" else minus(ONE, given["probs"])
+            return _from_factorial(_rising(r, [divide(rho, minus(ONE, rho))] * most))
+    raise Blocked(leaf, law.log_normaliser, "a family whose moments are known")
+
+
+def _of_normal(mean: Node, variance: Node, most: int) -> list[Node]:
+    """E[x^j] = μ E[x^(j−1)] + (j − 1) σ² E[x^(j−2)]"""
+    found = [ONE, mean]
+    for j in range(2, most + 1):
+        found.append(plus(times(mean, found[j - 1]), scale(j - 1.0, times(variance, found[j - 2]))))
+    return found
+
+
+def _rising(shape: Node, factors: Sequence[Node]) -> list[Node]:
+    """m_j = m_(j−1) · (a + j − 1) · factor"""
+    found = [ONE]
+    for j, factor in enumerate(factors):
+        found.append(times(found[-1], plus(shape, scale(float(j), ONE)), factor))
+    return found
+
+
+def _from_factorial(moments: list[Node]) -> list[Node]:
+    """E[k^n] = Σ_j S(n, j) E[k (k − 1) … (k − j + 1)], with Stirling's numbers of the second kind"""
+    return [
+        add((moment, float(_stirling(n, j))) for j, moment in enumerate(moments) if j <= n) for n in range(len(moments))
+    ]
+
+
+def _stirling(n: int, j: int) -> int:
+    return sum((-1) ** (j - i) * math.comb(j, i) * i**n for i in range(j + 1)) // math.factorial(j)
