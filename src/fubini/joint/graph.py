@@ -86,9 +86,9 @@ class Graph(Mapping[str, tuple[str, ...]]):
 
 
 def _dot_name(name: str) -> str:
-    """A name in quotes: quotes and backslashes in it have a backslash before them, as control characters have."""
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped(quoted)}"'
+    """A name in quotes: quotes and backslashes in it have a backslash before them, control characters are escapes."""
+    quoted = escaped(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
 
 
 def _dot_style(kind: str) -> str:
