@@ -54,7 +54,7 @@ BAD_JSON = {
 
 @pytest.mark.parametrize("what", BAD_JSON)
 def test_bad_json_is_refused(what) -> None:
-    with pytest.raises(FileFormatError, match="evil.json"):
+    with pytest.raises(FileFormatError, match=r"evil\.json"):
         parse_json(BAD_JSON[what], "evil.json")
 
 

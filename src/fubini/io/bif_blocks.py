@@ -24,7 +24,7 @@ _STATEMENT = re.compile(
     | (?P<property>property\b)[^;{}"]*+(?:"[^"]*+"[^;{}"]*+)*+;
     | (?P<type>type)\s++discrete\s*+\[\s*+(?P<size>[0-9]{1,9})\s*+\]\s*+
       \{(?P<labels>[^(){}\[\];"]*+(?:"[^"]*+"[^(){}\[\];"]*+)*+)\}\s*+;
-    | (?:(?P<keyword>table|default)\b|\((?P<row>[^(){}\[\];"]*+(?:"[^"]*+"[^(){}\[\];"]*+)*+)\))
+    | (?:(?P<keyword>table|default)(?!\S)|\((?P<row>[^(){}\[\];"]*+(?:"[^"]*+"[^(){}\[\];"]*+)*+)\))
       (?P<values>[^;{}()"]*+);)""",
     re.VERBOSE | re.IGNORECASE,
 )
