@@ -24,10 +24,12 @@ versions: $(VENV)/.created
 
 # Random models against enumeration and quadrature; not in CI. COUNT cases of each kind, at most MINUTES (0: no limit).
 COUNT ?= 200
+MUTATIONS ?= 5000
 MINUTES ?= 0
 SEED ?= 0
 thorough: $(VENV)/.installed-test
 	$(BIN)/python -m tests.thorough --count $(COUNT) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python -m tests.thorough.mutations --count $(MUTATIONS) --seed $(SEED)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --quiet

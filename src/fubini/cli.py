@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from fubini.eliminate.explain import explain
-from fubini.errors import FubiniError
+from fubini.errors import FubiniError, escaped
 from fubini.io.files import read_bif, read_json, read_uai
 from fubini.joint.network import Network
 from fubini.show.bars import distributions
@@ -21,9 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors of the library go to standard error, and the exit status is 1."""
     options = _parser().parse_args(arguments)
     try:
-        print(options.run(options))
+        print(escaped(options.run(options), keep="\n"))
     except FubiniError as error:
-        print(f"fubini: {error}", file=sys.stderr)
+        print(escaped(f"fubini: {error}", keep="\n"), file=sys.stderr)
         return 1
     return 0
 

@@ -89,6 +89,20 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(repr(name) if isinstance(name, str) else str(name) for name in names) or "none"
 
 
+def escaped(text: str, keep: str = "") -> str:
+    r"""The text with control characters, and others that are not printed, as escapes.
+
+    >>> escaped("red \x1b[31m"), escaped("two\nlines", keep="\n") == "two\nlines"
+    ('red \\x1b[31m', True)
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char in keep or char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )
+
+
 def closest(name: object, names: Iterable[object]) -> str:
     """The name a user may have meant, quoted, or the empty string."""
     known = [str(other)[:LONGEST_NAME] for other in islice(names, MOST_NAMES)]

@@ -6,7 +6,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.compile import machine
+from fubini.compile import cache
 
 S = np.array([-2.0, -1.5, 0.3, 2.2])
 
@@ -42,9 +42,9 @@ SOURCE = "from numba import njit\n\n\n@njit(cache=True)\ndef double(x):\n    ret
 
 def test_code_is_kept_in_memory_and_on_disk(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("FUBINI_CACHE", str(tmp_path))
-    module = machine.loaded(SOURCE)
+    module = cache.loaded(SOURCE)
     assert module.double(2.0) == 4.0
-    assert machine.loaded(SOURCE) is module
+    assert cache.loaded(SOURCE) is module
     assert len(list(tmp_path.glob("loops_*.py"))) == 1
     assert list(tmp_path.glob("**/*.nbc"))  # what Numba compiled lies beside it
 
@@ -52,5 +52,5 @@ def test_code_is_kept_in_memory_and_on_disk(tmp_path, monkeypatch) -> None:
 def test_a_folder_that_cannot_be_written_is_replaced(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FUBINI_CACHE", str(tmp_path / "file"))
-    assert machine.folder().is_dir()
-    assert machine.folder() != tmp_path / "file"
+    assert cache.folder().is_dir()
+    assert cache.folder() != tmp_path / "file"

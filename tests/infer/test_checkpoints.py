@@ -76,7 +76,7 @@ def crashed(folder, tmp_path):
 @pytest.fixture
 def no_draws(monkeypatch):
     """Checkpoints are read, and nothing is drawn."""
-    monkeypatch.setattr(fubini.joint.inference, "nuts", lambda key, target, settings, file: (file.load(), 1 / 0))
+    monkeypatch.setattr(fubini.joint.inference, "nuts", lambda key, target, settings, file: (file.load({}), 1 / 0))
 
 
 # -- killed -----------------------------------------------------------------------------------------------------------

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-import importlib.util
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from fubini.compile.cache import loaded
 from fubini.compile.difference import Derived
 from fubini.compile.names import Evaluate
 from fubini.compile.program import Program
@@ -22,42 +17,12 @@ from fubini.errors import DataError, DomainError, listed
 from fubini.index.node import Leaf
 
 ENGINES = ("numba", "python")
-_LOADED: dict[str, ModuleType] = {}
 
 
 def require_engine(name: str) -> None:
     """One that there is."""
     if name not in ENGINES:
         raise DomainError(f"engine={name!r}", expected=f"one of {listed(ENGINES)}")
-
-
-def folder() -> Path:
-    """Where compiled code is kept: FUBINI_CACHE, or the user's folder for caches; a new one where that is closed."""
-    base = os.environ.get("FUBINI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fubini"
-    try:
-        Path(base).mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=base):
-            return Path(base)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="fubini-"))
-
-
-def loaded(source: str) -> ModuleType:
-    """The functions of a source, from memory, or from a file whose compiled code lies beside it."""
-    name = "loops_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
-    if name not in _LOADED:
-        path = folder() / f"{name}.py"
-        if not path.exists() or path.read_text(encoding="utf-8") != source:
-            new = path.with_name(f"{name}.{os.getpid()}.new")
-            new.write_text(source, encoding="utf-8")
-            os.replace(new, path)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # where Numba looks for it when it reads compiled code
-        spec.loader.exec_module(module)
-        _LOADED[name] = module
-    return _LOADED[name]
 
 
 def jitted(function: Callable[..., Any]) -> Callable[..., Any]:

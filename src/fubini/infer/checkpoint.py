@@ -7,14 +7,32 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from tempfile import NamedTemporaryFile
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fubini.errors import FileFormatError
+from fubini.infer.archive import Archive, Damaged, write_archive
+from fubini.limits import open_file
 
 HEADER = "__header__"
+LONGEST_HEADER = 2**20  # bytes
+
+
+class Layout(NamedTuple):
+    """Type and shape of an array of a checkpoint; one that grows has less of its first axis before the end of a run."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    grows: bool = False
+
+    def fits(self, dtype: np.dtype, shape: tuple[int, ...]) -> bool:
+        """An array has this layout."""
+        if not self.grows:
+            return dtype == self.dtype and shape == self.shape
+        short = len(shape) == len(self.shape) and 0 < shape[0] <= self.shape[0]
+        return dtype == self.dtype and short and shape[1:] == self.shape[1:]
 
 
 class Checkpoint:
@@ -33,45 +51,63 @@ class Checkpoint:
 
     def save(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write to a file beside it, then put that in its place."""
-        new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         header = json.dumps({"run": self.run, "digest": _digest(arrays)})
-        with new.open("wb") as file:
-            np.savez(file, **{HEADER: np.frombuffer(header.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
+        with NamedTemporaryFile(dir=self.path.parent, prefix=f"{self.path.name}.", suffix=".new", delete=False) as file:
+            try:
+                write_archive(file, {HEADER: np.frombuffer(header.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
         if self.path.exists():
             os.replace(self.path, self.previous)
-        os.replace(new, self.path)
+        os.replace(file.name, self.path)
 
-    def load(self) -> dict[str, np.ndarray] | None:
-        """The arrays, or None where there is no file; after a crash between two writes, those of the one before."""
+    def load(self, layout: Mapping[str, Layout]) -> dict[str, np.ndarray] | None:
+        """The arrays, of this layout, or None where there is no file; after a crash between two writes, those before.
+
+        A checkpoint of another run is refused before its arrays are read.
+        """
         path = self.path if self.path.exists() else self.previous
         if not path.exists():
             return None
         try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            header = json.loads(arrays.pop(HEADER).tobytes().decode())
-            whole = header["digest"] == _digest(arrays)
-        except (BadZipFile, ValueError, KeyError, OSError, EOFError, TypeError, AttributeError) as error:
-            raise self._corrupt(path) from error
-        if not whole:
-            raise self._corrupt(path)
+            with open_file(path) as file:
+                return self._read(Archive(file), path, layout)
+        except (Damaged, OSError) as error:
+            raise self._corrupt(path, f"it is cut short or changed: {error}") from error
+
+    def _read(self, archive: Archive, path: Path, layout: Mapping[str, Layout]) -> dict[str, np.ndarray]:
+        header = _header(archive)
         if header["run"] != self.run:
             raise FileFormatError(
                 f"the checkpoint {path}",
                 expected="one of this run: the same model, data, key and settings",
-                nearest=_difference(json.loads(header["run"]), json.loads(self.run)),
+                nearest=_difference(_loaded(header["run"]), json.loads(self.run)),
                 advice="give another path, or delete the file to start again",
             )
+        if set(archive.members) != {HEADER, *layout}:
+            raise Damaged("it has other arrays than this run")
+        for name, wanted in layout.items():
+            dtype, shape = archive.layout(name)
+            if not wanted.fits(dtype, shape):
+                raise Damaged(f"{name!r} is {dtype} of shape {shape}, and {wanted.dtype} of {wanted.shape} in this run")
+        arrays = {name: archive.read(name) for name in layout}
+        if header["digest"] != _digest(arrays):
+            raise Damaged("its numbers are not those that were written")
         return arrays
 
-    def _corrupt(self, path: Path) -> FileFormatError:
+    def refuse(self, reason: str) -> FileFormatError:
+        """The error of a checkpoint whose numbers cannot be those of the run."""
+        return self._corrupt(self.path if self.path.exists() else self.previous, f"it is changed: {reason}")
+
+    def _corrupt(self, path: Path, reason: str) -> FileFormatError:
         kept = self.previous if path != self.previous and self.previous.exists() else None
         return FileFormatError(
             f"the checkpoint {path}",
             expected="a file that infer(…, checkpoint=…) wrote",
-            nearest="it is cut short or changed",
+            nearest=reason,
             advice=f"the one before is kept: move {kept} to {self.path}" if kept else "delete it to start again",
         )
 
@@ -79,6 +115,30 @@ class Checkpoint:
         """Remove both."""
         for path in (self.path, self.previous):
             path.unlink(missing_ok=True)
+
+
+def _header(archive: Archive) -> dict[str, Any]:
+    """What run the arrays are of, and their digest."""
+    if HEADER not in archive.members or archive.members[HEADER].file_size > LONGEST_HEADER:
+        raise Damaged("it has no header")
+    try:
+        header = json.loads(archive.read(HEADER).tobytes().decode())
+    except (ValueError, RecursionError) as error:
+        raise Damaged("its header is changed") from error
+    if not isinstance(header, dict) or not all(isinstance(header.get(key), str) for key in ("run", "digest")):
+        raise Damaged("its header is changed")
+    return header
+
+
+def _loaded(run: str) -> dict[str, Any]:
+    """The run that a header is of."""
+    try:
+        found = json.loads(run)
+    except (ValueError, RecursionError) as error:
+        raise Damaged("its header is changed") from error
+    if not isinstance(found, dict):
+        raise Damaged("its header is changed")
+    return found
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

@@ -19,7 +19,7 @@ from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
 from fubini.arrays import Data
-from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Free, Shapes, Target, require_start, starting_point
 
@@ -40,9 +40,9 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as pool:
         chains = _Chains(pool, target, settings, stretch, *keys)
         found: list[Drawn] = []
-        saved = checkpoint.load() if checkpoint else None
-        if saved is not None:
-            found = chains.resume(saved)
+        saved = checkpoint.load(chains.layout()) if checkpoint else None
+        if saved is not None and checkpoint:
+            found = chains.resume(saved, checkpoint)
         with tqdm(
             total=total, initial=len(found) * stretch, disable=not settings.progress, desc="nuts", unit="draw"
         ) as bar:
@@ -65,10 +65,10 @@ class _Chains:
     def __init__(
         self, pool: ThreadPoolExecutor, target: Target, settings: Settings, stretch: int, origins: Data, keys: Data
     ) -> None:
-        self.pool, self.numbers = pool, target.numbers
+        self.pool, self.numbers, self.stretch = pool, target.numbers, stretch
         self.apart = _is_on_cpu(origins)
         each = list(zip(origins, keys, strict=True)) if self.apart else [(origins, keys)]
-        begin, self._advance = _kernel(
+        begin, self._advance, self._drawn = _kernel(
             target.log_density,
             tuple(target.shapes.items()),
             settings._replace(draws=1, chains=1, progress=True),
@@ -94,8 +94,17 @@ class _Chains:
         arrays = {f"state{i}": np.asarray(jax.random.key_data(x) if _is_key(x) else x) for i, x in enumerate(leaves)}
         return {**arrays, **{f"drawn:{name}": np.stack([part[name] for part in found]) for name in found[0]}}
 
-    def resume(self, saved: dict[str, np.ndarray]) -> list[Drawn]:
-        """The states as they were stored, and the draws so far."""
+    def layout(self) -> dict[str, Layout]:
+        """What a checkpoint of these chains holds."""
+        leaves = [jax.random.key_data(x) if _is_key(x) else x for x in jax.tree_util.tree_leaves(self.states)]
+        arrays = {f"state{i}": Layout(np.dtype(leaf.dtype), leaf.shape) for i, leaf in enumerate(leaves)}
+        for name, info in self._drawn.items():
+            shape = (info.shape[0], len(self.states), *info.shape[1:]) if self.apart else info.shape
+            arrays[f"drawn:{name}"] = Layout(np.dtype(info.dtype), (STRETCHES, *shape), grows=True)
+        return arrays
+
+    def resume(self, saved: dict[str, np.ndarray], file: Checkpoint) -> list[Drawn]:
+        """The states as they were stored, and the draws so far, which are checked."""
         leaves, tree = jax.tree_util.tree_flatten(self.states)
         arrays = [
             jax.random.wrap_key_data(jnp.asarray(saved[f"state{i}"]), impl=jax.random.key_impl(leaf))
@@ -105,8 +114,27 @@ class _Chains:
         ]
         self.states = jax.tree_util.tree_unflatten(tree, arrays)
         drawn = {name[6:]: value for name, value in saved.items() if name.startswith("drawn:")}
-        count = len(next(iter(drawn.values())))
+        counts = {len(value) for value in drawn.values()}
+        if len(counts) != 1:
+            raise file.refuse("its draws are not of one length")
+        (count,) = counts
+        if any(name.startswith("free:") and not np.isfinite(value).all() for name, value in drawn.items()):
+            raise file.refuse("a draw is infinite or not a number")
+        for state in self.states:
+            self._require_state(state, count, file)
         return [{name: value[place] for name, value in drawn.items()} for place in range(count)]
+
+    def _require_state(self, state: Any, count: int, file: Checkpoint) -> None:
+        """A state after so many stretches: at a point of positive density, with steps and masses that are positive."""
+        if not np.all(np.asarray(state.i) == count * self.stretch):
+            raise file.refuse("its states are not those after its draws")
+        adapted = state.adapt_state
+        finite = (*state.z.values(), state.potential_energy, adapted.step_size)
+        masses = jax.tree_util.tree_leaves((adapted.inverse_mass_matrix, adapted.mass_matrix_sqrt))
+        if not all(np.isfinite(np.asarray(part)).all() for part in (*finite, *masses)):
+            raise file.refuse("a state is infinite or not a number")
+        if not np.all(np.asarray(adapted.step_size) > 0):
+            raise file.refuse("a step size is not positive")
 
 
 def _is_on_cpu(array: Data) -> bool:
@@ -132,8 +160,10 @@ def _kernel(
     apart: bool,
     given: tuple[Any, tuple[jax.ShapeDtypeStruct, ...]],
     wide: bool,
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[Callable[..., Any], Callable[..., Any], dict[str, jax.ShapeDtypeStruct]]:
     """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again.
+
+    With them, the types and shapes of what a stretch draws.
 
     `wide` is the width in force, in which starting points are drawn whatever numbers are given.
     """
@@ -183,4 +213,5 @@ def _kernel(
     origin, key, numbers = jax.tree_util.tree_unflatten(*given)
     first = jax.jit(begin if apart else begin_all)
     state, _ = jax.eval_shape(first, origin, key, numbers)
-    return first.lower(origin, key, numbers).compile(), jax.jit(advance).lower(state, numbers).compile()
+    stretched = jax.jit(advance).lower(state, numbers)
+    return first.lower(origin, key, numbers).compile(), stretched.compile(), stretched.out_info[1]

@@ -16,15 +16,16 @@ _BLOCK = re.compile(
     rf"""\s*+(?:(?P<end>\Z)
     | (?P<network>network\b)\s*+(?P<title>{_NAME})?+\s*+\{{
     | (?P<variable>variable\b)\s*+(?P<name>{_NAME})\s*+\{{
-    | (?P<probability>probability\b)\s*+\((?P<header>[^()"]*+(?:"[^"]*+"[^()"]*+)*+)\)\s*+\{{)""",
+    | (?P<probability>probability\b)\s*+\((?P<header>[^(){{}}\[\];"]*+(?:"[^"]*+"[^(){{}}\[\];"]*+)*+)\)\s*+\{{)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _STATEMENT = re.compile(
     r"""\s*+(?:(?P<end>\})
     | (?P<property>property\b)[^;{}"]*+(?:"[^"]*+"[^;{}"]*+)*+;
     | (?P<type>type)\s++discrete\s*+\[\s*+(?P<size>[0-9]{1,9})\s*+\]\s*+
-      \{(?P<labels>[^{}"]*+(?:"[^"]*+"[^{}"]*+)*+)\}\s*+;
-    | (?:(?P<keyword>table|default)\b|\((?P<row>[^()"]*+(?:"[^"]*+"[^()"]*+)*+)\))(?P<values>[^;{}()"]*+);)""",
+      \{(?P<labels>[^(){}\[\];"]*+(?:"[^"]*+"[^(){}\[\];"]*+)*+)\}\s*+;
+    | (?:(?P<keyword>table|default)(?!\S)|\((?P<row>[^(){}\[\];"]*+(?:"[^"]*+"[^(){}\[\];"]*+)*+)\))
+      (?P<values>[^;{}()"]*+);)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _FORMS = {

@@ -16,10 +16,11 @@ from fubini.compile.schedule import Schedule
 from fubini.errors import Intractable
 from fubini.factors.randomness import words
 from fubini.index.node import Leaf
-from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.joint.moves import Rest
 
 STRETCHES = 20  # of a chain; after each there is a checkpoint
+LONGEST_STATE = 2000  # bytes of the state of a random generator, as text
 
 
 class State(NamedTuple):
@@ -50,7 +51,7 @@ class Chains(NamedTuple):
                 advice="eliminate it, or run shorter chains with start=",
             )
         found: dict[str, np.ndarray] = {}
-        first, done, saved = self._resumed(file, found)
+        first, done, saved = self._resumed(file, found, chains, start)
         for chain in range(first, chains):
             generator = np.random.default_rng([*words(key), chain])
             state = self._begin(jax.random.fold_in(key, chain), chain, start, generator)
@@ -115,16 +116,69 @@ class Chains(NamedTuple):
                 found[name] = np.empty((chains, self.schedule.kept, *array.shape), array.dtype)
             found[name][chain, place] = array
 
-    def _resumed(self, file: Checkpoint | None, found: dict[str, np.ndarray]) -> tuple[int, int, Any]:
-        """The chain and the sweep to go on with, and the state there."""
-        saved = None if file is None else file.load()
+    def _resumed(
+        self, file: Checkpoint | None, found: dict[str, np.ndarray], chains: int, start: Mapping[str, np.ndarray]
+    ) -> tuple[int, int, Any]:
+        """The chain and the sweep to go on with, and the state there, which are checked."""
+        if file is None:
+            return 0, 0, None
+        for name, leaf in self.labels.items():  # of a checkpoint all entries are known, drawn or not
+            found[name] = np.zeros((chains, self.schedule.kept, *leaf.shape), np.int64)
+        saved = file.load(self._layout(found))
         if saved is None:
             return 0, 0, None
         chain, sweep = (int(number) for number in saved.pop("place"))
-        state = json.loads(saved.pop("generator").tobytes().decode())
-        values = {name[6:]: saved.pop(name) for name in list(saved) if name.startswith("value:")}
-        found.update((name[6:], value.copy()) for name, value in saved.items())
-        return chain, sweep, (state, values)
+        total = self.warmup + self.schedule.sweeps
+        if not 0 <= chain < chains or not 0 < sweep <= total:
+            raise file.refuse(f"it is after sweep {sweep} of chain {chain}")
+        for name, leaf in self.labels.items():
+            found[name] = saved[f"drawn:{name}"].copy()
+            self._require_labels(leaf, found[name], saved[f"value:{name}"], chain, sweep, file)
+            self._require_fixed(name, leaf, saved[f"value:{name}"], start, chain, file)
+        values = {name: saved[f"value:{name}"].copy() for name in self.labels}
+        return chain, sweep, (_generator_state(saved["generator"].tobytes(), file), values)
+
+    def _layout(self, found: Mapping[str, np.ndarray]) -> dict[str, Layout]:
+        """What a checkpoint of these chains holds."""
+        integers = np.dtype(np.int64)
+        drawn = {f"drawn:{name}": Layout(integers, array.shape) for name, array in found.items()}
+        values = {f"value:{name}": Layout(integers, tuple(leaf.shape)) for name, leaf in self.labels.items()}
+        text = Layout(np.dtype(np.uint8), (LONGEST_STATE,), grows=True)
+        return {**drawn, **values, "place": Layout(integers, (2,)), "generator": text}
+
+    def _require_labels(
+        self, leaf: Leaf, drawn: np.ndarray, now: np.ndarray, chain: int, sweep: int, file: Checkpoint
+    ) -> None:
+        """Labels that the model has: those drawn count as the model does, the present ones from 0."""
+        low, high = int(leaf.low or 0), int(leaf.high or 0)
+        places = [self.schedule.place(done - self.warmup) for done in range(self.warmup, sweep)]
+        kept = 1 + max((place for place in places if place is not None), default=-1)
+        for part in (drawn[:chain] - low, drawn[chain, :kept] - low, now):
+            if np.any((part < 0) | (part > high - low)):
+                raise file.refuse(f"labels of {leaf.name!r} are not from {low} to {high}")
+
+    def _require_fixed(
+        self, name: str, leaf: Leaf, now: np.ndarray, start: Mapping[str, np.ndarray], chain: int, file: Checkpoint
+    ) -> None:
+        """Entries that are held fixed are as they were at the start."""
+        held = np.setdiff1d(np.arange(now.size), self.items[name])
+        if held.size:
+            first = start[name][chain] if start[name].ndim > len(leaf.shape) else start[name]
+            if not np.array_equal(now.ravel()[held], np.asarray(first).ravel()[held]):
+                raise file.refuse(f"fixed entries of {name!r} have moved")
+
+
+def _generator_state(text: bytes, file: Checkpoint) -> dict[str, Any]:
+    """The state of a random generator, of the kind that a chain has."""
+    fresh = np.random.default_rng(0).bit_generator
+    try:
+        state = json.loads(text.decode())
+        fresh.state = state
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError, RecursionError) as error:
+        raise file.refuse("it has no random generator") from error
+    if fresh.state != state:
+        raise file.refuse("its random generator is of no state")
+    return state
 
 
 def _saved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 
+from fubini.errors import escaped
 from fubini.joint.outline import Outline
 
 WIDTH, HEIGHT, RADIUS = 110, 80, 24  # of a cell and a node of the drawing
@@ -51,8 +52,8 @@ class Graph(Mapping[str, tuple[str, ...]]):
 
     def to_dot(self) -> str:
         """In the language of Graphviz."""
-        nodes = [f'  "{site.name}"{_dot_style(site.kind)};' for site in self.outline.sites]
-        edges = [f'  "{parent}" -> "{name}";' for name, parents in self.items() for parent in parents]
+        nodes = [f"  {_dot_name(site.name)}{_dot_style(site.kind)};" for site in self.outline.sites]
+        edges = [f"  {_dot_name(parent)} -> {_dot_name(name)};" for name, parents in self.items() for parent in parents]
         return "\n".join(["digraph {", *nodes, *edges, "}"])
 
     def to_svg(self) -> str:
@@ -84,6 +85,12 @@ class Graph(Mapping[str, tuple[str, ...]]):
         }
 
 
+def _dot_name(name: str) -> str:
+    """A name in quotes: quotes and backslashes in it have a backslash before them, control characters are escapes."""
+    quoted = escaped(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
+
+
 def _dot_style(kind: str) -> str:
     return {"observed": " [style=filled]", "deterministic": " [style=dashed]", "weight": " [shape=box]"}.get(kind, "")
 
@@ -106,4 +113,4 @@ def _node(name: str, kind: str, place: tuple[float, int]) -> str:
     shape = f'cx="{x:.1f}" cy="{y:.1f}" rx="{max(RADIUS, 4.2 * len(name)):.1f}" ry="{RADIUS}"'
     ellipse = f'<ellipse {shape} fill="{SHADES.get(kind, "white")}" stroke="black"{dashed}/>'
     label = f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle" font-family="sans-serif" font-size="14">'
-    return f"{ellipse}{label}{escape(name)}</text>"
+    return f"{ellipse}{label}{escape(escaped(name))}</text>"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.errors import Intractable
+from fubini.errors import Intractable, escaped
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 from fubini.terms.value import Array, to_array
@@ -39,15 +39,15 @@ def distribution(name: Name, factor: Factor, width: int = 40) -> str:
     """
     domain = factor.inputs[name]
     if not domain.is_finite:
-        return f"{name}\n{_outline(name, factor, width)}"
+        return f"{escaped(str(name))}\n{_outline(name, factor, width)}"
     shares = np.exp(np.asarray(factor.log().data))
-    labels = [str(domain.label(index)) for index in range(len(shares))]
+    labels = [escaped(str(domain.label(index))) for index in range(len(shares))]
     longest = max(map(len, labels))
     lines = [
         f"  {label.ljust(longest)}  {share:.4f} {bar(share, width)}"
         for label, share in zip(labels, shares, strict=True)
     ]
-    return "\n".join([str(name), *(line.rstrip() for line in lines)])
+    return "\n".join([escaped(str(name)), *(line.rstrip() for line in lines)])
 
 
 def _outline(name: Name, factor: Factor, width: int) -> str:

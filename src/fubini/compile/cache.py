@@ -1,0 +1,196 @@
+"""Compiled code, kept in memory and on disk: in a folder of the user's alone, each piece with a digest of its own.
+
+Numba's code is machine code in a pickle, so that whoever writes it can run code: nothing is read from a folder that
+others may write to, nor what is not whole. Damaged code is compiled again; what is old, or too much, is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fubini.errors import UnsafeCache
+
+MOST_BYTES = 2**28  # of all that is kept
+OLDEST = 90 * 24 * 3600.0  # seconds since it was last used
+_DIGEST = 32  # bytes at the beginning of a file
+_LOADED: dict[str, ModuleType] = {}
+_private: list[tempfile.TemporaryDirectory] = []
+_warned: set[Path] = set()
+
+
+def folder() -> Path:
+    """Where compiled code is kept: FUBINI_CACHE, or the user's folder for caches; else one for this process alone."""
+    base = os.environ.get("FUBINI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fubini"
+    path = Path(base)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fault = _fault(path)
+        if fault is None:
+            with tempfile.NamedTemporaryFile(dir=path):
+                return path
+    except OSError:
+        return _private_folder()
+    if path not in _warned:
+        _warned.add(path)
+        warnings.warn(_unsafe(path, fault), stacklevel=2)
+    return _private_folder()
+
+
+def _fault(path: Path) -> str | None:
+    """Why others may have written to a folder; one that they may only read is closed to them."""
+    if not hasattr(os, "geteuid"):  # no such modes
+        return None
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"others may write to it: its mode is {stat.S_IMODE(found.st_mode):04o}"
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
+    return None
+
+
+def _unsafe(path: Path, fault: str) -> UnsafeCache:
+    return UnsafeCache(
+        f"compiled code in {path}",
+        expected="a folder of the user's alone, of mode 0700",
+        nearest=f"{fault}; nothing in it is used, and code is compiled again in each process",
+        advice="empty it and close it (chmod 700), or let FUBINI_CACHE name another folder",
+    )
+
+
+def _private_folder() -> Path:
+    """A folder that goes with the process."""
+    if not _private:
+        _private.append(tempfile.TemporaryDirectory(prefix="fubini-", ignore_cleanup_errors=True))
+    return Path(_private[0].name)
+
+
+def loaded(source: str) -> ModuleType:
+    """The functions of a source, from memory, or with the compiled code that is kept of them."""
+    name = "loops_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
+    if name not in _LOADED:
+        home = _with_source(name, source.encode())
+        path = home / f"{name}.py"
+        module = ModuleType(name)
+        module.__file__ = str(path)
+        sys.modules[name] = module  # where Numba looks for it when it reads compiled code
+        exec(compile(source, str(path), "exec"), module.__dict__)
+        _keep(module, home)
+        _LOADED[name] = module
+    return _LOADED[name]
+
+
+def _with_source(name: str, content: bytes) -> Path:
+    """The folder, with the source in it: Numba keeps code of functions that have a file."""
+    home = folder()
+    path = home / f"{name}.py"
+    if not _holds(path, content):
+        try:
+            _write(path, content)
+            prune(home)
+        except OSError:  # no room
+            home = _private_folder()
+            _write(home / path.name, content)
+    return home
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, by way of a name that nobody can foresee."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.stem}.", suffix=".new", delete=False) as file:
+        file.write(content)
+    os.replace(file.name, path)
+
+
+def _keep(module: ModuleType, home: Path) -> None:
+    """Compiled code of the functions that ask for a cache goes through `Kept`, not through Numba's own files."""
+    for name, function in list(vars(module).items()):
+        cache = getattr(function, "_cache", None)
+        if hasattr(cache, "_cache_file"):
+            cache._cache_file = Kept(home, f"{module.__name__}.{name}")  # type: ignore[union-attr]
+
+
+class Kept:
+    """Files of compiled code for one function, in the place of Numba's `IndexDataCacheFile`: one for each signature."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        self.home, self.name = home, name
+
+    def path(self, key: Any) -> Path:
+        """A signature, a processor, a version of Numba and of Python: each has its file."""
+        import numba
+
+        told = repr((key, numba.__version__, sys.version))
+        return self.home / f"{self.name}.{hashlib.blake2b(told.encode(), digest_size=12).hexdigest()}.nbc"
+
+    def load(self, key: Any) -> Any:
+        """The code, or None where there is none that is whole."""
+        path = self.path(key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        if content[:_DIGEST] != _digest(content[_DIGEST:]):
+            path.unlink(missing_ok=True)
+            return None
+        _touch(path, self.home / f"{self.name.split('.')[0]}.py")
+        return pickle.loads(content[_DIGEST:])
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write the code, with its digest."""
+        from numba.core.serialize import dumps
+
+        content = dumps(data)
+        with suppress(OSError):  # no room: it is compiled again next time
+            _write(self.path(key), _digest(content) + content)
+
+    def flush(self) -> None:
+        """Remove all."""
+        for path in self.home.glob(f"{self.name}.*.nbc"):
+            path.unlink(missing_ok=True)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+
+
+def _touch(*paths: Path) -> None:
+    """Files that were used now."""
+    for path in paths:
+        with suppress(OSError):
+            os.utime(path)
+
+
+def prune(home: Path, most: int = MOST_BYTES, oldest: float = OLDEST) -> None:
+    """Remove code that was not used for long, and the least recently used beyond so many bytes."""
+    files = []
+    for path in home.glob("loops_*"):
+        try:
+            found = path.lstat()
+        except OSError:
+            continue
+        if stat.S_ISREG(found.st_mode):
+            files.append((found.st_mtime, found.st_size, path))
+    total, now = 0, time.time()
+    for used, size, path in sorted(files, reverse=True):
+        total += size
+        if now - used > oldest or total > most:
+            path.unlink(missing_ok=True)

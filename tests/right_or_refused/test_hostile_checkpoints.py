@@ -1,0 +1,226 @@
+"""Checkpoints that were changed: an error of ours, whatever was changed, and never a number that was not drawn."""
+
+import io
+import json
+import os
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+from fubini.errors import FileFormatError
+from fubini.infer import archive
+from fubini.infer.checkpoint import HEADER, Checkpoint, Layout, _digest
+from tests.infer.resumed import infer
+
+pytestmark = pytest.mark.right_or_refused
+
+
+class Stop(Exception):
+    """A crash."""
+
+
+def stopping(patch, after: int) -> None:
+    """Runs crash after so many checkpoints."""
+    save, left = Checkpoint.save, [after]
+
+    def some(self, arrays):
+        save(self, arrays)
+        left[0] -= 1
+        if not left[0]:
+            raise Stop
+
+    patch.setattr(Checkpoint, "save", some)
+
+
+@fb.model
+def classes():
+    z = yield dist.Categorical(np.array([0.5, 0.3, 0.2])).expand([6])
+    mu = yield dist.Normal(0.0, 3.0).expand([3])
+    y = yield dist.Normal(mu[z], 1.0)
+
+
+SAMPLER = classes().condition(y=np.array([-2.0, -1.9, 0.1, 0.2, 3.0, 3.1])).eliminate("mu").gibbs("z", engine="python")
+
+
+def gibbs(path, **options):
+    return SAMPLER.run(jax.random.key(0), sweeps=20, chains=2, checkpoint=path, progress=False, **options)
+
+
+RUNS = {"nuts": lambda path: infer(path).posterior, "gibbs": gibbs}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """The bytes of a checkpoint of each sampler, and the draws of the whole run."""
+    made = {}
+    for kind, run in RUNS.items():
+        path = tmp_path_factory.mktemp(kind) / "run.npz"
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+            stopping(patch, 25 if kind == "gibbs" else 5)
+            run(path)
+        made[kind] = path.read_bytes()
+    return made
+
+
+def arrays_of(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def forged(content: bytes, **changes) -> bytes:
+    """A checkpoint with other arrays, and the digest that they have."""
+    arrays = {**arrays_of(content), **changes}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    header = json.loads(arrays.pop(HEADER).tobytes())
+    header["digest"] = _digest(arrays)
+    file = io.BytesIO()
+    np.savez(file, **{HEADER: np.frombuffer(json.dumps(header).encode(), np.uint8)}, **arrays)
+    return file.getvalue()
+
+
+def refused(kind: str, content: bytes, tmp_path, match: str = "the checkpoint") -> None:
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=match):
+        RUNS[kind](path)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_an_unchanged_checkpoint_gives_the_draws_of_the_whole_run(kind, stopped, tmp_path) -> None:
+    path = tmp_path / "run.npz"
+    path.write_bytes(stopped[kind])
+    found, whole = RUNS[kind](path), RUNS[kind](None)
+    for name in whole:
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(whole[name]))
+
+
+@pytest.mark.parametrize("label", [-1, 3, 10**9, -(2**63)])
+@pytest.mark.parametrize("array", ["value:z", "drawn:z"])
+def test_labels_out_of_range_are_refused(label, array, stopped, tmp_path) -> None:
+    """With a digest that fits: they ended in a segmentation fault."""
+    values = arrays_of(stopped["gibbs"])[array].copy()
+    values.flat[0] = label
+    refused("gibbs", forged(stopped["gibbs"], **{array: values}), tmp_path, "labels of 'z'|are not from 0 to 2")
+
+
+def test_labels_of_another_type_or_shape_are_refused(stopped, tmp_path) -> None:
+    values = arrays_of(stopped["gibbs"])["value:z"]
+    for other in (values.astype(float), values[:-1], values[None], values.astype(np.int32), None):
+        refused("gibbs", forged(stopped["gibbs"], **{"value:z": other}), tmp_path, "changed")
+
+
+@pytest.mark.parametrize("place", [(0, 0), (-1, 3), (2, 3), (0, 21), (0, -5)])
+def test_a_place_outside_the_run_is_refused(place, stopped, tmp_path) -> None:
+    refused("gibbs", forged(stopped["gibbs"], place=np.array(place)), tmp_path, "it is after sweep")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", "{", '{"bit_generator": "MT19937"}', "[" * 1999])
+def test_a_generator_of_no_state_is_refused(text, stopped, tmp_path) -> None:
+    state = np.frombuffer(text.encode(), np.uint8)
+    refused("gibbs", forged(stopped["gibbs"], generator=state), tmp_path, "random generator")
+
+
+def test_fixed_labels_that_moved_are_refused(tmp_path) -> None:
+    path, start = tmp_path / "run.npz", {"z": np.zeros(6, int)}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+        stopping(patch, 5)
+        gibbs(path, start=start, fixed=[0])
+    content = path.read_bytes()
+    values = arrays_of(content)["value:z"].copy()
+    values[0] = 1
+    path.write_bytes(forged(content, **{"value:z": values}))
+    with pytest.raises(FileFormatError, match="fixed entries of 'z' have moved"):
+        gibbs(path, start=start, fixed=[0])
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_states_and_draws_that_are_not_finite_are_refused(number, stopped, tmp_path) -> None:
+    arrays = arrays_of(stopped["nuts"])
+    drawn = arrays["drawn:free:s"].copy()
+    drawn[0, 0, 0] = number
+    refused("nuts", forged(stopped["nuts"], **{"drawn:free:s": drawn}), tmp_path, "infinite or not a number")
+    for name, array in arrays.items():
+        if name.startswith("state") and array.dtype.kind == "f" and np.all(array == arrays["drawn:free:s"][-1, -1, 0]):
+            refused("nuts", forged(stopped["nuts"], **{name: np.full_like(array, number)}), tmp_path, "infinite")
+            break
+    else:
+        raise AssertionError("no state holds the last draw")
+
+
+def test_draws_of_two_lengths_are_refused(stopped, tmp_path) -> None:
+    drawn = arrays_of(stopped["nuts"])["drawn:energy"]
+    refused("nuts", forged(stopped["nuts"], **{"drawn:energy": drawn[:-1]}), tmp_path, "not of one length")
+    cut = {name: a[:-1] for name, a in arrays_of(stopped["nuts"]).items() if name.startswith("drawn:")}
+    refused("nuts", forged(stopped["nuts"], **cut), tmp_path, "not those after its draws")
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_flipped_bit_is_refused_or_of_no_matter(kind, stopped, tmp_path) -> None:
+    """In the list of members, and in many other places: one gave a NotImplementedError."""
+    path, content = tmp_path / "run.npz", stopped[kind]
+    arrays = arrays_of(content)
+    file = Checkpoint(path, {})
+    file.run = json.loads(arrays.pop(HEADER).tobytes())["run"]
+    layout = {name: Layout(array.dtype, array.shape) for name, array in arrays.items()}
+    end = len(content) - 22
+    refusals = 0
+    for place in (*range(end - 120, len(content)), *range(0, 200, 3), *range(0, end, 997)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << (place % 8)
+        path.write_bytes(bytes(changed))
+        try:
+            found = file.load(layout)
+        except FileFormatError:
+            refusals += 1
+        else:
+            assert found is not None and all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    assert refusals > 100
+
+
+def test_an_archive_of_many_members_is_refused_before_they_are_listed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(archive, "ZipFile", None)  # not one is looked at
+    path = tmp_path / "run.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        for number in range(archive.MOST_MEMBERS + 1):
+            file.writestr(f"a{number}.npy", b"")
+    with pytest.raises(FileFormatError, match="more than the 4096"):
+        gibbs(path)
+
+
+def test_a_compressed_archive_is_refused(stopped, tmp_path) -> None:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays_of(stopped["gibbs"]))
+    refused("gibbs", file.getvalue(), tmp_path, "compressed")
+
+
+def test_an_array_that_announces_more_than_it_has_is_refused(stopped, tmp_path) -> None:
+    text = b"(2, 20, 6), "
+    assert stopped["gibbs"].count(text) == 1
+    refused("gibbs", stopped["gibbs"].replace(text, b"(9, 99, 9), "), tmp_path)
+
+
+def test_a_pipe_or_a_device_is_no_checkpoint(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(FileFormatError, match="a device or a pipe"):
+            gibbs(path)
+
+
+def test_the_new_file_has_a_name_that_nobody_can_foresee_and_is_the_users_alone(tmp_path, monkeypatch) -> None:
+    names, modes = [], []
+    write = archive.write_archive
+
+    def spy(file, arrays):
+        write(file, arrays)
+        names.append(file.name)
+        modes.append(os.stat(file.name).st_mode & 0o777)
+
+    monkeypatch.setattr("fubini.infer.checkpoint.write_archive", spy)
+    for _ in range(2):
+        Checkpoint(tmp_path / "run.npz", {}).save({"a": np.zeros(2)})
+    assert len(set(names)) == 2 and set(modes) == {0o600}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.npz", "run.npz.previous"]
