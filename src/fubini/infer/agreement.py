@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.errors import Disagreement
+from fubini.errors import Disagreement, warn
 
 MOST = 1.05  # an R-hat
-FEWEST = 200  # draws of a chain by which it is judged
+CHANCE = 10.0  # of short chains: R-hat² − 1 is that over the draws of half a chain, now and then
 
 
 def split_rhat(draws: np.ndarray) -> np.ndarray:
@@ -23,20 +22,31 @@ def split_rhat(draws: np.ndarray) -> np.ndarray:
         return np.sqrt((half - 1) / half + between / within)
 
 
-def warn_of_disagreement(free: Mapping[str, np.ndarray]) -> None:
-    """Of draws [chain, draw, …] by name, where there are enough to tell."""
-    if any(value.shape[0] == 1 or value.shape[1] < FEWEST for value in free.values()):
-        return
-    rhats = {
-        name: np.max(split_rhat(value), initial=0.0, where=value.std(axis=(0, 1)) > 0) for name, value in free.items()
+def highest_rhat(draws: Mapping[str, np.ndarray]) -> tuple[str, float]:
+    """The name with the greatest R-hat of draws [chain, draw, …] by name, and that; of what does not vary, 0."""
+    found = {
+        name: float(np.max(split_rhat(value), initial=0.0, where=value.std(axis=(0, 1)) > 0))
+        for name, value in draws.items()
     }
-    worst = max(rhats, key=lambda name: rhats[name])
-    if rhats[worst] > MOST:
-        warnings.warn(
+    worst = max(found, key=lambda name: found[name])
+    return worst, found[worst]
+
+
+def warn_of_disagreement(draws: Mapping[str, np.ndarray]) -> bool:
+    """Of draws [chain, draw, …] by name, with room for chance where they are few; whether there was a warning."""
+    chains, count = next(iter(draws.values())).shape[:2] if draws else (1, 0)
+    if chains == 1 or count < 4:
+        return False
+    numbers = sum(value[0, 0].size for value in draws.values())
+    chance = CHANCE + 4 * np.log(max(numbers / 100, 1.0))
+    limit = max(MOST, float(np.sqrt(1 + chance / (count // 2))))
+    worst, rhat = highest_rhat(draws)
+    if rhat > limit:
+        warn(
             Disagreement(
-                f"chains that do not agree: R-hat {rhats[worst]:.2f} of {worst!r}",
-                expected=f"below {MOST}",
+                f"chains that do not agree: R-hat {rhat:.2f} of {worst!r}",
+                expected=f"below {limit:.2f}",
                 advice="draw more; give entries that can be exchanged an order, and those of either sign a sign",
-            ),
-            stacklevel=2,
+            )
         )
+    return rhat > limit

@@ -21,6 +21,7 @@ from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.grid import MOST_NUMBERS, grid
 from fubini.infer.normal import laplace, svi
 from fubini.infer.nuts import nuts
+from fubini.infer.report import report
 from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
@@ -203,7 +204,7 @@ def _free_draws(
     """Draws [chain, draw, …] of unconstrained numbers."""
     if method == "nuts":
         walked = nuts(key, target, settings, file)
-        warn_of_disagreement(walked.free)
+        report(walked, settings)
         return walked.free, walked.stats, method
     _no_checkpoint(file, f"method={method!r}")
     if method in (None, "grid"):
