@@ -85,7 +85,7 @@ class Disagreement(SamplerWarning):
 
 def warn(warning: FubiniError) -> None:
     """Give a warning that points at the line of the user who called us."""
-    package, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
+    package, level, frame = str(Path(__file__).parent), 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     warnings.warn(warning, stacklevel=level)  # type: ignore[call-overload]

@@ -9,6 +9,7 @@ import numpy as np
 from fubini.errors import Disagreement, warn
 
 MOST = 1.05  # an R-hat
+PART = 2**22  # numbers that are computed with at once
 CHANCE = 10.0  # of short chains: R-hat² − 1 is that over the draws of half a chain, now and then
 
 
@@ -24,12 +25,20 @@ def split_rhat(draws: np.ndarray) -> np.ndarray:
 
 def highest_rhat(draws: Mapping[str, np.ndarray]) -> tuple[str, float]:
     """The name with the greatest R-hat of draws [chain, draw, …] by name, and that; of what does not vary, 0."""
-    found = {
-        name: float(np.max(split_rhat(value), initial=0.0, where=value.std(axis=(0, 1)) > 0))
-        for name, value in draws.items()
-    }
+    found = {name: max((_rhat(part) for part in _parts(value)), default=0.0) for name, value in draws.items()}
     worst = max(found, key=lambda name: found[name])
     return worst, found[worst]
+
+
+def _rhat(draws: np.ndarray) -> float:
+    return float(np.max(split_rhat(draws), initial=0.0, where=draws.std(axis=(0, 1)) > 0))
+
+
+def _parts(draws: np.ndarray) -> list[np.ndarray]:
+    """Draws [chain, draw, number], some numbers at a time."""
+    flat = draws.reshape(*draws.shape[:2], -1)
+    step = max(1, PART // max(flat.shape[0] * flat.shape[1], 1))
+    return [flat[..., begin : begin + step] for begin in range(0, flat.shape[2], step)]
 
 
 def warn_of_disagreement(draws: Mapping[str, np.ndarray]) -> bool:

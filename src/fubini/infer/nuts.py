@@ -21,7 +21,7 @@ from tqdm import tqdm
 from fubini.arrays import Data
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.settings import Sampled, Settings
-from fubini.infer.target import Free, Target, impossible_if_not_finite
+from fubini.infer.target import Abstract, Free, Target, abstract, impossible_if_not_finite
 
 STRETCHES = 20  # of a run; between two there is a checkpoint, and progress is shown
 DENSE = 32  # up to so many numbers, the mass matrix is dense
@@ -75,7 +75,7 @@ class _Chains:
             settings._replace(draws=1, chains=1, progress=True),
             stretch,
             self.apart,
-            _abstract((*each[0], target.numbers)),
+            abstract((*each[0], target.numbers)),
             bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
         )
         self.states = list(pool.map(lambda start: begin(*start, target.numbers), each))
@@ -116,19 +116,13 @@ def _is_key(leaf: Data) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _abstract(values: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
-    """What code for such values is compiled for."""
-    leaves, tree = jax.tree_util.tree_flatten(values)
-    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
-
-
 @lru_cache(maxsize=64)
 def _kernel(
     log_density: Callable[[Free, Any], Data],
     settings: Settings,
     stretch: int,
     apart: bool,
-    given: tuple[Any, tuple[jax.ShapeDtypeStruct, ...]],
+    given: Abstract,
     wide: bool,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again.

@@ -15,7 +15,7 @@ from fubini.infer.settings import Sampled, Settings
 
 REFUSED = 1e-3  # a rate of acceptance below which a chain is not sampling
 BELOW = 5.0, 3.0  # nats, and standard deviations of the log density, by which a mode is lower than another
-FEW = 100, 0.05  # effective draws for each chain, and of all draws: fewer than either are reported
+FEW = 100, 0.1  # effective draws for each chain, and of all draws: fewer than either are reported
 LOOKED_AT = 2000  # numbers of which the effective draws are computed, at most
 
 

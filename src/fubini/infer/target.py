@@ -71,6 +71,13 @@ def impossible_if_not_finite(log_p: Data) -> Data:
 
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Abstract = tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]  # a structure of arrays, and their shapes and types
+
+
+def abstract(values: Any) -> Abstract:
+    """What code for such values is compiled for."""
+    leaves, tree = jax.tree_util.tree_flatten(values)
+    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
 
 
 @lru_cache(maxsize=64)
