@@ -13,7 +13,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import DataError, Disagreement, Intractable, SamplerWarning
+from fubini.errors import DataError, Intractable, SamplerWarning
 from fubini.infer import grid as grids
 from fubini.infer.grid import grid
 from fubini.infer.nuts import nuts
@@ -318,7 +318,7 @@ def exchangeable():
 
 def test_a_refused_grid_says_why_and_falls_back() -> None:
     post = exchangeable().condition(y=0.0)
-    with pytest.raises(Intractable, match="nearest: .*(accepted|end)"):
+    with pytest.raises(Intractable, match=r"nearest: .*(accepted|end)"):
         post.infer(KEY, draws=20, method="grid", **QUIET)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SamplerWarning)

@@ -44,7 +44,7 @@ def _parts(draws: np.ndarray) -> list[np.ndarray]:
 def warn_of_disagreement(draws: Mapping[str, np.ndarray]) -> bool:
     """Of draws [chain, draw, …] by name, with room for chance where they are few; whether there was a warning."""
     chains, count = next(iter(draws.values())).shape[:2] if draws else (1, 0)
-    if chains == 1 or count < 4:
+    if chains == 1 or count < 8:  # halves of three draws say nothing
         return False
     numbers = sum(value[0, 0].size for value in draws.values())
     chance = CHANCE + 4 * np.log(max(numbers / 100, 1.0))

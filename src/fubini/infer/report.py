@@ -83,11 +83,11 @@ def _warn_of_modes(log_p: np.ndarray, chains: np.ndarray) -> bool:
         high = chains[~low].tolist()
         warn(
             Disagreement(
-                f"chains in modes of very different density: {_listed(chains[low])} lower by up to {gap.max():.3g} nats",
+                f"modes of very different density: {_listed(chains[low])} lower by up to {gap.max():.3g} nats",
                 expected="log densities that agree",
                 nearest=each,
-                advice=f"chains keep no account of the mass of modes: .sel(chain={high}) leaves the lower ones out; more "
-                "warmup, other starts (another key) or a prior that rules a mode out help too",
+                advice=f"leave the lower ones out, .sel(chain={high}); more warmup, another key or a prior that rules "
+                "a mode out help too",
             )
         )
     return bool(low.any())
@@ -102,8 +102,8 @@ def _warn_of_divergences(diverging: np.ndarray, chains: np.ndarray, settings: Se
             SamplerWarning(
                 f"divergences: {count.sum()} of {diverging.size} draws ({where})",
                 expected="none: where steps diverge, the density bends too much for them, and is not explored",
-                advice=f"target_accept={closer:.3g} makes steps smaller; where a scale goes to 0, draw standard numbers "
-                "and multiply them by it",
+                advice=f"target_accept={closer:.3g} makes steps smaller; where a scale goes to 0, draw standard "
+                "numbers and multiply them by it",
             )
         )
 
