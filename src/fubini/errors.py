@@ -1,8 +1,11 @@
 """Every error of the library: what was asked, what was expected, what came nearest, what to do."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 
 LONGEST_PART = 4000  # characters of one part of a message
 LONGEST_NAME, MOST_NAMES = 100, 2000  # characters and names that are compared to find a near one
@@ -72,12 +75,24 @@ class UnsafeCache(FubiniError, UserWarning):
     """A warning: a folder for compiled code that others may write to, which is not used."""
 
 
-class Disagreement(FubiniError, UserWarning):
+class SamplerWarning(FubiniError, UserWarning):
+    """A warning: draws of a sampler that say less than their number does."""
+
+
+class Disagreement(SamplerWarning):
     """A warning: chains of a sampler that have not come to the same place."""
 
 
 class Restriction(FubiniError, UserWarning):
     """A warning: values of the latents whose parameters a family does not allow, and that a sampler leaves out."""
+
+
+def warn(warning: FubiniError) -> None:
+    """Give a warning that points at the line of the user who called us."""
+    package, level, frame = str(Path(__file__).parent), 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)  # type: ignore[call-overload]
 
 
 def listed(names: Iterable[object]) -> str:

@@ -33,7 +33,13 @@ def test_disagreement_is_told() -> None:
     assert "expected: below 1.05" in message and "to do:" in message
 
 
-@pytest.mark.parametrize("few", [APART[:1], APART[:, :100], np.zeros((4, 400, 0))])
+def test_disagreement_is_told_of_short_chains() -> None:
+    """That chance does not explain."""
+    with pytest.warns(Disagreement):
+        warn_of_disagreement({"x": APART[:, :100]})
+
+
+@pytest.mark.parametrize("few", [APART[:1], APART[:, :10], np.zeros((4, 400, 0))])
 def test_too_few_to_tell(few: np.ndarray) -> None:
     warn_of_disagreement({"x": few})
 

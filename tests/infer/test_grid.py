@@ -38,7 +38,6 @@ def target(log_density, size: int) -> Target:
 def drawn(log_density, size: int, key=KEY) -> np.ndarray:
     """Draws [draw, number] of four chains, one after another; few of them are repeats."""
     found = grid(key, target(log_density, size), SETTINGS)
-    assert found is not None
     assert found.stats["acceptance_rate"].mean() > 0.9
     assert found.stats["lp"].shape == (4, 5000) and found.free["x"].shape == (4, 5000, size)
     np.testing.assert_allclose(
@@ -120,8 +119,9 @@ def test_random_hills_of_one_number() -> None:
         weights, sds = random.dirichlet([2.0] * 4), 10 ** random.uniform(-1.5, 0.5, 4)
         means = random.normal(size=4) * 10 ** random.uniform(-1, 1.5) + random.normal() * 10.0
         numbers = tuple(map(jnp.asarray, (weights, means, sds)))
-        found = grid(jax.random.key(seed), Target({"x": (1,)}, mixture, numbers), SETTINGS)
-        if found is None:
+        try:
+            found = grid(jax.random.key(seed), Target({"x": (1,)}, mixture, numbers), SETTINGS)
+        except Intractable:
             refused += 1
             continue
         draws = found.free["x"].ravel()
@@ -181,19 +181,24 @@ def test_proposals_have_the_density_that_they_say() -> None:
 # -- where a grid would be wrong --------------------------------------------------------------------------------------
 
 OTHERS = {
-    "tails without end": (lambda x: student.logpdf(x[0], 1.0), 1),
-    "no end": (lambda x: 0.0 * x[0], 1),
-    "no density": (lambda x: jnp.log(-1.0 + 0.0 * x[0]), 1),
-    "infinite": (lambda x: -jnp.log(jnp.abs(x[0])) - x[0] ** 2, 1),
-    "too steep for numbers": (lambda x: -0.5 * jnp.sum(((x - 0.3) / 1e-20) ** 2), 2),
-    "a constant too great for it": (lambda x: 1e18 - x[0] ** 2, 1),
-    "a line": (lambda x: jnp.where(x[0] == x[1], 0.0, -jnp.inf), 2),
+    "tails without end": (lambda x: student.logpdf(x[0], 1.0), 1, "of proposals are accepted"),
+    "no end": (lambda x: 0.0 * x[0], 1, "no end of a mode"),
+    "no density": (lambda x: jnp.log(-1.0 + 0.0 * x[0]), 1, "not a number at all points"),
+    "infinite": (lambda x: -jnp.log(jnp.abs(x[0])) - x[0] ** 2, 1, "of proposals are accepted"),
+    "too steep for numbers": (lambda x: -0.5 * jnp.sum(((x - 0.3) / 1e-20) ** 2), 2, "narrower than"),
+    "a constant too great for it": (lambda x: 1e18 - x[0] ** 2, 1, "rounded too much"),
+    "a line": (lambda x: jnp.where(x[0] == x[1], 0.0, -jnp.inf), 2, "more than 8 modes"),
     "more hills than can be counted": (
         lambda x: norm.logpdf(x[0], 0.0, 10.0) + norm.logpdf(jnp.sin(x[0]), 0.5, 0.05),
         1,
+        "more than 8 modes",
     ),
-    "a funnel": (lambda x: norm.logpdf(x[0], 0.0, 3.0) + norm.logpdf(x[1], 0.0, jnp.exp(x[0] / 2)), 2),
-    "too many": (lambda x: -0.5 * jnp.sum(x**2), 4),
+    "a funnel": (
+        lambda x: norm.logpdf(x[0], 0.0, 3.0) + norm.logpdf(x[1], 0.0, jnp.exp(x[0] / 2)),
+        2,
+        "of proposals are accepted",
+    ),
+    "too many": (lambda x: -0.5 * jnp.sum(x**2), 4, "there are 4 numbers"),
 }
 
 
@@ -206,7 +211,6 @@ def test_rounding_errors_far_out_are_no_hills() -> None:
 
     prior = Target({"x": (1,)}, log_density, (), lambda keys: {"x": 3.0 * jax.vmap(jax.random.normal)(keys)[:, None]})
     found = grid(KEY, prior, SETTINGS)
-    assert found is not None
     assert_law(found.free["x"].ravel(), stats.norm())
 
 
@@ -215,13 +219,15 @@ def test_a_grid_is_judged_by_a_pilot() -> None:
     bend = target(lambda x: norm.logpdf(x[0]) + norm.logpdf(x[1], 0.3 * x[0] ** 2, 0.5), 2)
     few = Settings(draws=1, chains=1, progress=False)
     found = [grid(jax.random.key(seed), bend, few) for seed in range(6)]
-    assert all(one is not None and one.free["x"].shape == (1, 1, 2) for one in found)
+    assert all(one.free["x"].shape == (1, 1, 2) for one in found)
     assert PILOT > 1000
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_none(name: str) -> None:
-    assert grid(KEY, target(*OTHERS[name]), SETTINGS) is None
+def test_refused_for_a_reason(name: str) -> None:
+    log_density, size, reason = OTHERS[name]
+    with pytest.raises(Intractable, match=f"nearest: .*{reason}"):
+        grid(KEY, target(log_density, size), SETTINGS)
 
 
 # -- infer ------------------------------------------------------------------------------------------------------------
@@ -298,7 +304,7 @@ def test_infer_does_without_where_it_cannot() -> None:
 def test_asked_for_where_it_cannot() -> None:
     with pytest.raises(Intractable) as caught:
         WILD.infer(KEY, draws=20, method="grid", **QUIET)
-    assert "method='grid' for 1 number" in str(caught.value) and 'method="nuts"' in str(caught.value)
+    assert "a grid for 1 number" in str(caught.value) and 'method="nuts"' in str(caught.value)
 
 
 def test_a_key_gives_the_same_draws_and_compiles_nothing_again() -> None:

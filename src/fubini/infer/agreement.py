@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.errors import Disagreement
+from fubini.errors import Disagreement, warn
 
 MOST = 1.05  # an R-hat
-FEWEST = 200  # draws of a chain by which it is judged
+PART = 2**22  # numbers that are computed with at once
+CHANCE = 10.0  # of short chains: R-hat² − 1 is that over the draws of half a chain, now and then
 
 
 def split_rhat(draws: np.ndarray) -> np.ndarray:
@@ -23,20 +23,39 @@ def split_rhat(draws: np.ndarray) -> np.ndarray:
         return np.sqrt((half - 1) / half + between / within)
 
 
-def warn_of_disagreement(free: Mapping[str, np.ndarray]) -> None:
-    """Of draws [chain, draw, …] by name, where there are enough to tell."""
-    if any(value.shape[0] == 1 or value.shape[1] < FEWEST for value in free.values()):
-        return
-    rhats = {
-        name: np.max(split_rhat(value), initial=0.0, where=value.std(axis=(0, 1)) > 0) for name, value in free.items()
-    }
-    worst = max(rhats, key=lambda name: rhats[name])
-    if rhats[worst] > MOST:
-        warnings.warn(
+def highest_rhat(draws: Mapping[str, np.ndarray]) -> tuple[str, float]:
+    """The name with the greatest R-hat of draws [chain, draw, …] by name, and that; of what does not vary, 0."""
+    found = {name: max((_rhat(part) for part in _parts(value)), default=0.0) for name, value in draws.items()}
+    worst = max(found, key=lambda name: found[name])
+    return worst, found[worst]
+
+
+def _rhat(draws: np.ndarray) -> float:
+    return float(np.max(split_rhat(draws), initial=0.0, where=draws.std(axis=(0, 1)) > 0))
+
+
+def _parts(draws: np.ndarray) -> list[np.ndarray]:
+    """Draws [chain, draw, number], some numbers at a time."""
+    flat = draws.reshape(*draws.shape[:2], -1)
+    step = max(1, PART // max(flat.shape[0] * flat.shape[1], 1))
+    return [flat[..., begin : begin + step] for begin in range(0, flat.shape[2], step)]
+
+
+def warn_of_disagreement(draws: Mapping[str, np.ndarray]) -> bool:
+    """Of draws [chain, draw, …] by name, with room for chance where they are few; whether there was a warning."""
+    chains, count = next(iter(draws.values())).shape[:2] if draws else (1, 0)
+    if chains == 1 or count < 8:  # halves of three draws say nothing
+        return False
+    numbers = sum(value[0, 0].size for value in draws.values())
+    chance = CHANCE + 4 * np.log(max(numbers / 100, 1.0))
+    limit = max(MOST, float(np.sqrt(1 + chance / (count // 2))))
+    worst, rhat = highest_rhat(draws)
+    if rhat > limit:
+        warn(
             Disagreement(
-                f"chains that do not agree: R-hat {rhats[worst]:.2f} of {worst!r}",
-                expected=f"below {MOST}",
+                f"chains that do not agree: R-hat {rhat:.2f} of {worst!r}",
+                expected=f"below {limit:.2f}",
                 advice="draw more; give entries that can be exchanged an order, and those of either sign a sign",
-            ),
-            stacklevel=2,
+            )
         )
+    return rhat > limit

@@ -10,6 +10,10 @@ import numpy as np
 LogDensity = Callable[[np.ndarray], np.ndarray]  # of points [point, number]; −∞ where there is none
 
 
+class NoGrid(Exception):
+    """Why no grid describes a density."""
+
+
 class Frame(NamedTuple):
     """The points axes · z, for z between low and high."""
 

@@ -13,17 +13,19 @@ from functools import cache, lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import minimum_filter
 from tqdm import tqdm
 
 from fubini.arrays import Data
+from fubini.errors import Intractable
 from fubini.factors.randomness import words
-from fubini.infer.frame import Frame, LogDensity, held
+from fubini.infer.frame import Frame, LogDensity, NoGrid, held
 from fubini.infer.hills import UNSEEN, Hill, Survey, surveyed
 from fubini.infer.settings import Sampled, Settings
-from fubini.infer.target import Free, Shapes, Target
+from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
@@ -34,20 +36,30 @@ HOPELESS = 0.5  # so few accepted that a finer grid is not tried
 OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for the average
 HIGH = 8.0  # nats below the greatest density at which nodes that were looked at are compared too
 DISCARDED = 16  # steps of each chain before its draws
-BLOCK = 128  # points at which the density is computed at once, of a model with few data
-WORK = 2**25  # numbers that may be looked at at once
+BLOCK = 128  # points at which the density is computed at once, where there is memory for it
+MEMORY = 2**29  # bytes that the evaluation of a block may take
 
 
-def grid(key: Data, target: Target, settings: Settings) -> Sampled | None:
-    """Draws of a target, or None where there are too many numbers or no grid describes it well."""
+def grid(key: Data, target: Target, settings: Settings) -> Sampled:
+    """Draws of a target, or an error that says why no grid describes it well."""
+    try:
+        return _drawn(key, target, settings)
+    except NoGrid as reason:
+        raise Intractable(
+            f"a grid for {target.size} number{'s' * (target.size != 1)}",
+            expected=f"at most {MOST_NUMBERS}, with a density that a grid describes: of few modes, without long tails",
+            nearest=str(reason),
+            advice='leave method= out, or use method="nuts"',
+        ) from None
+
+
+def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
     if not 1 <= target.size <= MOST_NUMBERS:
-        return None
+        raise NoGrid(f"there are {target.size} numbers, and a grid grows with the power of them")
     with tqdm(disable=not settings.progress, desc="grid", unit="point") as bar:
         log_density = _evaluation(target, bar)
         random = np.random.default_rng(words(key))
         proposals = _proposals(random, log_density, target)
-        if proposals is None:
-            return None
         shape = (settings.chains, DISCARDED + settings.draws)
         points, log_p, log_weight = _weighed(random, log_density, proposals, math.prod(shape))
         steps = np.stack([_accepted(random, mine) for mine in log_weight.reshape(shape)])
@@ -66,25 +78,23 @@ def _plausible(target: Target) -> Frame | None:
     return Frame(np.eye(target.size), low, high).widened(1.5)
 
 
-def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals | None:
+def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals:
     """The coarsest that are good, by a pilot."""
-    found = surveyed(log_density, target.size, cache(lambda: _plausible(target)))
-    if found is None:
-        return None
-    survey, hills = found
+    survey, hills = surveyed(log_density, target.size, cache(lambda: _plausible(target)))
     if _spills(random, log_density, hills):
-        return None
+        raise NoGrid("there is mass around the modes that were found, as between many of which a grid misses some")
+    share = 0.0
     for count in NODES[target.size]:
         proposals = Proposals(log_density, hills, count)
         _, _, log_weight = _weighed(random, log_density, proposals, PILOT)
-        if not np.any(np.isfinite(log_weight)):
-            return None
-        share = np.mean(np.diff(_accepted(random, log_weight)) > 0)
+        share = np.mean(np.diff(_accepted(random, log_weight)) > 0) if np.any(np.isfinite(log_weight)) else 0.0
         if share >= ACCEPTED and not _is_overweight(survey, proposals, log_weight):
             return proposals
         if share < HOPELESS:
-            return None
-    return None
+            break
+    if share >= ACCEPTED:
+        raise NoGrid("the density between nodes is much greater than at them")
+    raise NoGrid(f"between nodes the density bends too much: {share:.0%} of proposals are accepted")
 
 
 def _spills(random: np.random.Generator, log_density: LogDensity, hills: Sequence[Hill]) -> bool:
@@ -202,27 +212,49 @@ def _well_inside(box: Frame, frame: Frame, count: int) -> np.ndarray:
 
 
 def _evaluation(target: Target, bar: Any) -> LogDensity:
-    """The log density of a target at points, computed a block at a time."""
-    read = sum(np.size(leaf) for leaf in jax.tree_util.tree_leaves(target.numbers))
-    block = max(min(BLOCK, WORK // max(read, 1)), 16)
-    compiled = _compiled(target.log_density, tuple(target.shapes.items()))
+    """The log density of a target at points, computed a block at a time; what is not finite is no density."""
+    block, compiled = _compiled(
+        target.log_density,
+        tuple(target.shapes.items()),
+        abstract(target.numbers),
+        bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+    )
 
     def log_density(points: np.ndarray) -> np.ndarray:
         blocks = -(-len(points) // block)
         filled = np.resize(points, (blocks * block, points.shape[1])).reshape(blocks, block, -1)
         values = []
         for part in filled:
-            values.append(compiled(part, target.numbers))
+            values.append(compiled(jnp.asarray(part), target.numbers))
             bar.update(block)
         found = np.concatenate([np.asarray(value, np.float64) for value in values])[: len(points)]
-        return np.where(np.isnan(found), -np.inf, found)
+        return np.where(np.isfinite(found), found, -np.inf)
 
     return log_density
 
 
 @lru_cache(maxsize=64)
-def _compiled(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable[[np.ndarray, Any], Data]:
-    """At points [point, number], compiled once for each density."""
-    return jax.jit(
+def _compiled(
+    log_density: Callable[[Free, Any], Data], shapes: Shapes, given: Abstract, wide: bool
+) -> tuple[int, Callable[..., Data]]:
+    """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
+    numbers = jax.tree_util.tree_unflatten(*given)
+    size = sum(math.prod(shape) for _, shape in shapes)
+    many = jax.jit(
         lambda points, numbers: jax.vmap(lambda point: log_density(_by_name(point, dict(shapes)), numbers))(points)
     )
+
+    def compiled(block: int) -> tuple[Any, int]:
+        points = jax.ShapeDtypeStruct((block, size), float if wide else np.float32)
+        found = many.lower(points, numbers).compile()
+        memory = found.memory_analysis()
+        return found, 0 if memory is None else int(memory.temp_size_in_bytes)
+
+    found, used = compiled(BLOCK)
+    block = BLOCK
+    while used > MEMORY:
+        if block == 1:
+            raise NoGrid(f"one evaluation of the density takes {used / 2**30:.1f} GiB, more than {MEMORY / 2**30:g}")
+        block = max(1, min(block // 2, int(block * MEMORY / used)))
+        found, used = compiled(block)
+    return block, found

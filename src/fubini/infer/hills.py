@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import maximum_filter
 
-from fubini.infer.frame import Frame, LogDensity, held
+from fubini.infer.frame import Frame, LogDensity, NoGrid, held
 
 DEPTH = 20.0  # nats below the greatest density of a hill at which its box ends
 REACH = 4.0  # half the width of the first box
@@ -26,6 +26,7 @@ MOST_HILLS = 8  # where there are more, the density is too rugged
 TILTED = 0.5  # a correlation for which axes are changed
 ROUNDED = 0.01  # nats to which a density is known, at least
 TRACE = math.log(1e-6)  # the share of a hill that is left out
+TOO_MANY = f"there are more than {MOST_HILLS} modes"
 UNSEEN = math.log(1e-4)  # the share that may have been seen outside all hills
 
 
@@ -45,6 +46,7 @@ class Survey:
         self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis, of a climb
         self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other hills are looked for
         self.looks: list[tuple[Frame, np.ndarray]] = []
+        self.why = f"the density is 0, infinite or not a number at all points between {-REACH:g} and {REACH:g}"
 
     def look(self, frame: Frame, count: int, without: Sequence[Hill] = ()) -> np.ndarray:
         """Values on a grid; there is nothing on some hills."""
@@ -82,8 +84,8 @@ def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
 
 def surveyed(
     log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
-) -> tuple[Survey, list[Hill]] | None:
-    """The hills of a density; None where no end of one is found, or there are too many to be sure of.
+) -> tuple[Survey, list[Hill]]:
+    """The hills of a density; `NoGrid` where no end of one is found, or there are too many to be sure of.
 
     `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
     """
@@ -99,12 +101,14 @@ def surveyed(
             found = _climbed(survey, start, hills)
             if found is not None and found not in hills:
                 hills.append(found)
-        if not 1 <= len(hills) <= MOST_HILLS:
-            return None
+        if not hills:
+            raise NoGrid(survey.why)
+        if len(hills) > MOST_HILLS:
+            raise NoGrid(TOO_MANY)
     return _completed(survey, hills)
 
 
-def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]] | None:
+def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]]:
     """With hills that others hid, of which some mass was seen, and without those that hold only a trace."""
     while len(hills) <= MOST_HILLS:
         most = max(hill.log_mass for hill in hills)
@@ -113,9 +117,9 @@ def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]] |
             return survey, [hill for hill in hills if hill.log_mass >= most + TRACE]
         found = _climbed(survey, start, hills, hidden=True)
         if found is None:
-            return None
+            raise NoGrid(f"there is mass beside the modes that were found, and there {survey.why}")
         hills = [*hills, found]
-    return None
+    raise NoGrid(TOO_MANY)
 
 
 def _wider_and_wider(size: int, hills: Sequence[Hill]) -> Iterator[Frame]:
@@ -160,6 +164,7 @@ def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool =
     count, turned = survey.count, False
     for _ in range(PASSES):
         if np.any(frame.spacing(count) < 8 * np.spacing(np.maximum(np.abs(frame.low), np.abs(frame.high)))):
+            survey.why = "a mode is narrower than its numbers can be told apart"
             return None
         values = survey.look(frame, count, without=hills if hidden else ())
         top = float(values.max())
@@ -178,8 +183,12 @@ def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool =
         first, last = _hull(near)
         if np.all(first > 0) and np.all(last < count - 1) and np.all(last - first >= count // 3):
             log_mass = float(np.logaddexp.reduce(values, axis=None)) + frame.log_cell(count)
-            return Hill(_around(frame, first, last, count), log_mass) if np.spacing(abs(top)) < ROUNDED else None
+            if np.spacing(abs(top)) < ROUNDED:
+                return Hill(_around(frame, first, last, count), log_mass)
+            survey.why = f"a log density of {top:.3g} is rounded too much to be compared"
+            return None
         frame = _around(frame, first, last, count)
+    survey.why = "no end of a mode was found: the density is improper, or has very long tails"
     return None
 
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from fubini.arrays import Data
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.settings import Sampled, Settings
-from fubini.infer.target import Free, Shapes, Target, require_start, starting_point
+from fubini.infer.target import Abstract, Free, Target, abstract, impossible_if_not_finite
 
 STRETCHES = 20  # of a run; between two there is a checkpoint, and progress is shown
 DENSE = 32  # up to so many numbers, the mass matrix is dense
@@ -36,9 +36,10 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     stretch = -(-total // STRETCHES)
     dense = target.size <= DENSE if settings.dense_mass is None else settings.dense_mass
     settings = settings._replace(dense_mass=dense)
-    keys = [jax.random.split(each, settings.chains) for each in jax.random.split(key)]
+    first, second = jax.random.split(key)
+    starts, keys = target.start(first, settings.chains), jax.random.split(second, settings.chains)
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as pool:
-        chains = _Chains(pool, target, settings, stretch, *keys)
+        chains = _Chains(pool, target, settings, stretch, starts, keys)
         found: list[Drawn] = []
         saved = checkpoint.load(chains.layout()) if checkpoint else None
         if saved is not None and checkpoint:
@@ -63,23 +64,21 @@ class _Chains:
     """The states of all chains: one for each, or one for all of them side by side."""
 
     def __init__(
-        self, pool: ThreadPoolExecutor, target: Target, settings: Settings, stretch: int, origins: Data, keys: Data
+        self, pool: ThreadPoolExecutor, target: Target, settings: Settings, stretch: int, starts: Free, keys: Data
     ) -> None:
         self.pool, self.numbers, self.stretch = pool, target.numbers, stretch
-        self.apart = _is_on_cpu(origins)
-        each = list(zip(origins, keys, strict=True)) if self.apart else [(origins, keys)]
+        self.apart = _is_on_cpu(keys)
+        each = [({n: v[c] for n, v in starts.items()}, keys[c]) for c in range(len(keys))]
+        each = each if self.apart else [(starts, keys)]
         begin, self._advance, self._drawn = _kernel(
             target.log_density,
-            tuple(target.shapes.items()),
             settings._replace(draws=1, chains=1, progress=True),
             stretch,
             self.apart,
-            _abstract((*each[0], target.numbers)),
+            abstract((*each[0], target.numbers)),
             bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
         )
-        started = list(pool.map(lambda start: begin(*start, target.numbers), each))
-        require_start(jnp.stack([jnp.all(fine) for _, fine in started]))
-        self.states = [state for state, _ in started]
+        self.states = list(pool.map(lambda start: begin(*start, target.numbers), each))
 
     def advance(self) -> Drawn:
         """The next stretch."""
@@ -145,42 +144,27 @@ def _is_key(leaf: Data) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _abstract(values: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
-    """What code for such values is compiled for."""
-    leaves, tree = jax.tree_util.tree_flatten(values)
-    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
-
-
 @lru_cache(maxsize=64)
 def _kernel(
     log_density: Callable[[Free, Any], Data],
-    shapes: Shapes,
     settings: Settings,
     stretch: int,
     apart: bool,
-    given: tuple[Any, tuple[jax.ShapeDtypeStruct, ...]],
+    given: Abstract,
     wide: bool,
 ) -> tuple[Callable[..., Any], Callable[..., Any], dict[str, jax.ShapeDtypeStruct]]:
     """The start and a stretch of a chain, or of all, compiled once: threads that trace would each do it again.
 
-    With them, the types and shapes of what a stretch draws.
-
-    `wide` is the width in force, in which starting points are drawn whatever numbers are given.
+    With them, the types and shapes of what a stretch draws. `wide` is the width in force.
     """
 
     def potential(numbers: Any) -> Callable[[Free], Data]:
-        def of(free: Free) -> Data:
-            value = -log_density(free, numbers)
-            return jnp.where(jnp.isnan(value), jnp.inf, value)
-
-        return of
+        return lambda free: -impossible_if_not_finite(log_density(free, numbers))
 
     start, step = hmc(potential_fn_gen=potential, algo="NUTS")
-    point = starting_point(log_density, shapes)
 
-    def begin(origin: Data, key: Data, numbers: Any) -> tuple[Any, Data]:
-        free, fine = point(origin, numbers)
-        state = start(
+    def begin(free: Free, key: Data, numbers: Any) -> Any:
+        return start(
             free,
             settings.warmup,
             dense_mass=bool(settings.dense_mass),
@@ -189,10 +173,9 @@ def _kernel(
             model_args=(numbers,),
             rng_key=key,
         )
-        return state, fine
 
-    def begin_all(origins: Data, keys: Data, numbers: Any) -> tuple[Any, Data]:
-        return jax.vmap(begin, in_axes=(0, 0, None))(origins, keys, numbers)
+    def begin_all(starts: Free, keys: Data, numbers: Any) -> Any:
+        return jax.vmap(begin, in_axes=(0, 0, None))(starts, keys, numbers)
 
     def advance(state: Any, numbers: Any) -> tuple[Any, dict[str, Data]]:
         def one(state: Any, _: None) -> tuple[Any, dict[str, Data]]:
@@ -210,8 +193,8 @@ def _kernel(
 
         return jax.lax.scan(one, state, None, length=stretch)
 
-    origin, key, numbers = jax.tree_util.tree_unflatten(*given)
+    free, key, numbers = jax.tree_util.tree_unflatten(*given)
     first = jax.jit(begin if apart else begin_all)
-    state, _ = jax.eval_shape(first, origin, key, numbers)
+    state = jax.eval_shape(first, free, key, numbers)
     stretched = jax.jit(advance).lower(state, numbers)
-    return first.lower(origin, key, numbers).compile(), stretched.compile(), stretched.out_info[1]
+    return first.lower(free, key, numbers).compile(), stretched.compile(), stretched.out_info[1]

@@ -10,13 +10,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data
 from fubini.errors import DataError
 
 Free = dict[str, Data]
-TRIES = 100  # starting points looked at for each chain
+CANDIDATES = 16  # starting points looked at for each chain, of which the best is taken
+ROUNDS = 7  # of them, where the density is 0 at all
 RADIUS = 2.0  # starting points are uniform between −2 and 2
+FAR = 1000.0, 10.0  # nats below the best chain, and times its own, at which a chain starts from another point
 
 
 @dataclass(frozen=True)
@@ -37,53 +40,72 @@ class Target:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def start(self, key: Data, chains: int) -> Free:
-        """A starting point for each chain: the first of random ones at which the density is positive."""
-        found, fine = _starter(self.log_density, tuple(self.shapes.items()))(
+        """A starting point for each chain: the best of some random ones, none far below the best of all."""
+        points, log_p = _starter(self.log_density, tuple(self.shapes.items()))(
             jax.random.split(key, chains), self.numbers
         )
-        require_start(fine)
-        return found
+        chosen = choose_starts(np.asarray(log_p, np.float64))
+        return {name: value.reshape(-1, *value.shape[2:])[chosen] for name, value in points.items()}
 
 
-def require_start(fine: Data) -> None:
-    """For every chain a starting point was found."""
-    if not bool(jnp.all(fine)):
+def choose_starts(log_p: np.ndarray) -> np.ndarray:
+    """For each chain the number of its best candidate [chain, candidate], or of the best left over where it is far."""
+    best = log_p.argmax(axis=1) + np.arange(len(log_p)) * log_p.shape[1]
+    flat, top = log_p.ravel(), float(log_p.max())
+    if not math.isfinite(top):
         raise DataError(
-            f"{TRIES} starting points between {-RADIUS:g} and {RADIUS:g}",
+            f"{CANDIDATES * ROUNDS} starting points between {-RADIUS:g} and {RADIUS:g}",
             expected="one at which the density is positive",
             nearest="at all of them the density is 0, infinite or not a number",
             advice="check that the observations are possible under the model, and the scale of the data",
         )
+    far = flat[best] < top - FAR[0] - FAR[1] * abs(top)
+    others = [place for place in np.argsort(-flat) if place not in best[~far]]
+    best[far] = [place if flat[place] >= flat[best[~far]].min() else flat.argmax() for place in others[: far.sum()]]
+    return best
+
+
+def impossible_if_not_finite(log_p: Data) -> Data:
+    """A log density as samplers read it: where it is infinite or not a number, there is nothing."""
+    return jnp.where(jnp.isfinite(log_p), log_p, -jnp.inf)
 
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Abstract = tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]  # a structure of arrays, and their shapes and types
+
+
+def abstract(values: Any) -> Abstract:
+    """What code for such values is compiled for."""
+    leaves, tree = jax.tree_util.tree_flatten(values)
+    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
 
 
 @lru_cache(maxsize=64)
 def _starter(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable:
-    """Compiled once for each density."""
-    return jax.jit(jax.vmap(starting_point(log_density, shapes), in_axes=(0, None)))
+    """Candidates of each chain and their log densities, compiled once for each density."""
+    candidates = starting_points(log_density, shapes)
+    return jax.jit(lambda keys, numbers: jax.lax.map(lambda key: candidates(key, numbers), keys))
 
 
-def starting_point(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable[[Data, Any], tuple]:
-    """A function of a key and numbers: a point, and whether the density is positive there."""
+def starting_points(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable[[Data, Any], tuple]:
+    """A function of a key and numbers: random points, and the log density at each of them."""
 
     def one(key: Data, numbers: Any) -> tuple[Free, Data]:
-        def point(number: Data) -> Free:
+        def candidates(number: Data) -> tuple[Free, Data]:
             keys = jax.random.split(jax.random.fold_in(key, number), len(shapes))
-            return {
-                name: jax.random.uniform(mine, shape, minval=-RADIUS, maxval=RADIUS)
+            points = {
+                name: jax.random.uniform(mine, (CANDIDATES, *shape), minval=-RADIUS, maxval=RADIUS)
                 for mine, (name, shape) in zip(keys, shapes, strict=True)
             }
+            # One after another: side by side they would need so many times the memory.
+            return points, jax.lax.map(lambda point: impossible_if_not_finite(log_density(point, numbers)), points)
 
-        def is_bad(number: Data) -> Data:
-            return ~jnp.isfinite(log_density(point(number), numbers))
-
-        number, bad = jax.lax.while_loop(
-            lambda state: state[1] & (state[0] < TRIES - 1),
-            lambda state: (state[0] + 1, is_bad(state[0] + 1)),
-            (jnp.asarray(-1), jnp.asarray(True)),
+        start = jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(candidates, 0))
+        _, points, log_p = jax.lax.while_loop(
+            lambda state: jnp.all(jnp.isneginf(state[2])) & (state[0] < ROUNDS),
+            lambda state: (state[0] + 1, *candidates(state[0])),
+            (jnp.asarray(0), start[0], start[1] - jnp.inf),
         )
-        return point(number), ~bad
+        return points, log_p
 
     return one

@@ -18,11 +18,11 @@ from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, closest, listed
 from fubini.factors.randomness import require_key
-from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.grid import MOST_NUMBERS, grid
+from fubini.infer.grid import grid
 from fubini.infer.normal import laplace, svi
 from fubini.infer.nuts import nuts
+from fubini.infer.report import report
 from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
@@ -258,20 +258,17 @@ def _free_draws(
     """Draws [chain, draw, …] of unconstrained numbers."""
     if method == "nuts":
         walked = nuts(key, target, settings, file)
-        warn_of_disagreement(walked.free)
+        report(walked, settings)
         return walked.free, walked.stats, method
     _no_checkpoint(file, f"method={method!r}")
     if method in (None, "grid"):
-        found = grid(key, target, settings)
-        if found is not None:
-            return found.free, found.stats, "grid"
-        if method is None:
-            return _free_draws(key, target, "nuts", settings, file)
-        raise Intractable(
-            f"method='grid' for {target.size} number{'s' * (target.size != 1)}",
-            expected=f"at most {MOST_NUMBERS}, with a density that a grid describes: of few hills, without long tails",
-            advice='leave method= out, or use method="nuts"',
-        )
+        try:
+            found = grid(key, target, settings)
+        except Intractable:
+            if method is None:
+                return _free_draws(key, target, "nuts", settings, file)
+            raise
+        return found.free, found.stats, "grid"
     count = settings.chains * settings.draws
     if method == "laplace":
         drawn = laplace(key, target, count)

@@ -13,6 +13,7 @@ from numpyro.infer.hmc import hmc
 
 from fubini.arrays import Data
 from fubini.errors import NoRule
+from fubini.infer.target import impossible_if_not_finite, starting_points
 from fubini.joint.collapse import Collapse
 from fubini.joint.form import Form
 from fubini.joint.target import Support
@@ -80,13 +81,14 @@ class Walk:
     @cached_property
     def _kernel(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         def potential(numbers: Any) -> Callable[[Values], Data]:
-            return lambda free: jnp.nan_to_num(-self.log_density(free, numbers), nan=jnp.inf)
+            return lambda free: -impossible_if_not_finite(self.log_density(free, numbers))
 
         start, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
         def begin(key: Data, numbers: Any) -> Any:
-            shapes = self.support.shapes(self.form)
-            free = {name: jnp.zeros(shape) for name, shape in shapes.items()}
+            shapes = tuple(self.support.shapes(self.form).items())
+            points, log_p = starting_points(self.log_density, shapes)(key, numbers)
+            free = {name: value[jnp.argmax(log_p)] for name, value in points.items()}
             return start(free, self.warmup, model_args=(numbers,), rng_key=key)
 
         def advance(state: Any, numbers: Any) -> tuple[Any, Values]:

@@ -14,6 +14,7 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import Intractable, NoRule, listed
+from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.settings import Settings
 from fubini.joint.run import Alike, Chosen
 
@@ -83,5 +84,6 @@ def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str,
             nearest=str(error),
             advice="write the site as a function of one with a fixed support: b = (high − low) · u + low",
         ) from None
-    found = mcmc.get_samples(group_by_chain=True)
-    return {name: np.asarray(value) for name, value in found.items()}, {}, "gibbs"
+    draws = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
+    warn_of_disagreement(draws)
+    return draws, {}, "gibbs"

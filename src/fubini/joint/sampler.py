@@ -26,6 +26,7 @@ from fubini.index.axes import aligned
 from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
+from fubini.infer.agreement import warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.settings import Settings
 from fubini.joint.blocked import Blocked
@@ -165,14 +166,14 @@ class Sampler:
         begin = self._started(start or {}, chains)
         if self.blocked is not None:
             self._no_options(fixed=fixed, checkpoint=checkpoint, progress=progress or None)
-            return Draws(self.blocked.run(key, schedule, chains, begin, warmup or 0))
+            return _reported(self.blocked.run(key, schedule, chains, begin, warmup or 0))
         items = self._items(fixed)
         self._require_start(items, begin)
         before = self._warmup if warmup is None else warmup
         run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
         mine = (*items.values(), *begin.values())
         file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, mine))
-        return Draws(run.all(key, chains, begin, file, progress))
+        return _reported(run.all(key, chains, begin, file, progress))
 
     @property
     def _warmup(self) -> int:
@@ -262,6 +263,12 @@ class Sampler:
         if np.shape(value) != shape:
             raise DomainError(f"a value of {name!r} of shape {np.shape(value)}", expected=f"the shape {shape}")
         return np.asarray(value)
+
+
+def _reported(draws: dict[str, np.ndarray]) -> Draws:
+    """Draws, after a warning where chains do not agree."""
+    warn_of_disagreement(draws)
+    return Draws(draws)
 
 
 def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) -> Draws | None:
