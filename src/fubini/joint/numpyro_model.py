@@ -65,7 +65,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
 
 
 class Seen(NamedTuple):
-    """What a run of a model tells beside its sites: observations by site, and indices by plate that takes a subsample."""
+    """What a run of a model shows beside its sites: observations by site, indices by plate that takes a subsample."""
 
     observed: dict[str, Data]
     subsamples: dict[str, Data]
