@@ -16,7 +16,7 @@ POWER = "PowerDistribution"
 class PowerDistribution(numpyro_families.Distribution):
     """p(x)^s, not normalised: log p is multiplied by s, for each entry of the batch, and draws are those of p."""
 
-    arg_constraints: ClassVar[dict] = {}
+    arg_constraints: ClassVar[dict] = {}  # type: ignore[misc]
     pytree_data_fields = ("base_dist", "exponent")
 
     def __init__(self, base_dist: Any, exponent: Data) -> None:
