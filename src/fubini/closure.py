@@ -90,9 +90,8 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
     if isinstance(value, jax.Array):
         if is_key(value) and not is_traced(value):  # randomness that is fixed is no number
             with jax.ensure_compile_time_eval():
-                return Capture(
-                    "constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value
-                )
+                numbers = np.asarray(jax.random.key_data(value))
+            return Capture("constant", (str(value.dtype), _digest(numbers)), held=value)
         leaves.append(value)
         return Capture("leaf", None)
     if isinstance(value, np.ndarray):

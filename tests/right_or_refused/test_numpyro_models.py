@@ -360,6 +360,40 @@ def test_finite_sites_under_a_mask_are_uniform() -> None:
 
     joint = fb.from_numpyro(handlers.mask(model, mask=False))
     assert float(joint.log_evidence()) == pytest.approx(np.log(6.0))
-    for factor in (joint.marginal("a"), joint.posterior()):
-        assert float(factor.mean("a")) == pytest.approx(1.0)
-        assert float(factor.variance("a")) == pytest.approx(2 / 3)
+    assert float(joint.marginal("a").mean("a")) == pytest.approx(1.0)
+    assert float(joint.marginal("a").variance("a")) == pytest.approx(2 / 3)
+    np.testing.assert_allclose(joint.posterior()(a=2, b=0).log().data, -np.log(6.0))
+
+
+# -- families -------------------------------------------------------------------------------------------------------
+
+
+def test_scales_and_masks_of_families_made_of_others() -> None:
+    def model():
+        m = numpyro.sample("m", dist.Normal(0.0, 1.0))
+        with handlers.scale(scale=2.0), handlers.mask(mask=np.array([True, False])):
+            numpyro.sample("y", dist.TruncatedNormal(m, 1.0, low=0.5), obs=np.array([1.0, 2.0]))
+
+    joint = fb.from_numpyro(model)
+    expected = float(log_density(model, (), {}, {"m": 0.3})[0])
+    np.testing.assert_allclose([joint.log_prob(m=0.3), joint.eliminate().log_prob(m=0.3)], expected, rtol=1e-5)
+
+
+def test_a_normal_by_its_covariance_and_an_improper_site() -> None:
+    def vectors():
+        x = numpyro.sample("x", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
+        numpyro.sample("y", dist.MultivariateNormal(x, precision_matrix=jnp.eye(2)), obs=jnp.ones(2))
+
+    def improper():
+        m = numpyro.sample("m", dist.ImproperUniform(dist.constraints.real, (), ()))
+        with handlers.scale(scale=2.0):
+            numpyro.sample("y", dist.Normal(m, 1.0), obs=0.0)
+
+    assert float(fb.from_numpyro(vectors).log_evidence()) == pytest.approx(-np.log(4 * np.pi) - 0.5, abs=1e-5)
+    assert float(fb.from_numpyro(improper).log_evidence()) == pytest.approx(0.5 * np.log(np.pi) - np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize("law", [dist.Beta(0.5, 0.5), dist.Gamma(0.5, 1.0), dist.Dirichlet(np.array([0.5, 2.0]))])
+def test_a_power_without_a_finite_integral_is_refused(law) -> None:
+    with pytest.raises(fb.FubiniError):
+        fb.from_numpyro(handlers.scale(lambda: numpyro.sample("x", law), scale=3.0)).log_evidence()

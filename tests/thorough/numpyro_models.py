@@ -27,7 +27,7 @@ from numpyro import handlers
 import fubini as fb
 """
 ENTRIES, STATES = 2, 16  # most continuous entries, and most joint states of the finite ones
-SPACE = {"real": (-30.0, 30.0), "positive": (-60.0, 8.0), "unit": (-30.0, 30.0)}  # of unconstrained numbers
+SPACE = {"real": (-80.0, 80.0), "positive": (-60.0, 12.0), "unit": (-45.0, 45.0)}  # of unconstrained numbers
 POINTS = 161  # along each continuous entry
 TRUST = 1e-7  # between a step and its double
 NUMBERS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
@@ -121,7 +121,7 @@ class Writer:
             finite = self.of_kind("finite", shape)
             loc = f"{n()} + {s()} * {self.pick(others)}" if others and self.chance(0.6) else repr(n())
             loc = f"{n()} * {self.pick(finite)}" if finite and self.chance(0.3) else loc
-            return self.pick((f"dist.Normal({loc}, {s()})",) * 5 + (f"dist.Laplace({loc}, {s()})",)), 0
+            return self.pick((f"dist.Normal({loc}, {s()})",) * 5 + (f"dist.Logistic({loc}, {s()})",)), 0
         if kind == "positive":
             others = self.of_kind("positive", shape)
             rate = self.pick(others) if others and self.chance(0.4) else repr(s())
@@ -340,17 +340,15 @@ def _integrated(density: Callable, laws: Mapping, kinds: Mapping[str, str], aske
         if not np.isfinite(log_p.max()):
             return None
         spaces = [_mass(grid, log_p, axis) for axis, grid in enumerate(grids)]
-    values = [
-        _entries_of((asked, e), rows, labels, real, finite, log_p.shape) for e in np.ndindex(*laws[asked].shape())
-    ]
+    shape = laws[asked].shape()
+    values = [_entries_of((asked, e), rows, labels, real, finite, log_p.shape) for e in np.ndindex(*shape)]
     evidence, *means = _sums(log_p, grids, values, 1)
     rough, *rough_means = _sums(log_p, grids, values, 2)
-    is_cut = any(
-        np.take(log_p, side, axis + 1).max() > log_p.max() - 25 for axis in range(len(grids)) for side in (0, -1)
-    )
+    ends = [np.take(log_p, side, axis + 1).max() for axis in range(len(grids)) for side in (0, -1)]
+    is_cut = any(end > log_p.max() - 25 for end in ends)
     if is_cut or abs(evidence - rough) > TRUST or not np.allclose(means, rough_means, rtol=TRUST, atol=TRUST):
         return None
-    return evidence, np.reshape(means, laws[asked].shape())
+    return evidence, np.reshape(means, shape)
 
 
 def _mass(grid: np.ndarray, log_p: np.ndarray, axis: int) -> tuple[float, float]:
@@ -363,6 +361,7 @@ def _mass(grid: np.ndarray, log_p: np.ndarray, axis: int) -> tuple[float, float]
 def _entries_of(
     axis: tuple, rows: np.ndarray, labels: np.ndarray, real: list, finite: list, shape: tuple
 ) -> np.ndarray:
+    """The values of one entry, over labels and grids."""
     if axis in real:
         return np.broadcast_to(rows[:, real.index(axis)].reshape(shape[1:]), shape)
     column = labels[:, finite.index(axis)].astype(float)

@@ -47,4 +47,10 @@ def _arguments(law: Any) -> dict[str, Any] | None:
             value = from_numpyro_law(value)
         if value is not None:
             given[key] = value
-    return given
+    return _one_matrix(given)
+
+
+def _one_matrix(given: dict[str, Any]) -> dict[str, Any]:
+    """A normal by the matrix that it was given: numpyro keeps the root of it too."""
+    roots = [key for key in ("covariance_matrix", "precision_matrix") if key in given]
+    return {key: value for key, value in given.items() if not roots or key not in (*roots[1:], "scale_tril")}

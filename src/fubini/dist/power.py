@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpyro.distributions as numpyro_families
@@ -14,9 +14,9 @@ POWER = "PowerDistribution"
 
 
 class PowerDistribution(numpyro_families.Distribution):
-    """p(x)^s up to its normalisation: log p is multiplied by s, for each entry of the batch, and draws are those of p."""
+    """p(x)^s, not normalised: log p is multiplied by s, for each entry of the batch, and draws are those of p."""
 
-    arg_constraints: dict = {}
+    arg_constraints: ClassVar[dict] = {}  # type: ignore[misc]
     pytree_data_fields = ("base_dist", "exponent")
 
     def __init__(self, base_dist: Any, exponent: Data) -> None:

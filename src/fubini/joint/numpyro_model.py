@@ -28,6 +28,10 @@ from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, mi
 def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Joint:
     """A NumPyro model at these arguments as a joint; sites observed inside it are conditioned on.
 
+    Its density is NumPyro's, for every question: a site under `handlers.scale` or in a subsampled plate has its density
+    to that power, an observation counts once for each entry that it broadcasts to, a substituted site is fixed. A
+    subsample is drawn once, with the key of `handlers.seed`.
+
     >>> import numpyro, numpyro.distributions as nd
     >>> def model(y=None):
     ...     m = numpyro.sample("m", nd.Normal(0.0, 1.0))
@@ -65,7 +69,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
 
 
 class Seen(NamedTuple):
-    """What a run of a model tells beside its sites: observations by site, and indices by plate that takes a subsample."""
+    """What a run of a model shows beside its sites: observations by site, indices by plate that takes a subsample."""
 
     observed: dict[str, Data]
     subsamples: dict[str, Data]

@@ -315,7 +315,9 @@ def _is_whole(source: Distribution) -> bool:
     """An improper density on a support that its domain says in full: an interval has bounds that it does not say."""
     base = _base(source)
     held = dict(base.statics).get("support")
-    support = held.value if isinstance(held, Constant) else held
+    support: Any = held.value if isinstance(held, Constant) else held
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
     whole = (constraints.real, constraints.positive, constraints.unit_interval, constraints.simplex)
     return base.family == "ImproperUniform" and any(support == one for one in whole)
 

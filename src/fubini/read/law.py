@@ -119,10 +119,15 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
         if found is not None:
             return plus(found, allowed)
     else:
-        mine = list(leaves)
+        mine = [next(leaves) for _ in range(_leaf_count(blueprint))]
     if not value.event and is_elementwise(blueprint, len(mine)):
         return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in mine))
     return None
+
+
+def _leaf_count(blueprint: Blueprint) -> int:
+    """How many arrays it is built from."""
+    return sum(1 if inner is None else _leaf_count(inner) for inner in blueprint.inner)
 
 
 class EntryDensity(NamedTuple):
