@@ -162,7 +162,7 @@ def _has_smooth_draws(blueprint: Blueprint) -> bool:
     if blueprint.family in SMOOTH:
         return True
     inner = [part for part in blueprint.inner if part is not None]
-    family = getattr(numpyro_families, blueprint.family)
+    family = getattr(numpyro_families, blueprint.family, None)
     known = set(getattr(family, "reparametrized_params", None) or ())
     return (bool(known) or bool(inner)) and all(map(_has_smooth_draws, inner))
 

@@ -81,12 +81,17 @@ def _distribution(source: Distribution, parts: Any) -> Notation:
         return Call(Symbol(f"{text(base)}.to_event"), (fixed["reinterpreted_batch_ndims"],))
     if base is not None and source.family == "MaskedDistribution":
         return Call(Symbol(f"{text(base)}.mask"), (given.get("mask", UNKNOWN),))
+    if base is not None and source.family == "PowerDistribution":
+        return Call(Symbol(f"{text(base)}.to_power"), (given["exponent"],))
     return _call(source.family, {**given, **fixed})
 
 
 def _call(family: str, given: Mapping[str, Notation]) -> Notation:
     """By position as long as the parameters are numpyro's first ones, the others by name."""
-    known = list(inspect.signature(getattr(numpyro_families, family)).parameters)
+    maker = getattr(numpyro_families, family, None)
+    if maker is None:  # a user's own distribution, known by its arrays alone
+        return Call(family, ())
+    known = list(inspect.signature(maker).parameters)
     order = sorted(given, key=lambda key: known.index(key) if key in known else len(known))
     first = [key for key, expected in zip(order, known, strict=False) if key == expected]
     first = first if order[: len(first)] == first else []
