@@ -35,6 +35,10 @@ class DomainError(FubiniError, TypeError):
     """Domains that do not fit: one name with two domains, a float where an index is due."""
 
 
+class FailedLine(DomainError, ValueError):
+    """A line of a model that fails: a mistake in the model itself, with the error of that line as its cause."""
+
+
 class UnknownName(FubiniError, LookupError):
     """A name that is not a free variable of the term."""
 

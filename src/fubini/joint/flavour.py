@@ -12,7 +12,7 @@ import numpyro.distributions as numpyro_families
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
 from fubini.dist.named import Named
-from fubini.errors import DataError, DomainError, FubiniError, NameClash, listed
+from fubini.errors import DomainError, FailedLine, FubiniError, NameClash, listed
 from fubini.joint.container import by_name
 from fubini.joint.outline import Outline, outline_of
 from fubini.joint.run import Choice, Deterministic, Run, Site
@@ -134,8 +134,7 @@ def failed_inside(what: str, found: list[Site], error: Exception) -> FubiniError
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if is_unknown_when_traced(error):
         return _decided_by_value(f"{after} of {what}", first, error)
-    kind = DataError if isinstance(error, ValueError) else DomainError
-    return kind(
+    return FailedLine(
         f"a line of {what} that fails, {after}",
         expected="functions of arrays: sites and arguments are JAX arrays, and each site is drawn with `yield`",
         nearest=f"{type(error).__name__}: {first}",

@@ -13,7 +13,7 @@ from fubini.arrays import is_traced
 from fubini.dist.density import Distribution
 from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, DomainError, FubiniError
+from fubini.errors import DataError, DomainError, FailedLine, FubiniError
 from fubini.factors.table import Table
 from fubini.joint.closed_form import is_network
 from fubini.joint.observed import Partly
@@ -66,13 +66,13 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     try:
         run = getattr(joint, "joint", joint).run(found)
         found.factors.extend(_weights(run))
-    except FubiniError:
-        raise
     except (TypeError, IndexError) as error:
+        if isinstance(error, FubiniError) and not isinstance(error, FailedLine):
+            raise
         raise DomainError(
             "the factors of a model",
             expected="parameters written in operators and fb.ops",
-            nearest=str(error).splitlines()[0],
+            nearest=str(error.__cause__ or error).splitlines()[0],
             advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
         ) from error
     return found.factors, found.variables
