@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
 from numpyro.primitives import Messenger
 
 from fubini.arrays import Data, is_key, is_traced
@@ -90,9 +91,7 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
     if isinstance(value, jax.Array):
         if is_key(value) and not is_traced(value):  # randomness that is fixed is no number
             with jax.ensure_compile_time_eval():
-                return Capture(
-                    "constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value
-                )
+                return Capture("constant", (str(value.dtype), _digest(np.asarray(jax.random.key_data(value)))), held=value)
         leaves.append(value)
         return Capture("leaf", None)
     if isinstance(value, np.ndarray):

@@ -340,14 +340,10 @@ def _integrated(density: Callable, laws: Mapping, kinds: Mapping[str, str], aske
         if not np.isfinite(log_p.max()):
             return None
         spaces = [_mass(grid, log_p, axis) for axis, grid in enumerate(grids)]
-    values = [
-        _entries_of((asked, e), rows, labels, real, finite, log_p.shape) for e in np.ndindex(*laws[asked].shape())
-    ]
+    values = [_entries_of((asked, e), rows, labels, real, finite, log_p.shape) for e in np.ndindex(*laws[asked].shape())]
     evidence, *means = _sums(log_p, grids, values, 1)
     rough, *rough_means = _sums(log_p, grids, values, 2)
-    is_cut = any(
-        np.take(log_p, side, axis + 1).max() > log_p.max() - 25 for axis in range(len(grids)) for side in (0, -1)
-    )
+    is_cut = any(np.take(log_p, side, axis + 1).max() > log_p.max() - 25 for axis in range(len(grids)) for side in (0, -1))
     if is_cut or abs(evidence - rough) > TRUST or not np.allclose(means, rough_means, rtol=TRUST, atol=TRUST):
         return None
     return evidence, np.reshape(means, laws[asked].shape())
@@ -360,9 +356,7 @@ def _mass(grid: np.ndarray, log_p: np.ndarray, axis: int) -> tuple[float, float]
     return grid[max(inside[0] - 1, 0)], grid[min(inside[-1] + 1, len(grid) - 1)]
 
 
-def _entries_of(
-    axis: tuple, rows: np.ndarray, labels: np.ndarray, real: list, finite: list, shape: tuple
-) -> np.ndarray:
+def _entries_of(axis: tuple, rows: np.ndarray, labels: np.ndarray, real: list, finite: list, shape: tuple) -> np.ndarray:
     if axis in real:
         return np.broadcast_to(rows[:, real.index(axis)].reshape(shape[1:]), shape)
     column = labels[:, finite.index(axis)].astype(float)
