@@ -50,7 +50,7 @@ def is_jax(array: Data) -> bool:
 
 def is_key(array: Data) -> bool:
     """A key of JAX's random numbers, typed as such."""
-    return isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
 
 
 def is_traced(*arrays: Data) -> bool:

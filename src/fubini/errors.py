@@ -87,7 +87,7 @@ class Disagreement(SamplerWarning):
     """A warning: chains of a sampler that have not come to the same place."""
 
 
-class Restriction(FubiniError, UserWarning):
+class Restriction(SamplerWarning):
     """A warning: values of the latents whose parameters a family does not allow, and that a sampler leaves out."""
 
 

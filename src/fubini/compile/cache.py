@@ -13,13 +13,12 @@ import stat
 import sys
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fubini.errors import UnsafeCache
+from fubini.errors import UnsafeCache, warn
 
 MOST_BYTES = 2**28  # of all that is kept
 OLDEST = 90 * 24 * 3600.0  # seconds since it was last used
@@ -43,7 +42,7 @@ def folder() -> Path:
         return _private_folder()
     if path not in _warned:
         _warned.add(path)
-        warnings.warn(_unsafe(path, fault), stacklevel=2)
+        warn(_unsafe(path, fault))
     return _private_folder()
 
 

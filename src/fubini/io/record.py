@@ -1,6 +1,5 @@
 """What a network file says: typed names and tables, before any of them becomes a factor."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -8,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 
 from fubini.domains import Domain
-from fubini.errors import DataError, FileFormatWarning, listed
+from fubini.errors import DataError, FileFormatWarning, listed, warn
 
 SUM_TOLERANCE = 1e-3
 """How far from 1 a row of a conditional table may sum."""
@@ -127,7 +126,7 @@ class RowSums:
                 nearest="each row was divided by its sum",
                 advice="write the probabilities with more digits",
             )
-            warnings.warn(warning, stacklevel=4)
+            warn(warning)
 
 
 def find_cycle(parents: Mapping[str, Sequence[str]]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from fubini.arrays import Data, require_room, within_memory
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
-from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, closest, listed
+from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, closest, listed, warn
 from fubini.factors.randomness import require_key
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.grid import grid
@@ -117,9 +116,7 @@ def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
         return  # an improper prior
     except DataError as error:
         asked, *parts = str(error).splitlines()
-        warnings.warn(
-            Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE), stacklevel=4
-        )
+        warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
 
 
 def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
