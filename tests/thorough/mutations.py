@@ -20,7 +20,8 @@ from pathlib import Path
 from fubini.errors import FubiniError
 from tests.thorough import mutated
 
-SECONDS, MEMORY, SILENCE = 2.0, 2**30, 120.0  # of a processor, bytes, seconds on the clock
+SECONDS, MEMORY = 2.0, 2**30  # of a processor, bytes
+START, SILENCE = 1200.0, 120.0  # seconds on the clock, for a child to begin and for one case
 RIGHT, REFUSED = "right", "refused"
 
 
@@ -198,6 +199,7 @@ def work(name: str, seed: int, numbers: range, pipe: Connection) -> None:
         subject = mutated.SUBJECTS[name](Path(folder))
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
+        pipe.send("ready")
         for number in numbers:
             content = case(subject, seed, number)
             verdict, details = judge(subject, content)
@@ -220,6 +222,8 @@ def search(name: str, count: int, seed: int) -> tuple[Counter, list[str]]:
         child = context.Process(target=work, args=(name, seed, range(done, count), theirs))
         child.start()
         theirs.close()
+        ready = ours.poll(START) and ours.recv() == "ready"
+        assert ready, f"no {name} to mutate"
         while True:
             try:
                 report = ours.recv() if ours.poll(SILENCE) else "silent"
