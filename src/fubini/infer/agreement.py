@@ -9,6 +9,7 @@ import numpy as np
 from fubini.errors import Disagreement, warn
 
 MOST = 1.05  # an R-hat
+MOST_OF_LABELS = 1.1  # of draws one entry after another, which depend on each other more
 PART = 2**22  # numbers that are computed with at once
 CHANCE = 10.0  # of short chains: R-hat² − 1 is that over the draws of half a chain, now and then
 
@@ -41,14 +42,14 @@ def _parts(draws: np.ndarray) -> list[np.ndarray]:
     return [flat[..., begin : begin + step] for begin in range(0, flat.shape[2], step)]
 
 
-def warn_of_disagreement(draws: Mapping[str, np.ndarray]) -> bool:
+def warn_of_disagreement(draws: Mapping[str, np.ndarray], most: float = MOST) -> bool:
     """Of draws [chain, draw, …] by name, with room for chance where they are few; whether there was a warning."""
     chains, count = next(iter(draws.values())).shape[:2] if draws else (1, 0)
     if chains == 1 or count < 8:  # halves of three draws say nothing
         return False
     numbers = sum(value[0, 0].size for value in draws.values())
     chance = CHANCE + 4 * np.log(max(numbers / 100, 1.0))
-    limit = max(MOST, float(np.sqrt(1 + chance / (count // 2))))
+    limit = max(most, float(np.sqrt(1 + chance / (count // 2))))
     worst, rhat = highest_rhat(draws)
     if rhat > limit:
         warn(

@@ -14,7 +14,7 @@ from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import Intractable, NoRule, listed
-from fubini.infer.agreement import warn_of_disagreement
+from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.settings import Settings
 from fubini.joint.run import Alike, Chosen
 
@@ -85,5 +85,5 @@ def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str,
             advice="write the site as a function of one with a fixed support: b = (high − low) · u + low",
         ) from None
     draws = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
-    warn_of_disagreement(draws)
+    warn_of_disagreement(draws, MOST_OF_LABELS)
     return draws, {}, "gibbs"

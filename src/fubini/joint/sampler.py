@@ -26,7 +26,7 @@ from fubini.index.axes import aligned
 from fubini.index.build import index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
-from fubini.infer.agreement import warn_of_disagreement
+from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.settings import Settings
 from fubini.joint.blocked import Blocked
@@ -267,7 +267,7 @@ class Sampler:
 
 def _reported(draws: dict[str, np.ndarray]) -> Draws:
     """Draws, after a warning where chains do not agree."""
-    warn_of_disagreement(draws)
+    warn_of_disagreement(draws, MOST_OF_LABELS)
     return Draws(draws)
 
 
