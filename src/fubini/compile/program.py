@@ -18,6 +18,7 @@ from fubini.compile.loop import Loop, Weights, weights_of
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.recompute import Recompute, density_of
 from fubini.compile.specialise import constant_text, is_small
+from fubini.compile.statistics import reads
 from fubini.errors import NoRule
 from fubini.index.build import ZERO, multiply
 from fubini.index.node import Index, Leaf, Node
@@ -54,6 +55,8 @@ class Assembly:
                 expected=f"the passes {', '.join(PASSES)}",
                 advice="leave `without` out",
             )
+        for term in derivation.terms:
+            list(reads(term, frozenset(label.leaf for label in derivation.labels)))  # an error where one cannot be read
         self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
         self.data = Store("H")
         for label in derivation.labels:

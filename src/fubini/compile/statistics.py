@@ -98,7 +98,7 @@ def reads(of: Node, labels: frozenset[Leaf], outside_sums: bool = False) -> Iter
         return
     if of.kind == "get" and of.args[0] in labels:
         yield of
-    if of.kind == "get" and of.args[0].of & labels:
+    if (of.kind == "get" and of.args[0].of & labels) or (of.kind == "call" and not isinstance(of.args[0], str)):
         raise unsupported(of, labels, "a function of the labels that can be read")
     for part in children(of):
         yield from reads(part, labels, outside_sums)

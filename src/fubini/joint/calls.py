@@ -46,7 +46,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     ]
     count = math.prod(batch) if batch else None
     asked = f"a question to {type(form.joint).__name__}"
-    require_room(asked, *(batch + site.shape for site in form.outline.sites if isinstance(site.shape, tuple)))
+    require_room(asked, *(batch + shape for site in form.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
         if any(map(is_jax, (*values, *leaves))) or is_traced(key):
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
@@ -97,6 +97,14 @@ def nested(names: tuple, values: list[Data]) -> dict[str, Any]:
             place = place.setdefault(name, {})
         place[path[-1]] = value
     return found
+
+
+def _event_shapes(shape: Any) -> list[tuple[int, ...]]:
+    """The shape of a site; of a nested joint, those of its sites."""
+    if isinstance(shape, tuple) and all(isinstance(size, int) for size in shape):
+        return [shape]
+    parts = shape.values() if isinstance(shape, Mapping) else shape if isinstance(shape, tuple | list) else ()
+    return [event for part in parts for event in _event_shapes(part)]
 
 
 def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[list, tuple]:

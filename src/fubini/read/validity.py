@@ -21,7 +21,7 @@ from fubini.domains import Real
 from fubini.errors import DomainError
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, const, index, minus, plus
-from fubini.index.node import Index, Node, node
+from fubini.index.node import Index, Node, children, node
 from fubini.index.polynomial import expanded, range_of_affine
 from fubini.index.ranges import bounds, is_surely_positive, is_whole
 from fubini.index.sums import total
@@ -84,6 +84,15 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
             raise requirement.error(shown(numbers))
     elif is_everywhere(constraint) or _is_proved(constraint, array, reader):
         return ZERO
+    elif (every := _at_every_label(array, reader)) is not None:
+        numbers = _numbers(every, reader)
+        if numbers is None:  # traced: one answer for all labels
+            mark = Mark(requirement, is_random=False)
+            return reader.opaque_array(
+                f"allowed {requirement.label} ", (), lambda data: jnp.sum(mark(data)), (every,)
+            ).at()
+        if np.all(satisfied(constraint, numbers)):
+            return ZERO
     mark = Mark(requirement, any(leaf.role in ("site", "opaque") for leaf in _entry(array).leaves))
     rank = constraint.event_dim
     batch = array.shape[: array.rank - rank]
@@ -127,6 +136,30 @@ def _numbers(array: SymbolicArray, reader: Reader) -> np.ndarray | None:
 
 def _entry(array: SymbolicArray) -> Node:
     return array.at(*(index(Index(size)) for size in array.shape))
+
+
+def _at_every_label(array: SymbolicArray, reader: Reader) -> SymbolicArray | None:
+    """A parameter that depends on finite latents and known numbers alone, at every value of those: leading axes."""
+    own = tuple(Index(size) for size in array.shape)
+    entry = array.at(*map(index, own))
+    labels = {
+        this: Index(int(leaf.high - leaf.low) + 1)
+        for this in _entries_of_sites(entry)
+        if (leaf := this.args[0]).is_integer and leaf.low is not None and leaf.high is not None
+    }
+    whole = replaced(entry, {this: plus(index(i), const(this.args[0].low)) for this, i in labels.items()})
+    if not labels or any(leaf not in reader.known for leaf in whole.leaves):
+        return None
+    axes = (*labels.values(), *own)
+    shape = tuple(i.size for i in axes)
+    return SymbolicArray(shape, lambda *at: replaced(whole, dict(zip(map(index, axes), at, strict=True))))
+
+
+def _entries_of_sites(of: Node) -> set[Node]:
+    """The entries of sites that a node reads."""
+    if of.kind == "get" and of.args[0].role == "site":
+        return {of}
+    return {entry for part in children(of) for entry in _entries_of_sites(part)}
 
 
 # -- proofs ---------------------------------------------------------------------------------------------------------
