@@ -28,7 +28,7 @@ def test_the_joint_at_the_data(make: Callable[..., fb.Joint]) -> None:
     np.testing.assert_allclose(jax.tree_util.tree_leaves(parts.observed), PARTS[2:], atol=1e-6)
     np.testing.assert_allclose(sorted(jax.tree_util.tree_leaves(parts.free)), sorted(PARTS[:2]), atol=1e-6)
     assert dict(post.graph()) == {"s": (), "m": (), "x": ("m", "s")}
-    assert repr(post).endswith("given 'x'") and "x ~ (observed), given m, s" in repr(post.graph())
+    assert f"{post}".endswith("given 'x'") and "x ~ Normal(m, s), observed" in repr(post.graph())
 
 
 def test_observations_chain_and_are_taken_back() -> None:

@@ -72,7 +72,7 @@ WANT = stats.norm.logpdf(0.3) + stats.norm(0.3, 2).logpdf(1.0)
 
 def test_contract() -> None:
     joint = text()
-    assert joint.names == ("m", "x") and repr(joint) == "JointText(m: Real, x: Real)"
+    assert joint.names == ("m", "x") and f"{joint}" == "JointText(m: Real, x: Real)"
     assert joint.event_shape.values == ((), ()) and joint.graph()["x"] == ("m",)
     draws = joint.sample(KEY, (4,))
     assert isinstance(draws, Row) and draws.names == ("m", "x") and joint.log_prob(draws).shape == (4,)

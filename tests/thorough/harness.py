@@ -79,7 +79,7 @@ def judge(case: Case, seconds: float = 60.0) -> Judgement:
             expected = case.oracle()
     except OutOfTime:
         expected = None
-    if expected is None:
+    if expected is None or any(np.isnan(value).any() for value in map(np.asarray, expected.values())):
         return Judgement(UNKNOWN)
     judgements = [_judge_question(case, name, expected[name], seconds) for name in case.questions]
     return min(judgements, key=lambda judgement: (WRONG, CRASHED, SLOW, REFUSED, RIGHT).index(judgement.verdict))

@@ -59,7 +59,7 @@ def _integrals(program: Program) -> tuple[dict[str, np.ndarray], np.ndarray, dic
             density = jax.jit(jax.vmap(jax.vmap(_density(program, latents, terms), (None, 0))))
             dimensions = sum(site.numbers for site in latents)
             fine = _integrate(density, assignments, dimensions)
-            if fine is None or (dimensions and not _agree(fine, _integrate(density, assignments, dimensions, 0.37))):
+            if fine is None or (dimensions and not _agree(fine, _integrate(density, assignments, dimensions, 0.75))):
                 return None
         log_mass, means = log_mass + fine[0], means | fine[1]
     return assignments, log_mass, means
@@ -161,18 +161,17 @@ def _value(site: Site, density: Any, labels: Mapping, free: Mapping, observed: M
     return value, jnp.sum(bijector.log_abs_det_jacobian(u, value))
 
 
-def _integrate(density: Callable, assignments: Mapping, dimensions: int, shift: float = 0.0) -> tuple | None:
+def _integrate(density: Callable, assignments: Mapping, dimensions: int, fineness: float = 1.0) -> tuple | None:
     """(log-mass [assignments], means), by the trapezoidal rule on u = sinh(t), on boxes that close in on the mass."""
     count = len(assignments[""])
     if not dimensions:
         log_density, means = density(assignments, jnp.zeros((count, 1, 0)))
         return np.asarray(log_density)[:, 0], {name: np.asarray(mean)[:, 0] for name, mean in means.items()}
-    nodes = int(min(400, (POINTS / count) ** (1 / dimensions)))
+    nodes = int(fineness * min(400, (POINTS / count) ** (1 / dimensions)))
     if nodes < 30:
         return None
-    reach = REACH if dimensions == 1 else 8.0
-    low = np.full((count, dimensions), -reach * (1 - shift / nodes))
-    high = low + 2 * reach
+    low = np.full((count, dimensions), -REACH if dimensions == 1 else -8.0)
+    high = -low
     for _ in range(STAGES):
         t, log_weights, values = _evaluate(density, assignments, low, high, nodes)
         low, high = _box(t, log_weights, low, high, nodes)

@@ -256,7 +256,7 @@ def case(rng: Random) -> Case:
         if whole is None or part is None:
             return None
         expected = {"mass": whole, "mass once simplified": whole}
-        if whole == 0 or np.isnan(whole):
+        if not whole > 1e-6:
             questions.pop("normalised expectation", None)
             return expected
         return {**expected, "normalised expectation": part / whole}

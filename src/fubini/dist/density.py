@@ -52,6 +52,7 @@ STATIC = frozenset(
         "transforms",
         "total_count_max",
         "sde_fn",
+        "shape",
     ]
 )
 CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x

@@ -114,7 +114,7 @@ def report(joint: Any) -> Report:
     plan = collapse(joint)
     lines = tuple(_line(step, plan) for step in plan.reduced.steps)
     blocked = tuple((name, error.why, _short(written(error.node))) for name, error in plan.blocked.items())
-    return Report(str(joint), joint.graph(), lines, plan.kept, blocked, tuple(_refused(joint, plan)))
+    return Report(f"{joint}", joint.graph(), lines, plan.kept, blocked, tuple(_refused(joint, plan)))
 
 
 def _refused(joint: Any, plan: Collapse) -> Iterator[tuple[str, str]]:
