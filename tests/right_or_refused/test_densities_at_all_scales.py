@@ -177,14 +177,21 @@ def test_a_regression_with_hardly_any_noise(rows: int) -> None:
     inputs = np.random.default_rng(3).normal(size=(rows, 3))
     y = inputs @ np.array([0.5, -1.0, 2.0]) + (np.arange(rows) == 4)
     model = regression_of_log_scale(inputs).condition(y=y).eliminate("w")
-    for log_s in (-40.0, -346.0, -400.0, -700.0, -750.0):
+    for log_s in (-10.0, -40.0, -346.0, -400.0, -750.0):
         found = float(model.log_prob(log_s=log_s))
         assert not np.isposinf(found)
-        if rows == 1 and log_s > -700:  # y ~ N(0, |x|²)
-            variance = float(inputs[0] @ inputs[0])
-            mine = -0.5 * (y[0] ** 2 / variance + np.log(2 * np.pi * variance))
+        if rows < 5 and log_s > -700:  # y ~ N(0, X Xᵀ + s²)
+            with localcontext(DIGITS):
+                x, noise = _decimals(inputs), Decimal(float(np.exp(log_s))) ** 2
+                products = [[sum(a * b for a, b in zip(p, q, strict=True)) for q in x] for p in x]
+                for place in range(rows):
+                    products[place][place] += noise
+                exact = float(_normal(_decimals(y[None])[0], products))
             prior = -0.5 * (log_s / 100.0) ** 2 - np.log(100.0) - 0.5 * np.log(2 * np.pi)
-            assert found == pytest.approx(mine + prior, rel=1e-9)
+            assert found == pytest.approx(exact + prior, rel=1e-9)
+    slope = jax.grad(lambda log_s: model.log_prob(log_s=log_s))(-3.0)
+    step = (float(model.log_prob(log_s=-2.999)) - float(model.log_prob(log_s=-3.001))) / 0.002
+    assert float(slope) == pytest.approx(step, rel=1e-2)
 
 
 @fb.model

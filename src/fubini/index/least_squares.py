@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from fubini.arrays import Data
+from fubini.factors.small_matrices import lower_solved
 from fubini.index.arithmetic import constant, qr, scanned, upper_solved, xp_of
 
 
@@ -122,7 +123,24 @@ def _reduced(A: Data, rest: Data) -> Reduced:
     Q, U = qr(_tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
-    return Reduced(U, turned, rest - Q @ turned, _logdet(constant(A), constant(Q), U))
+    left = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
+    left = left - Q @ (xp.swapaxes(Q, -1, -2) @ left)
+    return Reduced(U, turned, left, _logdet(constant(A), constant(Q), U))
+
+
+def _solution(U: Data, right: Data) -> Data:
+    """U⁻¹ R; on JAX written out, as all that may run in several threads at once."""
+    if xp_of(U, right) is np:
+        return upper_solved(U, right)
+    return lower_solved(U[..., ::-1, ::-1], right[..., ::-1, :])[..., ::-1, :]
+
+
+def _without_rounding(A: Data, rest: Data, x: Data) -> Data:
+    """rest − A x for a solution x; 0 where it is of the size of rounding, which is large in large rows"""
+    xp = xp_of(A, rest)
+    x = xp.where(xp.isfinite(x), x, 0.0)
+    left, size = rest - A @ x, xp.abs(rest) + xp.abs(A) @ xp.abs(x)
+    return left - constant(xp.where(xp.abs(left) <= 8 * xp.finfo(A.dtype).eps * size, left, 0.0))
 
 
 def _reduced_column(A: Data, rest: Data) -> Reduced:
