@@ -113,12 +113,12 @@ def cached_for_precision(maxsize: int) -> Callable[[Callable[P, R]], Callable[P,
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize=maxsize)
-        def kept(is_double: bool, args: tuple) -> R:
-            return function(*args)  # type: ignore[call-arg]
+        def kept(is_double: bool, args: tuple, keywords: tuple) -> R:
+            return function(*args, **dict(keywords))  # type: ignore[call-arg]
 
         @wraps(function)
-        def find(*args: P.args, **_: P.kwargs) -> R:
-            return kept(is_double_precision(), args)
+        def find(*args: P.args, **keywords: P.kwargs) -> R:
+            return kept(is_double_precision(), args, tuple(keywords.items()))
 
         return find
 

@@ -51,7 +51,9 @@ def over_batch(exponent: Data, batch: tuple[int, ...]) -> Data:
         np.broadcast_shapes(found.shape, batch)
     except ValueError:
         raise DomainError(
-            f"a scale of shape {found.shape} over the batch shape {batch}", expected="shapes that broadcast together"
+            f"a scale of shape {found.shape} over the batch shape {batch}",
+            expected="shapes that broadcast together",
+            advice="give one number, or one for each entry of the batch",
         ) from None
     found = xp.sum(found, axis=tuple(range(found.ndim - len(batch))))
     lead = len(batch) - found.ndim

@@ -34,6 +34,7 @@ _ADVICE = {
     "total_count": "a count is a whole number that is not negative",
 }
 _SUM_TO_ONE = "probabilities sum to one; unnormalised ones go in as logits=jnp.log(weights)"
+_IN_RANGE = "give numbers in this range; jnp.exp(x) is positive, jax.nn.sigmoid(x) is between 0 and 1"
 
 
 class Requirement(NamedTuple):
@@ -58,7 +59,7 @@ class Requirement(NamedTuple):
         return DataError(
             f"dist.{self.family} with {self.label}={shown}",
             expected=f"{self.label} to satisfy {self.constraint}",
-            advice=_SUM_TO_ONE if simplex else _ADVICE.get(self.label, ""),
+            advice=_SUM_TO_ONE if simplex else _ADVICE.get(self.label, _IN_RANGE),
         )
 
 

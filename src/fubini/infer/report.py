@@ -51,7 +51,7 @@ def _at(log_p: np.ndarray) -> str:
 
 def _require_moves(sampled: Sampled, moving: np.ndarray) -> None:
     if not len(moving):
-        each = ", ".join(f"{np.median(mine):.6g}" for mine in sampled.stats["lp"])
+        each = ", ".join(f"{np.median(log_p):.6g}" for log_p in sampled.stats["lp"])
         raise DataError(
             "draws by the no-U-turn sampler: no chain moved",
             expected="proposals of which some are accepted",

@@ -140,8 +140,12 @@ class NumPyroModel(Joint):
             raise
         except (TypeError, ValueError, IndexError, AssertionError) as error:
             if "got invalid" in str(error):
-                expected = "parameters that its families allow"
-                raise DataError("a NumPyro model", expected=expected, nearest=str(error)) from error
+                raise DataError(
+                    "a NumPyro model",
+                    expected="parameters that its families allow",
+                    nearest=str(error),
+                    advice="check the arguments of the model, and numbers that it computes from them",
+                ) from error
             raise failed_inside("a NumPyro model", visitor.found, error) from error
         return Run(tuple(visitor.found))
 
