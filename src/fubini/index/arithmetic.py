@@ -80,6 +80,16 @@ def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any,
     return start, jax.tree_util.tree_map(lambda *parts: np.stack(parts), *(found[::-1] if reverse else found))
 
 
+def repeated(step: Callable[[Any, Data], Any], start: Any, steps: Data) -> Any:
+    """step(…step(start, 0)…, steps − 1), for as many steps as numbers say, without derivatives."""
+    if xp_of(*jax.tree_util.tree_leaves(start), steps) is jnp:
+        first = jnp.zeros((), int), start
+        return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
+    for place in range(int(steps)):
+        start = step(start, np.asarray(place))
+    return start
+
+
 def qr(A: Data) -> tuple[Data, Data]:
     """A = Q U, of at least as many rows as columns."""
     return tuple(np.linalg.qr(A)) if xp_of(A) is np else orthogonal_triangular(A)  # type: ignore[return-value]

@@ -10,12 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
 from fubini.arrays import Data
 from fubini.factors.small_matrices import lower_solved
-from fubini.index.arithmetic import constant, qr, scanned, upper_solved, xp_of
+from fubini.index.arithmetic import constant, qr, repeated, scanned, upper_solved, xp_of
 
 
 class Frame(NamedTuple):
@@ -164,28 +161,26 @@ def _pivots_first(A: Data) -> Data:
     The pivots of Gaussian elimination, then the others (Cox and Higham 1998, section 2). Rows of about one size may
     come in any order.
     """
-    xp, count = xp_of(A), A.shape[-2]
+    xp, (count, width) = xp_of(A), A.shape[-2:]
     sizes = xp.max(xp.abs(A), axis=-1)
     least = xp.min(xp.where(sizes > 0, sizes, xp.inf), axis=-1)
     graded = xp.any(xp.max(sizes, axis=-1) > least * xp.finfo(A.dtype).eps ** -0.25)
-    as_they_are = xp.broadcast_to(xp.arange(count), A.shape[:-1])
-    if xp is not np:
-        return jax.lax.cond(graded, _pivots, lambda _: as_they_are, A)
-    return _pivots(A) if graded else as_they_are
+    rows, columns = xp.arange(count), xp.arange(width)
 
+    def choose(now: tuple[Data, Data], place: Data) -> tuple[Data, Data]:
+        """The largest of a column that is free, and the column eliminated from all others."""
+        A, chosen = now
+        column = xp.sum(xp.where(columns == place, A, 0.0), axis=-1)
+        free = chosen == width
+        pivot = (rows == xp.argmax(xp.where(free, xp.abs(column), -1.0), axis=-1)[..., None]) & free
+        row = xp.sum(xp.where(pivot[..., None], A, 0.0), axis=-2)
+        head = xp.sum(xp.where(pivot, column, 0.0), axis=-1, keepdims=True)
+        ratio = xp.where(head == 0, 0.0, column / xp.where(head == 0, 1.0, head))
+        return A - ratio[..., None] * row[..., None, :], xp.where(pivot, place, chosen)
 
-def _pivots(A: Data) -> Data:
-    xp, (count, width) = xp_of(A), A.shape[-2:]
-    taken = xp.zeros(A.shape[:-1], int) + width
-    for place in range(min(count, width)):
-        free = taken == width
-        column = xp.where(free, xp.abs(A[..., place]), -1.0)
-        pivot = xp.argmax(column, axis=-1)[..., None]
-        taken = xp.where((xp.arange(count) == pivot) & free, place, taken)
-        row = xp.take_along_axis(A, pivot[..., None], axis=-2)
-        head = row[..., place : place + 1]
-        A = A - xp.where(head == 0, 0.0, A[..., place : place + 1] / xp.where(head == 0, 1.0, head)) * row
-    return xp.argsort(taken, axis=-1)
+    start = A, xp.full(A.shape[:-1], width)
+    _, chosen = repeated(choose, start, xp.where(graded, min(count, width), 0))
+    return xp.argsort(chosen, axis=-1)
 
 
 def _tall(A: Data) -> Data:
