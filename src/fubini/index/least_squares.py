@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fubini.arrays import Data
 from fubini.factors.small_matrices import lower_solved
 from fubini.index.arithmetic import constant, qr, repeated, scanned, upper_solved, xp_of
