@@ -18,6 +18,8 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(ROWS, COLUMNS))
 Y = X @ RANDOM.normal(size=COLUMNS) + RANDOM.normal(size=ROWS)
 GROUP, ITEM = RANDOM.integers(0, GROUPS, ROWS), RANDOM.integers(0, ITEMS, ROWS)
+MANY = 2_000
+IN_MANY = RANDOM.integers(0, MANY, ROWS)
 COUNTS, HITS = RANDOM.poisson(3.0, ROWS), RANDOM.integers(0, 2, ROWS)
 KEY = jax.random.key(0)
 
@@ -60,6 +62,15 @@ def hierarchy():
 
 
 @fb.model
+def groups_with_a_slope(group, x):
+    m = yield dist.Normal(0.0, 3.0)
+    slope = yield dist.Normal(0.0, 3.0)
+    t = yield dist.HalfNormal(1.0)
+    a = yield dist.Normal(m, t).expand([MANY])
+    y = yield dist.Normal(a[group] + slope * x, 0.5)
+
+
+@fb.model
 def crossed(group, item):
     m = yield dist.Normal(0.0, 3.0)
     a = yield dist.Normal(0.0, 1.5).expand([GROUPS])
@@ -93,6 +104,9 @@ MODELS = {  # a model of x and y, the numbers of a row, and values of what is no
     "a scale": (lambda x, y: regression_with_a_scale(x).condition(y=y), X, Y, COLUMNS + 1, dict(s=0.7)),
     "uneven noise": (lambda x, y: regression_with_uneven_noise(x).condition(y=y), X, Y, COLUMNS + 1, dict(g=0.1)),
     "hierarchy": (lambda x, y: hierarchy().condition(y=y), X, Y, 2, dict(t=0.7)),
+    "many groups": (
+        lambda x, y: groups_with_a_slope(IN_MANY, x[:, 0]).condition(y=y), X, Y, COLUMNS + 1, dict(t=0.7)
+    ),
     "crossed effects": (lambda x, y: crossed(GROUP, ITEM).condition(y=y), X, Y, 3, {}),
     "rates": (lambda x, y: rates().condition(y=y), X, COUNTS, 2, {}),
     "logistic": (lambda x, y: logistic(x).condition(y=y), X, HITS, COLUMNS + 1, dict(w=np.zeros(COLUMNS))),
@@ -137,6 +151,7 @@ ASKED = [
     ("uneven noise", "gradient"),
     ("uneven noise", "recover"),
     ("hierarchy", "gradient"),
+    ("many groups", "gradient"),
     ("crossed effects", "log_evidence"),
     ("rates", "log_evidence"),
     ("rates", "posterior"),

@@ -163,8 +163,9 @@ class Search:
                 raise first from None
 
     def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
-        """A latent still to go would stand in as many squares as there are data, with all of them in each."""
-        return any(leaf in averaged for leaf, _ in (*(self.latents[name] for name in waiting), *self.later))
+        """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""
+        later = (*(self.latents[name] for name in waiting), *self.later)
+        return any(leaf in averaged and math.prod(leaf.shape) > 1 for leaf, _ in later)
 
     def _groups(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[tuple[str, ...]]:
         """The latent alone; with all real latents that share terms, directly or through others; with one of these."""
