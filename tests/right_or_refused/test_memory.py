@@ -104,9 +104,7 @@ MODELS = {  # a model of x and y, the numbers of a row, and values of what is no
     "a scale": (lambda x, y: regression_with_a_scale(x).condition(y=y), X, Y, COLUMNS + 1, dict(s=0.7)),
     "uneven noise": (lambda x, y: regression_with_uneven_noise(x).condition(y=y), X, Y, COLUMNS + 1, dict(g=0.1)),
     "hierarchy": (lambda x, y: hierarchy().condition(y=y), X, Y, 2, dict(t=0.7)),
-    "many groups": (
-        lambda x, y: groups_with_a_slope(IN_MANY, x[:, 0]).condition(y=y), X, Y, COLUMNS + 1, dict(t=0.7)
-    ),
+    "many groups": (lambda x, y: groups_with_a_slope(IN_MANY, x[:, 0]).condition(y=y), X, Y, COLUMNS + 1, dict(t=0.7)),
     "crossed effects": (lambda x, y: crossed(GROUP, ITEM).condition(y=y), X, Y, 3, {}),
     "rates": (lambda x, y: rates().condition(y=y), X, COUNTS, 2, {}),
     "logistic": (lambda x, y: logistic(x).condition(y=y), X, HITS, COLUMNS + 1, dict(w=np.zeros(COLUMNS))),
