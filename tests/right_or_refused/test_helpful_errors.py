@@ -123,6 +123,19 @@ def test_series_are_data_arguments_and_parameters():
     assert dist.Normal(FRAME.x, 1.0).domain == fb.Reals[3]
 
 
+def test_a_data_frame_is_its_matrix():
+    @fb.model
+    def plane(x):
+        w = yield dist.Normal(0.0, 1.0).expand([2])
+        y = yield dist.Normal(x @ w, 1.0)
+
+    frame = FRAME[["x", "y"]]
+    found = [float(plane(x).condition(y=Y).log_evidence()) for x in (frame, frame.to_numpy())]
+    assert found[0] == found[1]
+    with pytest.raises(DomainError, match=r"np\.unique"):
+        plane(FRAME)
+
+
 @pytest.mark.parametrize("x", [[1.0, 2.0, 3.0], [1, 2, 3], (1.0, 2.0, 3.0)])
 def test_a_list_as_an_argument_says_to_make_an_array(x):
     with pytest.raises(DomainError, match=r"np\.array"):
@@ -178,6 +191,32 @@ def test_so_are_those_of_predict_and_sample():
         LINE.predict(KEY, num_samples=3)
     with pytest.raises(FubiniError, match="shape"):
         LINE.uncondition().sample(KEY, num_samples=3)
+
+
+@fb.model
+def labels(x):
+    z = yield dist.Categorical(probs=np.array([0.5, 0.5])).expand([3])
+    m = yield dist.Normal(0.0, 1.0).expand([2])
+    y = yield dist.Normal(m[z], 1.0)
+
+
+def test_so_are_those_of_samplers_and_fits():
+    post = labels(X).condition(y=Y)
+    sampler = post.gibbs("z", engine="python")
+    flip = lambda place, old, size, uniform: (1 - old, 0.0)  # noqa: E731
+    learnt = fb.JointNamed(dict(y=dist.Normal(fb.param(0.0), 1.0).expand([3]))).condition(y=Y)
+    for ask, meant in (
+        (lambda: post.gibbs("z", num_samples=3), r"run\(key, sweeps=…\)"),
+        (lambda: post.gibbs("z", seed=3), r"run\(key\)"),
+        (lambda: post.eliminate("m").metropolis("z", proposal=flip, num_chains=3), r"run\(key, chains=…\)"),
+        (lambda: sampler.run(KEY, num_samples=3), "'sweeps'"),
+        (lambda: sampler.run(seed=3), "'key'"),
+        (lambda: sampler.run(KEY, num_warmup=3), "'warmup'"),
+        (lambda: fb.fit(learnt, num_steps=3), "'steps'"),
+        (lambda: fb.fit(learnt, optim=3), "'optimizer'"),
+    ):
+        with pytest.raises(DomainError, match=f"did you mean {meant}"):
+            ask()
 
 
 def test_a_key_that_is_missing_is_made():
@@ -275,3 +314,10 @@ def test_a_division_that_is_not_chosen_does_no_harm(kind):
     np.testing.assert_allclose(jax.grad(evidence)(1.0), (oracle(1.0 + 1e-5) - oracle(1.0 - 1e-5)) / 2e-5, rtol=1e-4)
     mean = safe(x, 1.0).condition(y=Y).marginal("mu").mean("mu")
     np.testing.assert_allclose(float(mean), slope @ Y / (1 + slope @ slope), rtol=1e-6)
+
+
+def test_the_mode_of_real_sites_is_asked_for_outside_jit():
+    mode = line(X).condition(y=Y).map()
+    with pytest.raises(DomainError, match="outside"):
+        jax.jit(lambda y: line(X).condition(y=y).map())(jnp.asarray(Y))
+    np.testing.assert_allclose(np.asarray(line(X).condition(y=Y).map()), np.asarray(mode))

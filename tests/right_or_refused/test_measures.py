@@ -24,6 +24,7 @@ from fubini.measures import (
     NegativeBinomial,
     Normal,
     Poisson,
+    TruncatedNormal,
     Uniform,
     condition,
     exp,
@@ -473,3 +474,101 @@ def test_an_array_whose_entries_are_coupled_by_a_condition_is_simplified():
 
     found = fb.total_mass(fb.simplify(fb.measure(program)()))
     assert float(found) == pytest.approx(3 * sum(a + b > 1 for a in range(3) for b in range(3)))
+
+
+# -- numbers for symbols --------------------------------------------------------------------------------------------
+
+A, P, ROW = symbol("a"), symbol("p", kind="unit"), symbol("row", 3)
+ALLOWED = {  # of one parameter each, numbers that are allowed, and numbers that are not
+    "Beta": (lambda a: Beta(a, 2), 0.5, (-0.5, 0.0)),
+    "Gamma": (lambda a: Gamma(2, a), 0.5, (-1.0,)),
+    "Normal": (lambda a: Normal(0, a), 0.5, (-1.0, 0.0)),
+    "Normal of a square": (lambda a: Normal(0, 1 - a * a), 0.5, (2.0,)),
+    "Uniform": (lambda a: Uniform(0, a), 0.5, (-1.0,)),
+    "TruncatedNormal": (lambda a: TruncatedNormal(0, 1, a, 2), 0.5, (3.0,)),
+    "Bernoulli": (lambda a: Bernoulli(a), 0.5, (1.5, -0.5)),
+    "Binomial": (lambda a: Binomial(3, a), 0.5, (1.5, -0.5)),
+    "Geometric": (lambda a: Geometric(a), 0.5, (1.5, 0.0)),
+    "NegativeBinomial": (lambda a: NegativeBinomial(2, a), 0.5, (1.5, 1.0)),
+    "Poisson": (lambda a: Poisson(a), 0.5, (-0.5,)),
+    "Categorical": (lambda a: Categorical([a, 1]), 0.5, (-0.5,)),
+    "Dirichlet": (lambda a: Dirichlet([a, 1]), 0.5, (-0.5,)),
+    "a plate": (lambda a: plate(3, lambda i: Exponential(a * (i + 1))), 0.5, (-0.5,)),
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_number_that_the_family_does_not_allow_is_refused_at_the_call(name):
+    make, good, bad = ALLOWED[name]
+    found = fb.total_mass(make(A))
+    assert found(a=good) == pytest.approx(1.5 if name == "Categorical" else 1.0)
+    for number in (*bad, math.nan):
+        with pytest.raises(FubiniError, match="expected"):
+            found(a=number)
+        with pytest.raises(FubiniError, match="expected"):
+            (2 * fb.total_mass(fb.simplify(make(A))))(a=number)
+
+
+def test_so_are_numbers_for_an_array_and_for_a_parameter_that_draws_decide_too():
+    rows = fb.total_mass(plate(3, lambda i: Beta(ROW[i], 2)))
+    assert rows(row=[1.0, 2.0, 3.0]) == pytest.approx(1.0)
+    with pytest.raises(DataError, match="Beta"):
+        rows(row=[1.0, -0.5, 3.0])
+
+    @fb.measure
+    def mixed():
+        x = yield Gamma(2, 1)
+        y = yield Normal(0, A * x)
+        yield weight(y * y)
+
+    found = fb.total_mass(mixed())
+    assert found(a=3) == pytest.approx(9 * 6)  # E[x²] of Gamma(2, 1) is 6
+    with pytest.raises(FubiniError, match="positive"):
+        found(a=-3)
+
+
+def test_so_are_numbers_at_which_a_measure_is_conditioned():
+    @fb.measure
+    def program():
+        x = yield Normal(0, 1)
+        yield observe(Beta(x, 2), 0.25)
+        return x, ()
+
+    found = fb.total_mass(fb.disintegrate(program(), A))
+    assert found(a=1.5) == pytest.approx(stats.norm.pdf(1.5) * stats.beta.pdf(0.25, 1.5, 2))
+    with pytest.raises(FubiniError, match="Beta"):
+        found(a=-0.5)
+
+
+def test_a_condition_on_symbols_leaves_out_what_is_not_allowed():
+    @fb.measure
+    def program():
+        yield condition(A > 0)
+        x = yield Beta(A, 2)
+        yield weight(x)
+
+    found = fb.total_mass(program())
+    assert found(a=-0.5) == 0.0
+    assert found(a=0.5) == pytest.approx(0.2)
+
+
+def test_a_probability_that_a_symbol_decides_is_checked_at_the_call():
+    found = fb.total_mass(observe(Bernoulli(2 * P), 1))
+    assert found(p=0.3) == pytest.approx(0.6)
+    with pytest.raises(FubiniError, match="probs"):
+        found(p=0.7)
+
+
+def test_numbers_are_what_the_kind_of_their_symbol_says():
+    positive, whole, simplex = symbol("s", kind="positive"), symbol("n", kind="whole"), symbol("w", 2, kind="simplex")
+    for number, good, bad in (
+        (positive, 2.0, (-1.0, 0.0)),
+        (P, 1.0, (1.5, -0.5)),
+        (whole, 3, (2.5, -1)),
+        (simplex[0], [0.5, 0.5], ([0.5, 0.6], [0.5, 0.25, 0.25])),
+    ):
+        (name,) = {leaf.name for leaf in number.node.leaves}
+        assert number(**{name: good}) == np.ravel(good)[0]
+        for value in bad:
+            with pytest.raises(FubiniError, match="expected"):
+                number(**{name: value})

@@ -109,7 +109,7 @@ def _argument(value: Any) -> Any:
     """Floats and arrays are parameters, also inside containers; what else there is, is fixed."""
     if isinstance(value, (list, tuple, dict)):
         return jax.tree_util.tree_map(_argument, value, is_leaf=lambda item: item is not value)
-    if _is_series(value):
+    if _is_of_pandas(value):
         value = value.to_numpy()
     if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
         raise DomainError(
@@ -127,9 +127,9 @@ def _argument(value: Any) -> Any:
     return Fixed(value)
 
 
-def _is_series(value: Any) -> bool:
-    """A column of a data frame: one axis, and numbers that can be taken out."""
-    return hasattr(value, "to_numpy") and getattr(value, "ndim", 0) == 1
+def _is_of_pandas(value: Any) -> bool:
+    """A data frame or a column of one: axes, and numbers that can be taken out."""
+    return hasattr(value, "to_numpy") and getattr(value, "ndim", 0) in (1, 2)
 
 
 def _opened(argument: Any) -> Any:

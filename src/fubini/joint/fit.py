@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from fubini.arrays import Data, is_jax
 from fubini.errors import DataError, DomainError
 from fubini.joint.joint import Conditioned
+from fubini.joint.options import require_options
 from fubini.joint.param import Param
 from fubini.terms.value import Value
 
@@ -39,6 +40,7 @@ def fit(
     steps: int = 1000,
     optimizer: Any = None,
     progress: bool = True,
+    **options: Any,
 ) -> Fitted:
     """The model with each `fb.param` in it moved to raise the objective.
 
@@ -52,6 +54,7 @@ def fit(
     >>> [round(float(p.value), 3) for p in params(found.model)]
     [2.0, 0.816]
     """
+    require_options("fit", options, ("objective", "steps", "optimizer", "progress"))
     learnt = params(model)
     if not learnt:
         raise DomainError(

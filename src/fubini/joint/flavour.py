@@ -145,6 +145,8 @@ def failed_inside(what: str, found: list[Site], error: Exception) -> FubiniError
 def _advice_of(message: str) -> str:
     if any(f"'{kind}'" in message for kind in ("list", "tuple")):
         return "lists do not compute: pass np.array(…)"
+    if "only integers, slices" in message:
+        return "an array has no columns by name: pass those of a data frame one by one, frame['x']"
     if "plate" in message:
         return "leave a plate of no rows out of the model"
     return "run the line on plain arrays to see what it needs; the traceback above has its place"

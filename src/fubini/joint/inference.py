@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from fubini.arrays import Data, require_room, within_memory
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
-from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, closest, listed, warn
+from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
 from fubini.factors.randomness import require_key
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.grid import grid
@@ -29,6 +28,7 @@ from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.groups import groups_of, to_arviz
 from fubini.joint.numpyro_gibbs import discrete_gibbs
+from fubini.joint.options import require_options, whole_number
 from fubini.joint.paths import flat_sites
 from fubini.joint.run import Blank
 from fubini.joint.sampler import compiled_gibbs
@@ -37,7 +37,7 @@ from fubini.joint.target import target_of
 PRIOR_DRAWS = 64
 IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
 OPTIONS = (
-    *("draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
+    *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
     *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
 )
 METHODS = ("grid", "nuts", "svi", "laplace")
@@ -158,41 +158,6 @@ def _is_bounded(joint: Any, name: str) -> bool:
     form = Form(joint)
     jax.eval_shape(look, form.leaves)
     return found[0]
-
-
-FOREIGN_OPTIONS = {
-    **dict.fromkeys(("num_samples", "n_samples", "samples", "num_draws", "n_draws"), "draws"),
-    **dict.fromkeys(("num_chains", "n_chains"), "chains"),
-    **dict.fromkeys(("num_warmup", "n_warmup", "tune", "burn_in", "burnin", "warmup_steps"), "warmup"),
-    **dict.fromkeys(("rng_key", "seed", "random_seed", "prng_key"), "key"),
-    **dict.fromkeys(("progress_bar", "progressbar"), "progress"),
-    **dict.fromkeys(("target_accept_prob",), "target_accept"),
-}
-
-
-def whole_number(name: str, size: Any) -> int:
-    """A positive whole number, of any integer type."""
-    try:
-        found = -1 if isinstance(size, (bool, np.bool_)) else operator.index(size)
-    except TypeError:
-        found = -1
-    if found < 1:
-        raise DomainError(f"{name}={size!r}", expected="a positive whole number")
-    return found
-
-
-def require_options(what: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
-    """No option but those that there are, or the error that names the one that may have been meant."""
-    for name in options:
-        if name not in known:
-            meant = FOREIGN_OPTIONS.get(name)
-            nearest = repr(meant) if meant in known else closest(name, known)
-            raise DomainError(
-                f"{what}(…, {name}=…)",
-                expected=f"an option that there is: {listed(known)}",
-                nearest=nearest,
-                advice=f"did you mean {nearest}?" if nearest else "",
-            )
 
 
 def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:

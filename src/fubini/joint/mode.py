@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini.arrays import Data
 from fubini.eliminate.ask import argmax
-from fubini.errors import DataError, Intractable, listed
+from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal import highest
 from fubini.infer.target import Target
 from fubini.joint.closed_form import is_network, require_numbers
@@ -33,6 +33,12 @@ def mode(joint: Any) -> Any:
         return form.unflatten({str(name): value for name, value in found.items()})
     plan = collapse(joint, ())
     require_real(plan)
+    if plan.is_traced:
+        raise DomainError(
+            f"map() of {listed(plan.kept)} under jit, vmap or grad",
+            expected="data and arguments that are known: modes of real sites are found by a search",
+            advice="call map() outside; log_evidence, marginals and draws are traced",
+        )
     with form.width():
         try:
             values = highest_values(joint, plan)

@@ -32,13 +32,14 @@ from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.explain import Report, report
 from fubini.joint.flavour import Flavour
 from fubini.joint.form import Form
-from fubini.joint.inference import infer, require_options, whole_number
+from fubini.joint.inference import infer
 from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
+from fubini.joint.options import require_options, whole_number
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_if_any, factors_of
-from fubini.joint.sampler import Options, Sampler
+from fubini.joint.sampler import RUN_OPTIONS, Options, Sampler
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value
 
@@ -271,6 +272,7 @@ class Collapsed:
         specialise: str = "sizes",
         blocked: bool = False,
         engine: str = "numba",
+        **options: Any,
     ) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite, one entry after another.
 
@@ -279,19 +281,21 @@ class Collapsed:
         out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their values too
         with `specialise="values"`. The engine "python" runs the same loops uncompiled.
         """
+        require_options("gibbs", options, ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
         return Sampler(self.joint, self.collapse, names, Options(tuple(without), specialise, blocked, engine))
 
-    def metropolis(self, *names: str, proposal: Callable[..., Any], engine: str = "numba") -> Sampler:
+    def metropolis(self, *names: str, proposal: Callable[..., Any], engine: str = "numba", **options: Any) -> Sampler:
         """A compiled sampler that proposes one candidate for each entry of these labels, and accepts by the ratio.
 
         `proposal(place, old, size, uniform)` gives a candidate from 0 to size − 1, from one uniform number, and
         log q(old | new) − log q(new | old); Numba compiles it.
         """
+        require_options("metropolis", options, ("proposal", "engine"), RUN_OPTIONS)
         return Sampler(self.joint, self.collapse, names, Options(engine=engine, proposal=proposal))
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior."""
-        require_options("predict", options, ("draws", "model"))
+        require_options("predict", options, ("key", "draws", "model"))
         require_key(key)
         whole = collapse(self.joint)
         if whole.blocked:

@@ -35,9 +35,11 @@ from fubini.joint.closed_form import required
 from fubini.joint.collapse import Collapse
 from fubini.joint.draws import Draws
 from fubini.joint.moves import Rest
+from fubini.joint.options import require_options
 from fubini.symbolic.collect import Blocked as NoElimination
 from fubini.symbolic.search import Latent
 
+RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "progress")
 FIXED = ("sizes", "values")  # what code may be compiled for
 
 
@@ -143,7 +145,7 @@ class Sampler:
 
     def run(
         self,
-        key: Data,
+        key: Data = None,
         sweeps: int = 1000,
         chains: int = 1,
         *,
@@ -154,6 +156,7 @@ class Sampler:
         fixed: Mapping[str, Any] | Any = None,
         checkpoint: str | os.PathLike | None = None,
         progress: bool = False,
+        **options: Any,
     ) -> Draws:
         """Draws [chain, sweep, …] of all that is left, by name.
 
@@ -161,6 +164,7 @@ class Sampler:
         `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
         `checkpoint`, a path, a killed run goes on where it was.
         """
+        require_options("run", options, RUN_OPTIONS)
         require_key(key)
         schedule = scheduled(sweeps, thin, keep, chains, warmup)
         begin = self._started(start or {}, chains)

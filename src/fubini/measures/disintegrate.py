@@ -9,6 +9,7 @@ from fubini.errors import DomainError
 from fubini.index.build import ONE, ZERO, call, equal, index
 from fubini.index.node import Index, Node
 from fubini.index.ranges import is_whole
+from fubini.measures.allowed import AllowedParameters
 from fubini.measures.change import require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
@@ -44,14 +45,18 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
         return x
     """
     found: list[Branch] = []
+    checks = [*measure.checks]
     for branch in measure.branches:
         over = _require_first(branch, at)
         target = at.at(*map(index, over)) if isinstance(at, Entries) else node_of(at)
         state = state_of(branch)
+        checks.append(AllowedParameters(state, of_draws=False))
         split = [state] if over else [one for one, _ in pieces(state, _first(state))]
         for one in split:
-            found.extend(finished(_rest(given)) for given in _given(one, target, over))
-    return Measure(merged(found))
+            for given in _given(one, target, over):
+                found.append(finished(_rest(given)))
+                checks.append(AllowedParameters(given))
+    return Measure(merged(found), checks)
 
 
 def _require_first(branch: Branch, at: Any) -> tuple[Index, ...]:

@@ -9,8 +9,7 @@ from typing import Any
 from fubini.errors import DomainError
 from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.polynomial import range_of_affine
+from fubini.index.node import Index, Leaf
 from fubini.index.ranges import bounds, is_whole
 from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
 from fubini.measures.measure import Measure
@@ -71,7 +70,6 @@ WHOLE = {
     "BetaBinomial": ("total_count",),
     "Hypergeometric": ("first", "second", "draws"),
 }
-SLACK = 1e-12  # of bounds that are sums of rounded numbers
 POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "concentration0", "df"))
 
 
@@ -88,7 +86,7 @@ def require_possible(law: Law) -> None:
             raise DomainError(f"{family} with {name} = {node}", expected="a whole number that is not negative")
         if (name in POSITIVE or (family, name) == ("NegativeBinomial", "total_count")) and high <= 0:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
-        if name == "probs" and (low > 1 or high < 0 or _leaves_unit(node)):
+        if name == "probs" and (low > 1 or high < 0):
             raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")
         if (family, name) == ("Geometric", "probs") and high <= 0:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number: no draw ever ends")
@@ -96,17 +94,6 @@ def require_possible(law: Law) -> None:
             raise DomainError(f"{family} with {name} = {node}", expected="a number below 1: no draw ever ends")
     if {"low", "high"} <= set(given) and bounds(minus(given["high"], given["low"]))[1] <= 0:
         raise DomainError(f"{family} from {given['low']} to {given['high']}", expected="ends in order")
-
-
-def _leaves_unit(probability: Node) -> bool:
-    """Some values of draws make it no probability: of one that is linear in each of them."""
-    draws = all(leaf.role == "site" for leaf in probability.leaves)
-    low, high = range_of_affine(probability)
-    return draws and math.isfinite(low) and (low < -SLACK or high > 1 + SLACK) and _is_polynomial(probability)
-
-
-def _is_polynomial(of: Node) -> bool:
-    return of.kind in ("const", "get") or (of.kind in ("add", "mul") and all(map(_is_polynomial, children(of))))
 
 
 Normal, Cauchy, Laplace = _constructor("Normal"), _constructor("Cauchy"), _constructor("Laplace")

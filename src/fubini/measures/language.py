@@ -31,7 +31,7 @@ from fubini.measures.program import (
     is_impossible,
     refreshed,
 )
-from fubini.measures.values import Entries, Number, entries, node_of, truth
+from fubini.measures.values import Check, Entries, Number, as_number, entries, node_of, truth
 
 # -- values ---------------------------------------------------------------------------------------------------------
 
@@ -85,15 +85,16 @@ def measure(function: Callable[..., Any]) -> Callable[..., Measure]:
         if not isinstance(start, Generator):
             return as_measure(start)
         found: list[Branch] = []
+        checks: list[Check] = []
         path: list[tuple[int, int]] = []  # which branch was taken, of how many
         while True:
-            branch = _followed(function(*args, **named), path)
+            branch = _followed(function(*args, **named), path, checks)
             if branch is not None and not is_impossible(branch):
                 found.append(branch)
             while path and path[-1][0] + 1 == path[-1][1]:
                 path.pop()
             if not path:
-                return Measure(tuple(found))
+                return Measure(tuple(found), checks)
             path[-1] = (path[-1][0] + 1, path[-1][1])
 
     return made
@@ -109,7 +110,7 @@ def dirac(*value: Any) -> Measure:
     return as_measure(value[0] if len(value) == 1 else value)
 
 
-def _followed(program: Generator, path: list[tuple[int, int]]) -> Branch | None:
+def _followed(program: Generator, path: list[tuple[int, int]], checks: list[Check]) -> Branch | None:
     """One run, with the branches on the path taken, then the first ones, which are written to it."""
     draws: list[Draw] = []
     tests: list[Test] = []
@@ -123,6 +124,7 @@ def _followed(program: Generator, path: list[tuple[int, int]]) -> Branch | None:
                 raise DomainError(
                     f"yield {asked!r}", expected="a measure", advice="yield Normal(0, 1), weight(w), condition(test) …"
                 )
+            checks.extend(asked.checks)
             if step == len(path):
                 path.append((0, len(asked.branches)))
             taken, step = path[step][0], step + 1
@@ -154,12 +156,12 @@ def _name(branch: Branch, name: str | None) -> None:
 
 def factor(log_weight: Any) -> Measure:
     """Mass e^log_weight, and nothing drawn."""
-    return Measure((Branch((), (), node_of(log_weight), ()),))
+    return Measure((Branch((), (), node_of(log_weight), ()),), as_number(log_weight).checks)
 
 
 def weight(of: Any) -> Measure:
     """Mass `of`, and nothing drawn; tests that are factors of it are conditions."""
-    node = node_of(of)
+    node, checks = node_of(of), as_number(of).checks
     if node is ZERO:
         return Measure(())
     if not bounds(node)[1] >= 0:
@@ -167,11 +169,11 @@ def weight(of: Any) -> Measure:
     if node.kind == "where" and ZERO in node.args[1:]:
         test, first, second = node.args
         test, rest = (test, first) if second is ZERO else (negate(test), second)
-        return bind_all(condition(Number(test)), weight(Number(rest)))
+        return bind_all(condition(Number(test, checks)), weight(Number(rest)))
     coefficient, factors = as_product(node)
     tests = [base for base in factors if is_test(base)]
     rest = scale(coefficient, multiply((base, power) for base, power in factors.items() if base not in tests))
-    return Measure((Branch((), tuple(Test((), test) for test in tests), call("log", rest), ()),))
+    return Measure((Branch((), tuple(Test((), test) for test in tests), call("log", rest), ()),), checks)
 
 
 def condition(test: Any) -> Measure:
@@ -180,7 +182,7 @@ def condition(test: Any) -> Measure:
     if node.kind == "const":
         return Measure((Branch((), (), ZERO, ()),) if node.args[0] else ())
     tests = [truth(base) for base in as_product(node)[1]]
-    return Measure((Branch((), tuple(Test((), test) for test in tests), ZERO, ()),))
+    return Measure((Branch((), tuple(Test((), test) for test in tests), ZERO, ()),), as_number(test).checks)
 
 
 reject = Measure(())
@@ -202,10 +204,12 @@ def bind_all(*parts: Measure) -> Measure:
 def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
     """The sum of measures, or of pairs of a weight and a measure."""
     found: list[Branch] = []
+    checks: list[Check] = []
     for part in parts:
         whole = bind_all(weight(part[0]), part[1]) if isinstance(part, tuple) else part
         found.extend(whole.branches)
-    return Measure(tuple(found))
+        checks.extend(whole.checks)
+    return Measure(tuple(found), checks)
 
 
 def observe(law: Measure, value: Any) -> Measure:

@@ -29,8 +29,8 @@ def total_mass(measure: Measure) -> Number:
     >>> total_mass(ramp())
     0.5
     """
-    found = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches)))
-    return Number(plus(*(_mass(branch, found) for branch in found.branches)))
+    found = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches), measure.checks))
+    return Number(plus(*(_mass(branch, found) for branch in found.branches)), found.checks)
 
 
 def _mass(branch: Branch, whole: Measure) -> Node:

@@ -11,7 +11,7 @@ from jax.scipy.special import betainc, gammainc, gammaincc
 from fubini.arrays import Data
 from fubini.index.build import const
 from fubini.index.node import Node, node
-from fubini.measures.values import Number, node_of
+from fubini.measures.values import Number, combined
 
 NOWHERE, INFINITE = const(0.0), const(math.inf)
 
@@ -59,14 +59,14 @@ def exponential_node(slope: Node) -> Node:
 
 def gamma_mass(shape: Any, low: Any, high: Any) -> Number:
     """The logarithm of the mass of Gamma(shape, 1) between two ends"""
-    return Number(gamma_node(*map(node_of, (shape, low, high))))
+    return combined(gamma_node, shape, low, high)
 
 
 def beta_mass(a: Any, b: Any, low: Any, high: Any) -> Number:
     """The logarithm of the mass of Beta(a, b) between two ends"""
-    return Number(beta_node(*map(node_of, (a, b, low, high))))
+    return combined(beta_node, a, b, low, high)
 
 
 def mean_exponential(slope: Any) -> Number:
     """log (e^slope − 1)/slope"""
-    return Number(exponential_node(node_of(slope)))
+    return combined(exponential_node, slope)

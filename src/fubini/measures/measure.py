@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fubini.index.binding import replaced
@@ -9,16 +10,17 @@ from fubini.index.build import index
 from fubini.index.node import Index, Leaf, Node
 from fubini.measures.laws import Vector
 from fubini.measures.program import Branch, Draw, Items, Returned, facts_of, renamed
+from fubini.measures.values import Check
 from fubini.measures.written import program
 
 
 class Measure:
     """A superposition of branches; of none it is zero. Printed, it is a program that makes it again."""
 
-    __slots__ = ("branches",)
+    __slots__ = ("branches", "checks")
 
-    def __init__(self, branches: tuple[Branch, ...]) -> None:
-        self.branches = branches
+    def __init__(self, branches: tuple[Branch, ...], checks: Sequence[Check] = ()) -> None:
+        self.branches, self.checks = branches, tuple(dict.fromkeys(checks))  # of parameters that are in no branch
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, Measure) and self.key == other.key

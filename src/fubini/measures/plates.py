@@ -57,7 +57,7 @@ def plate(size: int, kernel: Callable[[Number], Any]) -> Measure:
     tests = tuple(Test((i, *test.over), raised(test.node)) for test in branch.tests)
     value = _with_axis(mapped_value(branch.value, raised), i)
     observed = tuple(law.mapped(raised) for law in branch.observed)
-    return Measure((Branch(draws, tests, total([i], raised(branch.weight)), value, observed),))
+    return Measure((Branch(draws, tests, total([i], raised(branch.weight)), value, observed),), inner.checks)
 
 
 def _with_axis(value: Returned, i: Index) -> Returned:

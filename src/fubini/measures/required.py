@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from fubini.errors import DataError, DomainError
 from fubini.index.node import Leaf, Node, children
-from fubini.index.ranges import bounds
+from fubini.index.polynomial import range_of_affine
+from fubini.index.ranges import Bounds, bounds
 from fubini.measures.draws import POSITIVE, require_possible
 from fubini.measures.laws import FAMILIES, Law, Vector
 from fubini.measures.limits import ends_of
@@ -17,6 +18,7 @@ from fubini.measures.zeros import exponent_of_zero, parts_of
 from fubini.symbolic.collect import Blocked
 
 ADVICE = "condition(test) before leaves out values for which it is not"
+SLACK = 1e-12  # of bounds that are sums of rounded numbers
 
 
 def require_defined(state: State) -> None:
@@ -48,8 +50,8 @@ def _require_range(law: Law, state: State) -> None:
         range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if name in POSITIVE else None
         if range_ is None or (range_[0] <= bounds(part)[0] and bounds(part)[1] <= range_[1]):
             continue
-        low, high = bounds(_with_ends(part, state))
-        if (low < range_[0] or high > range_[1]) and part.leaves <= _drawn(state) and _is_read_once(part):
+        low, high = _reached(_with_ends(part, state))
+        if (low < range_[0] - SLACK or high > range_[1] + SLACK) and part.leaves <= _drawn(state):
             expected = "a number between 0 and 1" if name == "probs" else "a positive number"
             nearest = f"it may be from {low:g} to {high:g}"
             raise DomainError(f"{law.family} with {name} = {part}", expected=expected, nearest=nearest, advice=ADVICE)
@@ -74,6 +76,18 @@ def _with_ends(part: Node, state: State) -> Node:
         tight = Leaf(leaf.name, (), low=least, high=most, is_integer=leaf.is_integer, role=leaf.role)
         part = renamed(part, {leaf: tight})
     return part
+
+
+def _reached(of: Node) -> Bounds:
+    """The ends that sums and products of draws come to; nothing where bounds do not tell."""
+    if _is_read_once(of):
+        return bounds(of)
+    low, high = range_of_affine(of) if _is_polynomial(of) else (-math.inf, math.inf)
+    return (low, high) if math.isfinite(low) else (math.inf, -math.inf)
+
+
+def _is_polynomial(of: Node) -> bool:
+    return of.kind in ("const", "get") or (of.kind in ("add", "mul") and all(map(_is_polynomial, children(of))))
 
 
 def _is_read_once(of: Node) -> bool:

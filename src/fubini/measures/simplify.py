@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fubini.index.build import call, minus, scale
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import is_not_negative
+from fubini.measures.allowed import AllowedParameters
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
 from fubini.measures.finish import FLAT, finished, merged
@@ -42,10 +43,13 @@ def simplify(measure: Measure) -> Measure:
         return y
     """
     found: list[Branch] = []
+    checks = [*measure.checks]
     for branch in measure.branches:
-        for state in enumerated([state_of(branch)]):
+        written = state_of(branch)
+        checks.append(AllowedParameters(written))
+        for state in enumerated([written]):
             found.extend(_best(state))
-    return Measure(partitioned(merged(found)))
+    return Measure(partitioned(merged(found)), checks)
 
 
 # -- what is returned -----------------------------------------------------------------------------------------------

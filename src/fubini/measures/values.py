@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 
 from fubini.arrays import Data
+from fubini.dist.validity import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
 from fubini.index.axes import Axes, aligned, union
 from fubini.index.binding import closed, replaced
@@ -40,6 +42,9 @@ from fubini.index.ranges import bounds, is_surely_positive, is_whole
 from fubini.index.sums import total as summed
 from fubini.ops import Op
 
+ROUNDING = 1e-6  # of the sum of a simplex
+Check = Callable[[Mapping[str, np.ndarray]], None]  # raises where values of symbols are not allowed
+
 
 class Number:
     """A scalar of index notation; `==` and `<` make tests, which are 0 or 1.
@@ -49,11 +54,11 @@ class Number:
     3 x
     """
 
-    __slots__ = ("node",)
+    __slots__ = ("checks", "node")
     __hash__ = object.__hash__
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, checks: Sequence[Check] = ()) -> None:
+        self.node, self.checks = node, tuple(dict.fromkeys(checks))
 
     def __repr__(self) -> str:
         return repr(self.node)
@@ -82,6 +87,10 @@ class Number:
                 nearest=f"none of {listed(missing)}",
             )
         arrays = {leaf: np.asarray(values[name], float) for name, leaf in leaves.items()}
+        for leaf, array in arrays.items():
+            _require_kind(leaf, array)
+        for check in self.checks:
+            check({name: np.asarray(value, float) for name, value in values.items()})
         with jax.enable_x64(True), np.errstate(all="ignore"):
             found = float(Checked(arrays, xp=np).of(self.node).data)
         if math.isnan(found) and not any(np.isnan(array).any() for array in arrays.values()):
@@ -105,75 +114,96 @@ class Number:
         )
 
     def __add__(self, other: Any) -> Number:
-        return Number(plus(self.node, node_of(other)))
+        return combined(plus, self, other)
 
     def __sub__(self, other: Any) -> Number:
-        return Number(minus(self.node, node_of(other)))
+        return combined(minus, self, other)
 
     def __rsub__(self, other: Any) -> Number:
-        return Number(minus(node_of(other), self.node))
+        return combined(minus, other, self)
 
     def __mul__(self, other: Any) -> Number:
-        return Number(times(self.node, node_of(other)))
+        return combined(times, self, other)
 
     def __truediv__(self, other: Any) -> Number:
-        return Number(divide(self.node, node_of(other)))
+        return combined(divide, self, other)
 
     def __rtruediv__(self, other: Any) -> Number:
-        return Number(divide(node_of(other), self.node))
+        return combined(divide, other, self)
 
     def __pow__(self, exponent: Any) -> Number:
-        return Number(raised(self.node, node_of(exponent)))
+        return combined(raised, self, exponent)
 
     def __rpow__(self, base: Any) -> Number:
-        return Number(raised(node_of(base), self.node))
+        return combined(raised, base, self)
 
     def __floordiv__(self, other: Any) -> Number:
-        return Number(quotient(self.node, node_of(other)))
+        return combined(quotient, self, other)
 
     def __rfloordiv__(self, other: Any) -> Number:
-        return Number(quotient(node_of(other), self.node))
+        return combined(quotient, other, self)
 
     def __mod__(self, other: Any) -> Number:
         return self - (self // other) * other
 
     def __rmod__(self, other: Any) -> Number:
-        return Number(node_of(other)) % self
+        return as_number(other) % self
 
     def __neg__(self) -> Number:
-        return Number(scale(-1.0, self.node))
+        return combined(partial(scale, -1.0), self)
 
     def __abs__(self) -> Number:
-        return Number(call("abs", self.node))
+        return combined(partial(call, "abs"), self)
 
     def __lt__(self, other: Any) -> Number:
-        return Number(less(self.node, node_of(other)))
+        return combined(less, self, other)
 
     def __gt__(self, other: Any) -> Number:
-        return Number(less(node_of(other), self.node))
+        return combined(less, other, self)
 
     def __le__(self, other: Any) -> Number:
-        return Number(negate(less(node_of(other), self.node)))
+        return ~(self > other)
 
     def __ge__(self, other: Any) -> Number:
-        return Number(negate(less(self.node, node_of(other))))
+        return ~(self < other)
 
     def __eq__(self, other: Any) -> Number:  # type: ignore[override]
-        return Number(equal(self.node, node_of(other)))
+        return combined(equal, self, other)
 
     def __ne__(self, other: Any) -> Number:  # type: ignore[override]
-        return Number(negate(equal(self.node, node_of(other))))
+        return ~(self == other)
 
     def __and__(self, other: Any) -> Number:
-        return Number(times(truth(self.node), truth(node_of(other))))
+        return combined(lambda a, b: times(truth(a), truth(b)), self, other)
 
     def __or__(self, other: Any) -> Number:
-        return ~(~self & ~Number(node_of(other)))
+        return ~(~self & ~as_number(other))
 
     def __invert__(self) -> Number:
-        return Number(negate(truth(self.node)))
+        return combined(lambda a: negate(truth(a)), self)
 
     __radd__, __rmul__, __rand__, __ror__ = __add__, __mul__, __and__, __or__
+
+
+def _require_kind(leaf: Leaf, array: np.ndarray) -> None:
+    """An array of the shape of a symbol, with the numbers that its kind and its bounds allow."""
+    if array.shape != leaf.shape:
+        raise DomainError(f"{leaf.name} of shape {array.shape}", expected=f"shape {leaf.shape}")
+    low, high = (math.inf * sign if end is None else end for end, sign in ((leaf.low, -1), (leaf.high, 1)))
+    is_positive = leaf.low == 0 and leaf.high is None and not leaf.is_integer
+    wrong = (array <= low if is_positive else array < low) | (array > high)
+    if leaf.is_integer:
+        wrong = wrong | (array != np.floor(array))
+    if leaf.is_simplex:
+        wrong = wrong | (np.abs(array.sum(-1, keepdims=True) - 1) > ROUNDING)
+    if wrong.any():
+        what = "positive" if is_positive else f"from {low:g} to {high:g}"
+        facts = [what, *["whole"] * leaf.is_integer, *["summing to one"] * leaf.is_simplex]
+        raise DataError(
+            f"{leaf.name} = {shown(array)}",
+            expected=f"numbers as its symbol says: {', '.join(facts)}",
+            advice=f'symbol("{leaf.name}", kind=…, low=…, high=…) says what may be put in',
+        )
 
 
 class Checked(Evaluation):
@@ -222,6 +252,17 @@ class Entries:
 def entries(shape: tuple[int, ...], at: Callable[..., Node]) -> Number | Entries:
     """An array, or a number where there are no axes."""
     return Entries(shape, at) if shape else Number(at())
+
+
+def as_number(value: Any) -> Number:
+    """A number, known or not."""
+    return value if isinstance(value, Number) else Number(node_of(value))
+
+
+def combined(function: Callable[..., Node], *operands: Any) -> Number:
+    """A function of numbers; what is checked of each is checked of the result."""
+    checks = [check for part in operands if isinstance(part, Number) for check in part.checks]
+    return Number(function(*map(node_of, operands)), checks)
 
 
 def node_of(value: Any) -> Node:
@@ -288,47 +329,47 @@ def log_of(of: Node) -> Node:
 
 def exp(of: Any) -> Number:
     """e^x"""
-    return Number(call("exp", node_of(of)))
+    return combined(partial(call, "exp"), of)
 
 
 def log(of: Any) -> Number:
     """log x"""
-    return Number(log_of(node_of(of)))
+    return combined(log_of, of)
 
 
 def sqrt(of: Any) -> Number:
     """√x"""
-    return Number(raised(node_of(of), const(0.5)))
+    return combined(raised, of, 0.5)
 
 
 def lgamma(of: Any) -> Number:
     """log Γ(x)"""
-    return Number(call("lgamma", node_of(of)))
+    return combined(partial(call, "lgamma"), of)
 
 
 def gamma(of: Any) -> Number:
     """Γ(x)"""
-    return Number(call("exp", call("lgamma", node_of(of))))
+    return exp(lgamma(of))
 
 
 def function(name: str, *args: Any) -> Number:
     """A function that index notation knows by name."""
-    return Number(call(name, *map(node_of, args)))
+    return combined(partial(call, name), *args)
 
 
 def minimum(a: Any, b: Any) -> Number:
     """min(a, b)"""
-    return Number(call("min", node_of(a), node_of(b)))
+    return combined(partial(call, "min"), a, b)
 
 
 def maximum(a: Any, b: Any) -> Number:
     """max(a, b)"""
-    return Number(call("max", node_of(a), node_of(b)))
+    return combined(partial(call, "max"), a, b)
 
 
 def where(test: Any, first: Any, second: Any) -> Number:
     """first where the test holds, else second"""
-    return Number(chosen(truth(node_of(test)), node_of(first), node_of(second)))
+    return combined(lambda test, a, b: chosen(truth(test), a, b), test, first, second)
 
 
 def total(*sizes_and_body: Any) -> Number:
@@ -339,7 +380,7 @@ def total(*sizes_and_body: Any) -> Number:
     """
     *sizes, body = sizes_and_body
     over = tuple(Index(size) for size in sizes)
-    return Number(summed(over, node_of(body(*(Number(index(i)) for i in over)))))
+    return combined(partial(summed, over), body(*(Number(index(i)) for i in over)))
 
 
 def product(*sizes_and_body: Any) -> Number:
@@ -352,7 +393,7 @@ def log_total(*sizes_and_body: Any) -> Number:
     """log Σ e^body over indices"""
     *sizes, body = sizes_and_body
     over = tuple(Index(size) for size in sizes)
-    return Number(log_sum(over, node_of(body(*(Number(index(i)) for i in over)))))
+    return combined(partial(log_sum, over), body(*(Number(index(i)) for i in over)))
 
 
 def log_sum(over: tuple[Index, ...], body: Node) -> Node:
@@ -393,7 +434,7 @@ def log_normal_mass(low: Node, high: Node) -> Node:
 
 def normal_mass(low: Any, high: Any) -> Number:
     """log(Φ(high) − Φ(low)), of the standard normal"""
-    return Number(log_normal_mass(node_of(low), node_of(high)))
+    return combined(log_normal_mass, low, high)
 
 
 FACTS: dict[str, Mapping[str, Any]] = {

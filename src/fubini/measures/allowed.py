@@ -1,0 +1,97 @@
+"""Numbers that are put in for symbols: those that the families of a measure do not allow are refused.
+
+What a family requires is numpyro's where it has the family, and is checked as the parameters of a model are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro.distributions as numpyro_families
+from numpyro.distributions import constraints
+
+from fubini.dist.validity import Requirement, is_dependent, requirements, satisfied, shown
+from fubini.index.binding import replaced
+from fubini.index.build import const, get, minus
+from fubini.index.node import Leaf, Node
+from fubini.measures.draws import require_possible
+from fubini.measures.finite_draws import drawn_in, enumerated
+from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.state import State
+from fubini.measures.values import Checked
+
+NOT_OF_NUMPYRO: dict[str, Mapping[str, Any]] = {
+    "BetaPrime": {"concentration1": constraints.positive, "concentration0": constraints.positive},
+    "Categorical": {"weights": constraints.nonnegative},  # which need not add up to one
+    "ChiSquared": {"df": constraints.positive},
+    "Counting": {},
+    "Dirichlet": {"concentration": constraints.positive},
+    "GeneralizedGamma": {"concentration": constraints.positive, "rate": constraints.positive},
+    "Hypergeometric": dict.fromkeys(("first", "second", "draws"), constraints.nonnegative_integer),
+    "Lebesgue": {},
+    "Opaque": {},
+    "TruncatedNormal": {"scale": constraints.positive},
+}
+
+
+class AllowedParameters:
+    """The check that all parameters of a state are allowed at the numbers of its symbols, where its tests hold."""
+
+    def __init__(self, state: State, of_draws: bool = True) -> None:
+        self.laws = (*(draw.law for draw in (*state.frozen, *state.waiting)), *state.observed)
+        self.tests = [test.node for test in (*(limit.test for limit in state.limits), *state.tests)]
+        leaves = frozenset().union(*(law.leaves for law in self.laws), *(test.leaves for test in self.tests))
+        self.symbols = leaves - drawn_in(state)
+        is_mixed = any(_is_mixed(part, self.symbols) for law in self.laws for part in _entries(law).values())
+        self.state = state if of_draws and is_mixed else None
+
+    def __call__(self, values: Mapping[str, np.ndarray]) -> None:
+        """Raise where a parameter is not allowed; symbols of which no number is known are passed over."""
+        known = {leaf: values[leaf.name] for leaf in self.symbols if leaf.name in values}
+        numbers = {get(leaf): const(float(array)) for leaf, array in known.items() if leaf.shape == array.shape == ()}
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            evaluation = Checked(known, xp=np)
+            if not all(np.all(evaluation.of(test).data) for test in self.tests if test.leaves <= set(known)):
+                return
+            for law in self.laws:
+                _require_allowed(law, known, evaluation)
+                require_possible(law.mapped(lambda node: replaced(node, numbers)))
+        if self.state is not None:
+            enumerated([self.state.mapped(lambda node: replaced(node, numbers))])
+
+
+def _is_mixed(part: Node, symbols: frozenset[Leaf]) -> bool:
+    """It depends on symbols and on draws."""
+    return bool(part.leaves & symbols) and not part.leaves <= symbols
+
+
+def _entries(law: Law) -> dict[str, Node]:
+    """Parameters by name; those of a vector by an entry."""
+    names = FAMILIES[law.family].names if law.family in FAMILIES else NOT_OF_NUMPYRO[law.family]
+    parts = [part.entry if isinstance(part, Vector) else part for part in law.parameters]
+    return dict(zip(names, parts, strict=False)) if names else dict(enumerate(parts))  # type: ignore[arg-type]
+
+
+def _require_allowed(law: Law, known: Mapping[Leaf, np.ndarray], evaluation: Checked) -> None:
+    """All that a family requires of the parameters whose numbers are known."""
+    entries = _entries(law)
+    for requirement in _requirements(law, entries):
+        parts = [entries[key] for key in requirement.keys]
+        quantity = parts[0] if len(parts) == 1 else minus(*parts)
+        if quantity.leaves and quantity.leaves <= set(known):
+            numbers = np.asarray(evaluation.of(quantity).data)
+            if not np.all(satisfied(requirement.constraint, numbers)):
+                raise requirement.error(shown(numbers))
+
+
+def _requirements(law: Law, entries: Mapping[str, Node]) -> Iterator[Requirement]:
+    """Constraints of single parameters, and that the ends of a distribution are in order."""
+    checks = NOT_OF_NUMPYRO.get(law.family)
+    if checks is None:
+        maker: Any = getattr(numpyro_families, f"{law.family}Probs", None) or getattr(numpyro_families, law.family)
+        checks = {key: maker.arg_constraints[key] for key in entries}
+    plain = {key: constraint for key, constraint in checks.items() if not is_dependent(constraint)}
+    return requirements(law.family, plain)
