@@ -364,10 +364,20 @@ def run(points: Points, asked: tuple) -> Any:
                 if measure[0] == "weight":
                     weight, measure = data_of(weight) * measure[1], ("weight", 1.0)
                 points.times(np.where(label.data == place, data_of(weight), 1.0))
+                before = points.weight
                 value = run(points, measure)
+                if measure[0] == "draw":  # it is drawn beside other parts too, where its mass does not count
+                    points.times(np.where(label.data == place, 1.0, 1 / _mass_of_last(points, before)))
                 found = found if value is None else where(label == place, value, found)
             return found
     return None
+
+
+def _mass_of_last(points: Points, before: np.ndarray) -> np.ndarray:
+    """The mass of what was drawn last, given what was drawn before it; 1 where there was no weight."""
+    whole = points.weight.sum(axis=points.axis - 1, keepdims=True)
+    has_mass = (before > 0) & (whole > 0)
+    return np.where(has_mass, whole / np.where(has_mass, before, 1.0), 1.0)
 
 
 def mass(text: str, fineness: int, **values: float) -> float:
