@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpyro import handlers
 from numpyro.primitives import Messenger
 
 from fubini.arrays import Data, is_key, is_traced
@@ -175,7 +176,10 @@ def _captured_record(value: Any, leaves: list[Data], seen: dict[int, int]) -> Ca
     if id(value) in seen:
         return Capture("again", seen[id(value)])
     seen[id(value)] = len(seen)
-    return Capture("record", type(value), _several((vars(value),), leaves, seen), value)
+    attributes = dict(vars(value))
+    if isinstance(value, handlers.trace):
+        attributes.pop("trace", None)  # what it recorded when it last ran
+    return Capture("record", type(value), _several((attributes,), leaves, seen), value)
 
 
 def _is_filled(cell: types.CellType) -> bool:

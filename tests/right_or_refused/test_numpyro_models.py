@@ -397,3 +397,11 @@ def test_a_normal_by_its_covariance_and_an_improper_site() -> None:
 def test_a_power_without_a_finite_integral_is_refused(law) -> None:
     with pytest.raises(fb.FubiniError):
         fb.from_numpyro(handlers.scale(lambda: numpyro.sample("x", law), scale=3.0)).log_evidence()
+
+
+def test_what_a_trace_recorded_is_no_part_of_a_model() -> None:
+    """`handlers.trace` keeps the values of its last run, which may be those of a run that JAX traced."""
+    joint = fb.from_numpyro(handlers.trace(normals), 1.0)
+    assert float(joint.log_evidence()) == pytest.approx(-3.824963, abs=1e-6)
+    first = float(joint.log_prob(m=0.5))
+    assert float(joint.log_prob(m=0.5)) == first == pytest.approx(float(fb.from_numpyro(normals, 1.0).log_prob(m=0.5)))

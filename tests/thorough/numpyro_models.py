@@ -278,7 +278,7 @@ def case(rng: Random) -> Case:
     }
     if is_jitted:
         text += "# asked under jax.jit\n"
-    return Case(text, questions, lambda: _oracle(made(), kinds, asked), tolerance=1e-4 if is_jitted else 1e-6)
+    return Case(text, questions, lambda: _oracle(made(), kinds, asked), tolerance=1e-4 if is_jitted else 1e-5)
 
 
 def _model(body: str, model: str) -> Callable:
