@@ -15,6 +15,7 @@ from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
 from fubini.index.notation import written
 from fubini.index.ranges import bounds, is_whole
 from fubini.index.sums import total
+from fubini.read.primitive import Primitive
 from fubini.symbolic.collect import Place
 from fubini.symbolic.finite import tests
 
@@ -98,7 +99,7 @@ def reads(of: Node, labels: frozenset[Leaf], outside_sums: bool = False) -> Iter
         return
     if of.kind == "get" and of.args[0] in labels:
         yield of
-    if (of.kind == "get" and of.args[0].of & labels) or (of.kind == "call" and not isinstance(of.args[0], str)):
+    if (of.kind == "get" and of.args[0].of & labels) or (of.kind == "call" and isinstance(of.args[0], Primitive)):
         raise unsupported(of, labels, "a function of the labels that can be read")
     for part in children(of):
         yield from reads(part, labels, outside_sums)
