@@ -192,7 +192,7 @@ def _tall(A: Data) -> Data:
 
 
 def _logdet(A: Data, Q: Data, U: Data) -> Data:
-    """log |UᵀU|; −∞ where no row says anything of a direction, but for the rounding of rows: Σ_i |Q_ij| max_k |A_ik|"""
+    """log |UᵀU|; −∞ where a direction has only the rounding of rows in it: Σ_i |Q_ij| max_k |A_ik|"""
     xp = xp_of(U)
     sizes = xp.abs(xp.diagonal(U, axis1=-2, axis2=-1))
     if U.dtype == xp.float64:

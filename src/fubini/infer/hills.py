@@ -85,7 +85,7 @@ def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
 def surveyed(
     log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
 ) -> tuple[Survey, list[Hill]]:
-    """The hills of a density; `NoGrid` where no end of one is found, or there are too many to be sure of.
+    """The modes of a density; `NoGrid` where no end of one is found, or there are too many to be sure of.
 
     `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
     """

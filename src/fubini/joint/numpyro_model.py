@@ -299,7 +299,7 @@ def _require_whole(name: str, value: Data) -> None:
 
 
 def _spread(law: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """A law of as many independent values as are observed; an observation of fewer entries counts once for each."""
+    """A distribution of as many values as are observed; an observation of fewer entries counts once for each."""
     try:
         whole = np.broadcast_shapes(shape, law.batch_shape + law.event_shape)
         fits = whole[len(whole) - law.event_dim :] == law.event_shape

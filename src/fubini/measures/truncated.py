@@ -28,7 +28,7 @@ At = tuple[Index, ...]
 
 
 class Cut(NamedTuple):
-    """What is left, and the law between the ends where it has a name."""
+    """The remaining weight, and the distribution between the ends where it has a name."""
 
     result: Eliminated
     law: Law | None = None
