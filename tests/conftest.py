@@ -12,6 +12,18 @@ settings.register_profile("fubini", deadline=None, derandomize=True, max_example
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
+# Most of the time of the tests is XLA's, compiling what runs once. `make versions` runs tests/smoke with optimisations.
+jax.config.update("jax_disable_most_optimizations", os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1")
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """XLA's optimisations in force, for tests of what it makes."""
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -5,6 +5,7 @@ the newest that pip gives. Fubini is installed into them as a user would, from i
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -105,8 +106,9 @@ def lower_bounds(requirements: Sequence[str]) -> list[str]:
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess:
     """A finished command, with its output; one that does not exist is one that failed."""
+    optimised = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}  # as users have it; tests/conftest.py does without
     try:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=ROOT, env=optimised, capture_output=True, text=True, check=False)
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
 

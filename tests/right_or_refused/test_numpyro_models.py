@@ -405,3 +405,13 @@ def test_what_a_trace_recorded_is_no_part_of_a_model() -> None:
     assert float(joint.log_evidence()) == pytest.approx(-3.824963, abs=1e-6)
     first = float(joint.log_prob(m=0.5))
     assert float(joint.log_prob(m=0.5)) == first == pytest.approx(float(fb.from_numpyro(normals, 1.0).log_prob(m=0.5)))
+
+
+def test_a_factor_of_whole_numbers_over_a_network() -> None:
+    def model():
+        a = numpyro.sample("a", dist.Bernoulli(0.5))
+        b = numpyro.sample("b", dist.Bernoulli(0.3))
+        numpyro.factor("f", a + 2 * b)
+
+    expected = np.log(0.5 * (1 + np.e) * (0.7 + 0.3 * np.e**2))
+    assert float(fb.from_numpyro(model).log_evidence()) == pytest.approx(expected, rel=1e-6)

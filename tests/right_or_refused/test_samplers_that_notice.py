@@ -276,6 +276,7 @@ def noise(inputs):
     y = yield dist.Normal(inputs @ w, s * jnp.exp(a * inputs[:, 0]))
 
 
+@pytest.mark.usefixtures("optimised")
 def test_the_memory_of_a_grid_is_what_its_evaluation_takes() -> None:
     """A regression of 5,000 × 24 whose noise differs from row to row: no part of it is known before."""
     post = noise(np.ones((5000, 24))).condition(y=np.zeros(5000))
@@ -293,6 +294,7 @@ def wasteful(free, numbers):
     return -0.5 * free["x"][0] ** 2 + 1e-9 * jnp.sum(jnp.sort(jnp.sin(table), axis=0)[0])
 
 
+@pytest.mark.usefixtures("optimised")
 def test_blocks_of_a_grid_are_as_large_as_memory_allows(monkeypatch) -> None:
     with jax.enable_x64(True):
         target, sizes = Target({"x": (1,)}, wasteful, jnp.linspace(0.0, 1.0, 200)), []

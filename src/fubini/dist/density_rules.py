@@ -87,7 +87,7 @@ def _is_normal(f: Density) -> bool:
 
 
 def _residual(f: Density) -> Affine | None:
-    """value − mean as an affine function of real variables, if everything else is known; found once."""
+    """mean − value as an affine function of real variables, if everything else is known; found once."""
     if "_cached_residual" not in f.__dict__:
         f.__dict__["_cached_residual"] = _find_residual(f)
     return f.__dict__["_cached_residual"]
@@ -103,12 +103,12 @@ def _find_residual(f: Density) -> Affine | None:
         return None
     if core.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
         return None
-    return affine(ops.subtract(f.value, core["loc"]), reals)
+    return affine(ops.subtract(core["loc"], f.value), reals)
 
 
 @exact_join.rule(when=_is_normal, overlaps=("join_density_table", "join_density_delta"))
 def join_density_normal(f: Density) -> Gaussian:
-    """N(v; μ, σ), v − μ = b + A z  =  exp(−½ |(b + A z)/σ|² − log σ − ½ log 2π)"""
+    """N(v; μ, σ), μ − v = b + A z  =  exp(−½ |(b + A z)/σ|² − log σ − ½ log 2π)"""
     residual = _residual(f)
     assert residual is not None
     reals = tuple((name, f.inputs[name]) for name in residual.slopes)

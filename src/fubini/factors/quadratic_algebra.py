@@ -33,6 +33,9 @@ from fubini.terms.term import Name
 # Rows that are kept for each variable, and besides, before they are made fewer.
 ROWS, SPARE_ROWS = 4, 32
 
+# Rows that are made fewer at a time, so that no copy is taken of many.
+PART_ROWS = 8192
+
 # A traced program keeps this many, since it can only go over to canonical form, which loses digits.
 TRACED_ROWS = 4096
 
@@ -73,6 +76,9 @@ def compressed(quadratic: Quadratic) -> Shifted:
         return Shifted(quadratic, 0.0, ())
     if is_jax(v) or is_jax(M):
         return canonical(quadratic)
+    size = max(PART_ROWS, most_rows(v, M))
+    if M.shape[-2] > size:
+        return _compressed_in_parts(quadratic, size)
     v, v_names, M, M_names, _ = _sorted_rows(quadratic)
     Q, U = np.linalg.qr(M)
     r, r_names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
@@ -80,6 +86,18 @@ def compressed(quadratic: Quadratic) -> Shifted:
         lambda x, q, y: minus_half_square(x - times_vector(q, y)), (v, v_names, 1), (Q, M_names, 2), (r, r_names, 1)
     )
     return Shifted(Quadratic(r, r_names, U, M_names, True), log, names)
+
+
+def _compressed_in_parts(quadratic: Quadratic, size: int) -> Shifted:
+    """The triangle of the first rows, then of that and the next rows, and so on; NumPy alone."""
+    r, r_names, R, R_names, _ = quadratic
+    done, logs = None, []
+    for start in range(0, R.shape[-2], size):
+        part = Quadratic(r[..., start : start + size], r_names, R[..., start : start + size, :], R_names, True)
+        done, log, names = compressed(part) if done is None else added(done, part)
+        logs.append((_as_data(log), names, 0))
+    assert done is not None
+    return Shifted(done, *by_name(lambda *parts: sum(parts), *logs))
 
 
 def _sorted_rows(quadratic: Quadratic) -> Quadratic:

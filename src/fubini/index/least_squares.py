@@ -16,6 +16,8 @@ from fubini.arrays import Data
 from fubini.factors.small_matrices import lower_solved
 from fubini.index.arithmetic import constant, qr, repeated, scanned, upper_solved, xp_of
 
+FEW_ROWS = 32
+
 
 class Frame(NamedTuple):
     """How unknowns lie: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
@@ -117,8 +119,7 @@ def _reduced(A: Data, rest: Data) -> Reduced:
     xp = xp_of(A, rest)
     if A.shape[-1] == 1:
         return _reduced_column(A, rest)
-    order = _pivots_first(constant(A))
-    A, rest = (xp.take_along_axis(rows, order[..., None], axis=-2) for rows in (A, rest))
+    A, rest = _ordered(_pivots_first(constant(A)), A, rest)
     Q, U = qr(_tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
@@ -158,7 +159,7 @@ def _reduced_column(A: Data, rest: Data) -> Reduced:
 
 
 def _pivots_first(A: Data) -> Data:
-    """An order of rows in which reflections are accurate in every row, be some of them much larger than others.
+    """Places for rows in which reflections are accurate in every row, be some of them much larger than others.
 
     The pivots of Gaussian elimination, then the others (Cox and Higham 1998, section 2). Rows of about one size may
     come in any order.
@@ -182,7 +183,19 @@ def _pivots_first(A: Data) -> Data:
 
     start = A, xp.full(A.shape[:-1], width)
     _, chosen = repeated(choose, start, xp.where(graded, min(count, width), 0))
-    return xp.argsort(chosen, axis=-1)
+    others = chosen == width
+    after = xp.sum(~others, axis=-1, keepdims=True) + xp.cumsum(others, axis=-1) - 1
+    return xp.where(others, after, chosen)
+
+
+def _ordered(places: Data, *arrays: Data) -> tuple[Data, ...]:
+    """Rows moved to their places; few of them by sums, which cost a loop on JAX less than sorting."""
+    xp, count = xp_of(places, *arrays), places.shape[-1]
+    if xp is np or count > FEW_ROWS:
+        order = xp.argsort(places, axis=-1)[..., None]
+        return tuple(xp.take_along_axis(rows, order, axis=-2) for rows in arrays)
+    moves = (places[..., None, :] == xp.arange(count)[:, None])[..., None]
+    return tuple(xp.sum(xp.where(moves, rows[..., None, :, :], 0.0), axis=-2) for rows in arrays)
 
 
 def _tall(A: Data) -> Data:

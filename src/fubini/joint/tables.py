@@ -43,7 +43,7 @@ def _table(reading: Reading, term: Node, sizes: dict[str, int]) -> Table:
     sites = {get(reading.sites[name]): index(i) for name, i in mine.items()}
     with np.errstate(all="ignore"):
         found = Evaluation(reading.arrays({}), xp=np).of(replaced(term, sites))
-    data = np.broadcast_to(aligned(found, tuple(mine.values())), [i.size for i in mine.values()]).copy()
+    data = np.broadcast_to(aligned(found, tuple(mine.values())), [i.size for i in mine.values()]).astype(float)
     for axis, name in enumerate(mine):  # values before the first have no weight
         data[(slice(None),) * axis + (slice(int(reading.sites[name].low or 0)),)] = -np.inf
     return Table.from_log(data, tuple(mine))

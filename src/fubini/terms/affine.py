@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import namespace
+from fubini.arrays import Data, is_jax, namespace
 from fubini.domains import Real, merge_inputs
 from fubini.ops import Lifted, Op
 from fubini.terms.degree import degree
@@ -48,7 +48,9 @@ def affine(value: Value, names: Collection[Name]) -> Affine | None:
             memo[id(term)] = _of_node(term, visit)
         return memo[id(term)]
 
-    return visit(value)
+    found = visit(value)
+    memo.clear()  # arrays that `visit`, which refers to itself, would keep
+    return found
 
 
 def _of_node(term: Value, visit: Callable[[Value], Affine]) -> Affine:
@@ -141,9 +143,14 @@ def _chained(outer: Array, inner: Array, shape: tuple[int, ...]) -> Array:
     right = align(inner.array, inner.names, names, len(inner.output.shape))
     left = left.reshape((*left.shape[: len(names)], math.prod(shape), -1))
     right = right.reshape((*right.shape[: len(names)], -1, size))
-    made = namespace(left, right).matmul(left, right)
+    made = left if _is_identity(right) else namespace(left, right).matmul(left, right)
     full = tuple(inputs[name].size for name in names)
     return _named(namespace(made).broadcast_to(made, (*full, *made.shape[-2:])).reshape((*full, *shape, size)), inputs)
+
+
+def _is_identity(matrix: Data) -> bool:
+    """The slope of a variable in itself, which is no reason to copy what it is multiplied by."""
+    return not is_jax(matrix) and matrix.ndim == 2 and np.array_equal(matrix, np.eye(len(matrix)))
 
 
 def _named(data: object, inputs: dict) -> Array:
