@@ -13,16 +13,16 @@ settings.register_profile("thorough", settings.get_profile("fubini"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
 # Most of the time of the tests is XLA's, compiling what runs once. `make versions` runs tests/smoke with optimisations.
-jax.config.update("jax_disable_most_optimizations", os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1")
+FAST_COMPILATION = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1"
+jax.config.update("jax_disable_most_optimizations", FAST_COMPILATION)
 
 
 @pytest.fixture
 def optimised() -> Iterator[None]:
     """XLA's optimisations in force, for tests of what it makes."""
-    before = jax.config.jax_disable_most_optimizations
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update("jax_disable_most_optimizations", FAST_COMPILATION)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ LAYERS = (
     "index",
     "read",
     "symbolic",
+    "bridge",
     "measures",
     "compile",
     "infer",

@@ -406,9 +406,10 @@ def test_sum_of_different_families() -> None:
     assert float(f.sum("s")) == pytest.approx(2.0, rel=1e-12)
 
 
-def test_blocked_product_of_gammas() -> None:
-    with pytest.raises(Intractable, match="'s'"):
-        (gammas() * gammas()).sum("s")
+def test_product_of_mixtures_of_gammas() -> None:
+    found = float((gammas() * gammas()).sum("s"))
+    expected = integrate.quad(lambda at: float(gammas()(s=at)) ** 2, 0.0, 60.0, epsabs=1e-12, limit=200)[0]
+    assert found == pytest.approx(expected, rel=1e-8)
 
 
 # -- draws, marginals, transformations ------------------------------------------------------------------------------

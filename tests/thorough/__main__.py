@@ -13,7 +13,7 @@ from tests.thorough.harness import FAILURES, KINDS, VERDICTS, Tally, search
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
-CHUNK = 100  # cases in one process, which then ends and gives its memory back
+CHUNK = 40  # cases in one process, which then ends and gives its memory back
 
 
 def main() -> int:

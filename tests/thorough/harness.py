@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from fubini.errors import FubiniError
 
-KINDS = ("plain_jax", "numpyro_models", "measures", "labels", "joints")
+KINDS = ("plain_jax", "numpyro_models", "measures", "labels", "joints", "factors")
 RIGHT, REFUSED, WRONG, CRASHED, SLOW, UNKNOWN = "right", "refused", "wrong", "crashed", "slow", "no oracle"
 VERDICTS = (RIGHT, REFUSED, WRONG, CRASHED, SLOW, UNKNOWN)
 FAILURES = (WRONG, CRASHED, SLOW)

@@ -26,6 +26,7 @@ from fubini.semirings import Semiring, sum_product
 from fubini.terms.affine import Affine, affine
 from fubini.terms.factor import Factor, Unit, Weight, product
 from fubini.terms.heads import (
+    DISINTEGRATE,
     JOIN,
     MULTIPLY_OUT,
     SUM,
@@ -111,7 +112,8 @@ def join_density_normal(f: Density) -> Gaussian:
     """N(v; μ, σ), μ − v = b + A z  =  exp(−½ |(b + A z)/σ|² − log σ − ½ log 2π)"""
     residual = _residual(f)
     assert residual is not None
-    reals = tuple((name, f.inputs[name]) for name in residual.slopes)
+    order = dict.fromkeys((*f.value.inputs, *f.distribution.inputs))  # the variables of the value first
+    reals = tuple((name, f.inputs[name]) for name in order if name in residual.slopes)
     A, b = _stacked(residual, reals)
     core = _core(f)
     whiten = _whiten_elements if core.family == "Normal" else _whiten_vector
@@ -239,6 +241,8 @@ def sum_joined_density(semiring: Semiring, f: Density, names: tuple) -> Factor:
 def sum_blocked(semiring: Semiring, f: Density | Weight, names: tuple) -> Factor:
     """⊕_x of what is neither a Table nor a Gaussian in x: a Mixture over bounded integers, else no closed form"""
     made = sum_lazily(f, names) if semiring is sum_product else None
+    if made is None and semiring is sum_product:
+        return interpret(DISINTEGRATE, f, names).remaining
     if made is None:
         raise blocked(semiring, f, names)
     return made

@@ -25,9 +25,10 @@ from fubini.eliminate.prepare import (
     prepared,
     problem_of,
     split_terms,
+    together,
 )
 from fubini.eliminate.run import run_forward
-from fubini.errors import DataError, DomainError, FubiniError, MemoryLimit
+from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit
 from fubini.factors.mixture import relabelled
 from fubini.factors.promotion import promoted
 from fubini.factors.randomness import SAMPLES, WhiteNoise, require_key, source_of
@@ -77,7 +78,25 @@ def eliminate(
     terms, summed = prepared(factors, sum, plates, semiring)
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
-    return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
+
+    def run(terms: Sequence[Factor]) -> Factor:
+        return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
+
+    grouped = together(terms, [name for name, _ in summed], plates) if semiring is sum_product and not scale else terms
+    return _one_or_other(run, grouped, terms)
+
+
+def _one_or_other(run: Callable[[Sequence[Factor]], Factor], grouped: Sequence[Factor], terms: Sequence[Factor]) -> Any:
+    """Terms that no rule joins, taken together; where that has no closed form, one after another."""
+    if len(grouped) == len(terms):
+        return run(terms)
+    try:
+        return run(grouped)
+    except Intractable as error:
+        try:
+            return run(terms)
+        except Intractable:
+            raise error from None
 
 
 def _is_number(piece: Factor) -> Data:
@@ -227,8 +246,8 @@ class _Assignment(NamedTuple):
 
 def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name], verb: str) -> _Assignment:
     terms, targets = covering_terms(split_terms(factors), names, verb)
-    terms = [promoted(term) for term in terms]
     inputs = merge_inputs(*(term.inputs for term in terms))
+    terms = [promoted(term) for term in together(terms, [name for name, _ in targets], plates)]
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, targets, plates), terms, True)
     if plan.slices:
         raise MemoryLimit(
@@ -286,7 +305,11 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
     if any(term.pins or term.entrances for term in f.terms):
         return eliminate(f, names, semiring=semiring)
-    return _run(problem_of(f.terms, [(name, None) for name in names]), f.terms, semiring)
+
+    def run(terms: Sequence[Factor]) -> Factor:
+        return _run(problem_of(terms, [(name, None) for name in names]), terms, semiring)
+
+    return _one_or_other(run, together(f.terms, names) if semiring is sum_product else f.terms, f.terms)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fubini.domains import merge_inputs
+from fubini.eliminate.order import components
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import embed
 from fubini.errors import DataError, UnknownName, closest, listed
@@ -14,7 +15,7 @@ from fubini.factors.delta import Delta
 from fubini.factors.promotion import is_joinable, promoted
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
-from fubini.terms.factor import Factor, Unit, product, substitute, terms_of, to_factor
+from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
 from fubini.terms.heads import ABSORB, MULTIPLY
 from fubini.terms.term import Name, as_names
 from fubini.terms.value import Variable
@@ -34,6 +35,39 @@ def prepared(
         terms = _absorbed(terms, summed, plates, semiring)
     left = {name for term in terms for name in term.inputs}
     return terms, [(name, home) for name, home in summed if name in left]
+
+
+def together(terms: Sequence[Factor], names: Iterable[Name], plates: Sequence[Name] = ()) -> list[Factor]:
+    """Terms that no rule joins as one, with all that they share variables with which are summed and are not finite.
+
+    Which of these can be integrated out, and in which order, is decided for all of them at once.
+    """
+    infinite = {name for term in terms for name, domain in term.inputs.items() if not domain.is_finite}
+    wanted = infinite.intersection(names)
+    coupled = [term for term in terms if wanted.intersection(term.inputs)]
+    if len(coupled) < 2 or not any(map(_is_open, coupled)):
+        return list(terms)
+    coupled = _without_leaves(coupled, wanted)
+    homes = [frozenset(plates).intersection(term.inputs) for term in coupled]
+    found = list(terms)
+    for members, _ in components([tuple(wanted.intersection(term.inputs)) for term in coupled], wanted):
+        mine = [coupled[member] for member in members]
+        if len(mine) > 1 and any(map(_is_open, mine)) and len({homes[member] for member in members}) == 1:
+            found = [term for term in found if all(term is not other for other in mine)] + [Product(*mine)]
+    return found
+
+
+def _is_open(term: Factor) -> bool:
+    return term.promotes and not isinstance(term, Unit) and not is_joinable(term)
+
+
+def _without_leaves(terms: list[Factor], names: set[Name]) -> list[Factor]:
+    """Without densities of a variable that nothing else has: these sum to one."""
+    for term in terms:
+        others = [other for other in terms if other is not term]
+        if term.own in names and not any(term.own in other.inputs for other in others):
+            return _without_leaves(others, names)
+    return terms
 
 
 def split_terms(factors: Factors) -> list[Factor]:

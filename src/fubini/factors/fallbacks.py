@@ -14,7 +14,7 @@ import numpy as np
 
 from fubini import ops
 from fubini.domains import merge_inputs
-from fubini.errors import DataError, Intractable, listed
+from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
@@ -27,6 +27,7 @@ from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
 from fubini.terms.heads import (
     ADD,
     CONTRACT,
+    DISINTEGRATE,
     DIVIDE,
     JOIN,
     MULTIPLY,
@@ -179,6 +180,10 @@ def _has_logarithm(g: Factor) -> bool:
     return all(term.promotes or isinstance(term, (Table, Gaussian)) for term in terms_of(promoted(g)))
 
 
+def _is_open(f: Factor) -> bool:
+    return f.promotes and not isinstance(f, Unit) and not is_joinable(f)
+
+
 def _has_open(f: Factor) -> bool:
     """A form that no rule joins into a representation."""
     return f.promotes and (not is_joinable(f) or isinstance(promoted(f), Product))
@@ -196,7 +201,12 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
     overlaps=("normalize_mixture", "normalize_delta", "normalize_gaussian"),
 )
 def normalize_open(f: Factor, total: Table) -> Factor:
-    """f / Z  =  f · (1/Z), f not joined"""
+    """f / Z  =  p, the family that f is recognised as, or f · (1/Z), f not joined"""
+    if not total.exactness.marks and any(_is_open(term) for term in terms_of(f)):
+        try:
+            return product(*interpret(DISINTEGRATE, f, tuple(f.inputs)).conditionals)
+        except (Intractable, NoRule):
+            pass
     pair = with_mass(f, total).pair
     return product(f, Table._of(Scaled(1.0 / pair.weights, -pair.shift), {}, total.exactness))
 
@@ -299,6 +309,8 @@ def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> F
             return product(*rest, rule.function(semiring, *mine, keep))
     if semiring is sum_product and all(f.inputs[name].is_finite for name in names):
         return product(*rest, summed(product(*mine), names))
+    if semiring is sum_product:
+        return product(*rest, interpret(DISINTEGRATE, product(*mine), names).remaining)
     raise blocked(semiring, product(*mine), names)
 
 

@@ -16,7 +16,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
 from fubini.interpretations import interpret
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of
-from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
+from fubini.terms.heads import CHOOSE, DISINTEGRATE, DRAW, exact_choose, exact_draw
 from fubini.terms.named import align
 from fubini.terms.term import Name
 from fubini.terms.value import Array, to_array
@@ -64,6 +64,8 @@ def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
     finite = tuple(name for name in names if name not in infinite)
     chosen = interpret(DRAW, randomness, promoted(f.sum(*infinite)), finite) if finite and infinite else {}
     given = substitute(f, chosen)
+    if infinite and sum(any(name in term.inputs for name in infinite) for term in terms_of(given)) > 1:
+        return {**chosen, **_draw_open(randomness, given, infinite)}
     for term in terms_of(given):
         mine = tuple(name for name in (infinite or finite) if name in term.inputs)
         if any(name in chosen for name in mine):
@@ -75,6 +77,14 @@ def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
         if mine:
             chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), mine)}
     return dict(chosen)
+
+
+def _draw_open(randomness: Randomness, f: Factor, names: tuple) -> dict:
+    """x ~ p(x | y) of f(x, y) = p(x | y) · Z(y), from the last that is eliminated to the first"""
+    chosen: dict[Name, Array] = {}
+    for term in reversed(interpret(DISINTEGRATE, f, names).conditionals):
+        chosen.update(interpret(DRAW, randomness, substitute(term, chosen), (term.own,)))
+    return chosen
 
 
 def _parents_first(terms: Sequence[Factor], names: tuple) -> tuple[list[Factor], list[Factor]]:

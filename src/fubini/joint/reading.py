@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.arrays import Data, is_key, is_traced, trusting
+from fubini.bridge.reader import leaf_of
 from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters, spread
@@ -31,6 +32,7 @@ from fubini.joint.paths import flat, flat_sites
 from fubini.joint.run import Apart, Site
 from fubini.read import rules as rules
 from fubini.read.law import log_density
+from fubini.read.leaf_arrays import LeafArrays
 from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
@@ -53,31 +55,10 @@ class Reading:
         found = Evaluation(self.arrays(values))
         return sum((found.of(term).data for term in self.terms.values()), start=jnp.zeros(()))
 
-    def arrays(self, values: Mapping[str, Data], known: Mapping[Leaf, Data] | None = None) -> Arrays:
+    def arrays(self, values: Mapping[str, Data], known: Mapping[Leaf, Data] | None = None) -> LeafArrays:
         """All arrays that the terms read, given those of the free sites; `known` in place of the reader's own."""
         given = {self.sites[name]: value for name, value in values.items()}
-        return Arrays({**(self.reader.known if known is None else known), **given}, self.reader)
-
-
-class Arrays(dict):
-    """The arrays of leaves; what is opaque is computed when it is first read."""
-
-    def __init__(self, given: Mapping[Leaf, Data], reader: Reader) -> None:
-        super().__init__(given)
-        self.reader = reader
-
-    def __missing__(self, leaf: Leaf) -> Data:
-        made = self.reader.opaque[leaf]
-        found = self[leaf] = made.function(*(self.whole(part) for part in made.operands))
-        return found
-
-    def whole(self, part: SymbolicArray) -> Data:
-        """All entries of a symbolic array."""
-        order = tuple(Index(size) for size in part.shape)
-        axes = Evaluation(self).of(part.at(*map(index, order)))
-        kept = [axes.of.index(i) for i in order if i in axes.of]
-        shape = [i.size if i in axes.of else 1 for i in order]
-        return jnp.broadcast_to(jnp.transpose(axes.data, kept).reshape(shape), part.shape)
+        return LeafArrays({**(self.reader.known if known is None else known), **given}, self.reader)
 
 
 _READ: dict[tuple, Reading] = {}
@@ -118,7 +99,7 @@ def _read(form: Form) -> Reading:
         given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in form.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
         reader = Reader()
-        sites = {name: _leaf(name, domain) for name, domain in domains.items()}
+        sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
         for name, array in named_arrays(form.joint):
             if name not in sites and name not in form.outline.reached:
                 reader.name(array.astype(_wide(array)), name)
@@ -181,13 +162,6 @@ def _wide(leaf: Data) -> Any:
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
     """Known numbers; of a tracer, an array about which nothing is known."""
     return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _wide(leaf)), name)
-
-
-def _leaf(name: str, domain: Domain) -> Leaf:
-    low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
-    high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
-    simplex, whole = domain.kind == "simplex", domain.is_discrete
-    return Leaf(name, domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
 
 
 # -- terms ----------------------------------------------------------------------------------------------------------

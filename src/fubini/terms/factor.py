@@ -351,6 +351,8 @@ class Product(Factor):
     def _only(self, name: Name, asked: str) -> Factor:
         """The one term that depends on a name: the others do not change what is normalised over it."""
         mine = [term for term in self.terms if name in term.inputs]
+        if len(mine) > 1:
+            mine = [term for term in terms_of(Product(*mine).normalize(name)) if name in term.inputs]
         if len(mine) != 1:
             raise _missing(self, f"{asked} of {name!r}")
         return mine[0]

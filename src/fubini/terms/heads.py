@@ -33,6 +33,7 @@ SAMPLE = Head("sample")  # (key, factor, names, n)
 CHOOSE = Head("choose")  # (factor, names): the arg max of one factor for each value of its other inputs
 DRAW = Head("draw")  # (randomness, factor, names): a draw for each value of its other inputs
 ABSORB = Head("absorb")  # (semiring, factor, others): Σ over the factor's entrances of it times its neighbours there
+DISINTEGRATE = Head("disintegrate")  # (factor, names): f(x, y) = p(x | y) · Z(y), of factors that no rule joins
 EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
 
 
@@ -56,4 +57,5 @@ exact_sample = _of_exact(SAMPLE)
 exact_choose = _of_exact(CHOOSE)
 exact_draw = _of_exact(DRAW)
 exact_absorb = _of_exact(ABSORB)
+exact_disintegrate = _of_exact(DISINTEGRATE)
 exact_expect = _of_exact(EXPECT)
