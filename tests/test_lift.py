@@ -145,3 +145,12 @@ def test_lifting_a_function_twice_gives_the_same_op() -> None:
     assert fb.lift(jnp.tanh)(x).structure == fb.lift(jnp.tanh)(x).structure
     assert fb.lift(jnp.tanh)(x).structure != fb.lift(jnp.sinh)(x).structure
     assert pickle.loads(pickle.dumps(fb.lift(np.tanh))) == fb.lift(np.tanh)
+
+
+def test_numbers_of_both_engines_in_one_compiled_run() -> None:
+    """NumPy's numbers that a label chooses, beside JAX's: a compiled run takes both."""
+    b, d = fb.Variable("b", fb.Bint[2]), fb.Variable("d", fb.Bint[3])
+    known = fb.dist.Poisson(fb.lift(lambda d: 1.0 + d)(d))(np.array(2))
+    found = fb.eliminate([fb.dist.Categorical(jnp.array([0.4, 0.6]))(b), known], ["b", "d"])
+    expected = sum(np.exp(-rate) * rate**2 / 2 for rate in (1.0, 2.0, 3.0))
+    assert float(found) == pytest.approx(expected, rel=1e-5)

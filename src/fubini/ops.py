@@ -195,7 +195,7 @@ class Lifted:
 
     def __call__(self, xp: Any, *arrays: Data) -> Data:
         if any(map(is_jax, arrays)):
-            return self._run(arrays)
+            return self._run(tuple(map(jnp.asarray, arrays)))  # NumPy's would be refused where they are traced
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             result = self._run(tuple(map(jnp.asarray, arrays)))
         if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too

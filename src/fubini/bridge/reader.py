@@ -97,7 +97,7 @@ class FactorReader:
     """The terms of a log-density. Kept names of finite domains are indices, other names leaves."""
 
     def __init__(self, latents: Mapping[Name, Leaf], indices: Mapping[Name, Index], facts: Mapping[int, Facts]) -> None:
-        self.reader = Reader()
+        self.reader = Reader(is_checked=True)
         self.latents = latents
         self.axes: dict[Name, Node] = {name: index(of) for name, of in indices.items()}
         self.facts = facts

@@ -55,9 +55,13 @@ class Opaque:
 
 
 class Reader:
-    """The arrays of one program. `known` are numbers of leaves, `opaque` the functions behind the others."""
+    """The arrays of one program. `known` are numbers of leaves, `opaque` the functions behind the others.
 
-    def __init__(self) -> None:
+    Where parameters that data alone decide were checked when they were given, `is_checked` says so.
+    """
+
+    def __init__(self, is_checked: bool = False) -> None:
+        self.is_checked = is_checked
         self.known: dict[Leaf, np.ndarray] = {}
         self.opaque: dict[Leaf, Opaque] = {}
         self._by_content: dict[tuple, Leaf] = {}

@@ -75,6 +75,9 @@ def _quantity(arrays: Sequence[SymbolicArray]) -> SymbolicArray:
 
 def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], reader: Reader, masked: bool) -> Node:
     constraint = requirement.constraint
+    is_random = any(leaf.role in ("site", "opaque") for leaf in _entry(array).leaves)
+    if reader.is_checked and not is_random:
+        return ZERO
     numbers = _numbers(array, reader)
     if numbers is not None:
         ok = satisfied(constraint, numbers)
@@ -93,7 +96,7 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
             ).at()
         if np.all(satisfied(constraint, numbers)):
             return ZERO
-    mark = Mark(requirement, any(leaf.role in ("site", "opaque") for leaf in _entry(array).leaves))
+    mark = Mark(requirement, is_random)
     rank = constraint.event_dim
     batch = array.shape[: array.rank - rank]
     place = at[len(at) - len(batch) :]
