@@ -94,7 +94,8 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
     if law is None:
         features = ", ".join(_shown(key) for key in found) or "none"
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
-    if is_never_positive(law.parameters.get("rate", ONE)):
+    keys = ("rate", "concentration", "concentration1", "concentration0")
+    if any(is_never_positive(law.parameters.get(key, ONE)) for key in keys):
         raise Blocked(latent, mine, "a finite integral")
     return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
 
