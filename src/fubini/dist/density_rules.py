@@ -152,7 +152,8 @@ def _whiten_elements(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, .
     xp = namespace(scale.array)
     spread = xp.broadcast_to(scale.array.reshape((*batch, *padded, *scale.output.shape)), (*batch, *full))
     sigma = (spread.reshape((*batch, size, 1)), scale.names, 2)
-    rows = [by_name(_over, (_repeated(part[0], shape, full), part[1], 2), sigma) for part in (A, b)]
+    under = (-sigma[0], *sigma[1:])  # (v − μ)/σ = (μ − v)/(−σ)
+    rows = [by_name(_over, (_repeated(part[0], shape, full), part[1], 2), under) for part in (A, b)]
     log = -xp.sum(xp.log(sigma[0][..., 0]), axis=-1) - 0.5 * size * math.log(2 * math.pi)
     return (rows[0], rows[1]), (log, scale.names)
 
@@ -182,7 +183,7 @@ def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...
     given = (root, matrix.names, 2)
 
     def whiten(L: Data, part: Data) -> Data:
-        return xp.swapaxes(L, -1, -2) @ part if sign > 0 else namespace(L, part).linalg.solve(L, part)
+        return -(xp.swapaxes(L, -1, -2) @ part) if sign > 0 else namespace(L, part).linalg.solve(-L, part)
 
     rows = [by_name(whiten, given, (part[0], part[1], 2)) for part in (A, b)]
     determinant = xp.sum(xp.log(xp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
