@@ -9,6 +9,9 @@ from scipy.special import betaln, gammaln
 
 import fubini as fb
 from fubini import dist, ops
+from fubini.errors import DataError
+from fubini.terms.factor import Unit, Weight
+from fubini.terms.value import to_array
 
 KEY = jax.random.key(0)
 r, p, v = fb.Variable("r", fb.Positive), fb.Variable("p", fb.Unit), fb.Variable("v", fb.Positive)
@@ -252,3 +255,62 @@ def test_a_divergent_integral_is_an_error(product):
 def test_what_stands_in_the_way_is_told():
     with pytest.raises(fb.errors.Intractable, match=r"'r' needs .*\n.*to do:"):
         (dist.Gamma(0.5, 1.0)("r") * dist.Pareto(1.0, r)(3.0)).sum("r")
+
+
+# -- no silent errors ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_approximate_stays_so():
+    with fb.monte_carlo(KEY, 100):
+        rate = fb.expectation(dist.Normal(0.0, 1.0)("x"), ops.exp(x), "x")
+    product = dist.Gamma(2.0, rate)("r") * dist.Poisson(r)(4)
+    shape = fb.Variable("s", fb.Positive)
+    asked = (product.sum("r"), product.normalize(), (dist.Gamma(shape, rate)("r") * dist.Poisson(r)(4)).sum("r"))
+    assert all(str(answer.exactness) == "estimated(100)" for answer in (rate, product, *asked))
+
+
+def test_numbers_that_a_function_reads_may_change():
+    scale = np.array([1.0])
+    times_scale = fb.lift(lambda x: scale[0] * x)
+
+    def evidence():
+        return float((dist.Gamma(2.0, 3.0)("r") * dist.Poisson(times_scale(r))(4)).sum("r"))
+
+    assert evidence() == pytest.approx(stats.nbinom.pmf(4, 2, 3 / 4), rel=1e-10)
+    scale[0] = 3.0
+    assert evidence() == pytest.approx(stats.nbinom.pmf(4, 2, 3 / 6), rel=1e-10)
+
+
+def test_numbers_of_a_trace_do_not_stay():
+    @jax.jit
+    def evidence(scale):
+        rate = fb.lift(lambda x: jnp.exp(scale) * x)(r)
+        return (dist.Gamma(2.0, 3.0)("r") * dist.Poisson(rate)(4)).sum("r").log().data
+
+    for scale in (1.0, 3.0):
+        assert float(evidence(scale)) == pytest.approx(stats.nbinom.logpmf(4, 2, 3 / (3 + np.exp(scale))), rel=1e-5)
+
+
+def test_no_mass_has_no_posterior():
+    with pytest.raises(DataError, match="mass"):
+        (dist.Gamma(2.0, 1.0)("r") * dist.Exponential(r)(-1.0)).normalize()
+
+
+def test_posteriors_by_label():
+    rates = np.array([1.0, 5.0])
+    whole = dist.Gamma(2.0, fb.Array(rates, ("k",)))("r") * dist.Poisson(r)(4)
+    np.testing.assert_allclose(to_array(whole.mean("r")).array, 6 / (rates + 1), rtol=1e-12)
+    found = whole.normalize("r")
+    np.testing.assert_allclose(found(r=0.7).weights, stats.gamma.pdf(0.7, 6, scale=1 / (rates + 1)), rtol=1e-10)
+
+
+def test_a_label_that_does_not_matter_is_kept():
+    left = (dist.Gamma(2.0, 3.0)("r") * dist.Poisson(r)(4) * Unit({"k": fb.Bint[3]})).sum("r")
+    assert set(left.inputs) == {"k"}
+    assert float(left.sum("k")) == pytest.approx(3 * stats.nbinom.pmf(4, 2, 3 / 4), rel=1e-12)
+
+
+def test_infinite_integrals_are_told():
+    steep = dist.Gamma(0.5, 1.0)("r") * Weight(-2.2 * ops.log(r)) * dist.Exponential(r)(1.0)
+    with pytest.raises(DataError, match="improper"):
+        steep.sum("r")

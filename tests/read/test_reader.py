@@ -7,8 +7,8 @@ import pytest
 
 from fubini.index.build import index
 from fubini.index.node import Index, Leaf
-from fubini.joint.reading import Arrays
 from fubini.read import rules  # noqa: F401
+from fubini.read.leaf_arrays import LeafArrays
 from fubini.read.reader import Reader
 from fubini.read.symbolic_array import of_leaf
 
@@ -60,7 +60,7 @@ def test_program(name):
         leaves = [Leaf("a0", X.shape), Leaf("a1", Y.shape, low=0, high=5, is_integer=True)]
         reader = Reader()
         (found,) = reader.read(traced.jaxpr, traced.consts, [of_leaf(leaf) for leaf in leaves])
-        arrays = Arrays({**reader.known, **dict(zip(leaves, given, strict=True))}, reader)
+        arrays = LeafArrays({**reader.known, **dict(zip(leaves, given, strict=True))}, reader)
         np.testing.assert_allclose(arrays.whole(found), program(*given), rtol=1e-12)
     entry = found.at(*(index(Index(size)) for size in found.shape))
     assert any(one in str(entry) for one in ([form] if isinstance(form, str) else form)), str(entry)

@@ -25,6 +25,7 @@ from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import conditional_parameters, family, joint_parameters
 from fubini.symbolic.search import Step
 from fubini.symbolic.student import Student
+from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable
@@ -41,6 +42,7 @@ class Setting:
     domains: Mapping[Name, Domain]
     reader: Reader
     axes: Mapping[Index, Name]
+    mark: Exactness
 
 
 def conditionals(step: Step, slots: Mapping[Leaf, Value], at: Setting) -> list[Factor]:
@@ -66,7 +68,7 @@ def _of_one(result: Eliminated, kind: str, name: Name, slots: Mapping[Leaf, Valu
 
     def value(node: Node) -> Value:
         used = {slot: arg for slot, arg in slots.items() if slot in node.leaves}
-        return computed(Expression(node, used, at.reader, at.axes, event))
+        return computed(Expression(node, used, at.reader, at.axes, event, mark=at.mark))
 
     parameters = {key: value(node) for key, node in result.law.parameters.items()}
     return Density(getattr(dist, NUMPYRO.get(kind, kind))(**parameters), Variable(name, at.domains[name]))

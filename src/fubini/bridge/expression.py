@@ -17,6 +17,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.interpretations import current
 from fubini.read.leaf_arrays import LeafArrays
 from fubini.read.reader import Reader
+from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.term import Name
@@ -26,11 +27,12 @@ from fubini.terms.value import Array, Value, Variable, substitute_owner, to_arra
 class Expression(Value):
     """A node as a Value: an array over the indices `event`, with a named axis for each of `axes`.
 
-    `slots[k]` is the leaf that `args[k]` stands for; `reader` knows how leaves that were not read come from others.
+    `slots[k]` is the leaf that `args[k]` stands for; `reader` knows how leaves that were not read come from others;
+    `mark` is the exactness of the factors it was read from.
     """
 
     _term_fields = ("args",)
-    _static_fields = ("node", "event", "slots", "axes", "names", "reader", "output")
+    _static_fields = ("node", "event", "slots", "axes", "names", "reader", "output", "mark")
     args: tuple[Value, ...]
     node: Node
     event: tuple[Index, ...]
@@ -38,6 +40,7 @@ class Expression(Value):
     axes: tuple[Index, ...]
     names: tuple[Name, ...]
     reader: Reader
+    mark: Exactness
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Expression(Value):
         axes: Mapping[Index, Name] | None = None,
         event: Sequence[Index] = (),
         output: Domain = Real,
+        mark: Exactness = exactly,
     ) -> None:
         named = {index: name for index, name in (axes or {}).items() if index in node.free}
         own: dict[Name, Domain] = {name: Bint[index.size] for index, name in named.items()}
@@ -58,13 +62,19 @@ class Expression(Value):
             axes=tuple(named),
             names=tuple(named.values()),
             reader=reader,
+            mark=mark,
             output=output.with_shape(tuple(index.size for index in event)),
             inputs=merge_inputs(own, *(arg.inputs for arg in slots.values())),
         )
 
     def _with(self, args: Sequence[Value], names: Sequence[Name]) -> Expression:
         slots, axes = dict(zip(self.slots, args, strict=True)), dict(zip(self.axes, names, strict=True))
-        return Expression(self.node, slots, self.reader, axes, self.event, self.output.with_shape(()))
+        return Expression(self.node, slots, self.reader, axes, self.event, self.output.with_shape(()), self.mark)
+
+    @property
+    def exactness(self) -> Exactness:
+        """That of what it was read from."""
+        return combined(self.args) | self.mark
 
     def _remade(self, children: tuple) -> Value:
         return computed(self._with(children, self.names))
@@ -84,7 +94,7 @@ class Expression(Value):
     def _ground(self, *children: Array) -> Array:
         outer = merge_inputs(*(child.inputs for child in children))
         data = [child.array for child in children]
-        if any(map(is_jax, data)) or self.reader.opaque or outer:
+        if self._is_on_jax(data) or self.reader.opaque or outer:
             found = self._on_jax(children, tuple(outer))
         else:
             with np.errstate(all="ignore"):
@@ -92,6 +102,10 @@ class Expression(Value):
         names = (*outer, *self.names)
         inputs: dict[Name, Domain] = {**outer, **{name: self.inputs[name] for name in self.names}}
         return Array._of(found, names, inputs, self.output)
+
+    def _is_on_jax(self, data: Sequence[Data]) -> bool:
+        known = self.reader.known
+        return any(map(is_jax, data)) or any(leaf in known and is_jax(known[leaf]) for leaf in self.node.leaves)
 
     def _on_jax(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Data:
         """Mapped over the names of the arguments; NumPy's numbers in double precision, and back."""
@@ -106,7 +120,7 @@ class Expression(Value):
             align(child.array, child.names, [name for name in outer if name in child.names], len(child.output.shape))
             for child in children
         ]
-        if any(map(is_jax, data)):
+        if self._is_on_jax(data):
             return function(*map(jnp.asarray, data))
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return np.asarray(function(*map(jnp.asarray, data)))

@@ -15,7 +15,7 @@ from fubini.arrays import Data, is_traced
 from fubini.bridge.expression import Expression
 from fubini.dist.blueprint import Blueprint, LogProbability, signature_of
 from fubini.dist.density import Density, Distribution
-from fubini.domains import Domain, Integer, Real
+from fubini.domains import Domain
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import Mixture
@@ -205,8 +205,7 @@ class FactorReader:
                 whole = SymbolicArray((), lambda: const(float(known)), known)
             else:
                 leaf = facts.leaf(f"data{len(self.slots)}")
-                kind = Integer if facts[1] in "biu" else Real
-                self.slots[leaf] = Array._of(value.array, (), {}, kind.with_shape(facts[0]))
+                self.slots[leaf] = value
                 whole = of_leaf(leaf)
             self._arrays[id(value.array)] = whole
         places = [self._place(name, value.inputs[name], axes) for name in value.names]
@@ -269,10 +268,16 @@ def _spread(value: SymbolicArray, shape: tuple[int, ...]) -> SymbolicArray:
     return SymbolicArray(shape, lambda *at: value.at(*at[len(at) - value.rank :]))
 
 
-@lru_cache(maxsize=4096)
 def _traced(op: Op, shapes: tuple) -> tuple[Any, Any]:
-    """The program of an op on arrays of these shapes."""
+    """The program of an op on arrays of these shapes; what a lifted function captures may change."""
+    return _program(op, shapes) if isinstance(op.function, Lifted) else _known_program(op, shapes)
+
+
+def _program(op: Op, shapes: tuple) -> tuple[Any, Any]:
     with jax.enable_x64(True):
         given = [jax.ShapeDtypeStruct(shape, np.int64 if whole else np.float64) for shape, whole in shapes]
         made = jax.make_jaxpr(lambda *arrays: jnp.asarray(op.function(jnp, *arrays)))(*given)
     return made.jaxpr, made.consts
+
+
+_known_program = lru_cache(maxsize=4096)(_program)

@@ -12,7 +12,7 @@ from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import embed
 from fubini.errors import DataError, UnknownName, closest, listed
 from fubini.factors.delta import Delta
-from fubini.factors.promotion import is_joinable, promoted
+from fubini.factors.promotion import is_joinable, is_open, promoted
 from fubini.interpretations import interpret
 from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
@@ -45,20 +45,16 @@ def together(terms: Sequence[Factor], names: Iterable[Name], plates: Sequence[Na
     infinite = {name for term in terms for name, domain in term.inputs.items() if not domain.is_finite}
     wanted = infinite.intersection(names)
     coupled = [term for term in terms if wanted.intersection(term.inputs)]
-    if len(coupled) < 2 or not any(map(_is_open, coupled)):
+    if len(coupled) < 2 or not any(map(is_open, coupled)):
         return list(terms)
     coupled = _without_leaves(coupled, wanted)
     homes = [frozenset(plates).intersection(term.inputs) for term in coupled]
     found = list(terms)
     for members, _ in components([tuple(wanted.intersection(term.inputs)) for term in coupled], wanted):
         mine = [coupled[member] for member in members]
-        if len(mine) > 1 and any(map(_is_open, mine)) and len({homes[member] for member in members}) == 1:
+        if len(mine) > 1 and any(map(is_open, mine)) and len({homes[member] for member in members}) == 1:
             found = [term for term in found if all(term is not other for other in mine)] + [Product(*mine)]
     return found
-
-
-def _is_open(term: Factor) -> bool:
-    return term.promotes and not isinstance(term, Unit) and not is_joinable(term)
 
 
 def _without_leaves(terms: list[Factor], names: set[Name]) -> list[Factor]:

@@ -18,7 +18,7 @@ from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
-from fubini.factors.promotion import common_kind, is_joinable, promoted, to_kind
+from fubini.factors.promotion import common_kind, is_joinable, is_open, promoted, to_kind
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular, with_mass
 from fubini.interpretations import current, interpret
@@ -180,8 +180,8 @@ def _has_logarithm(g: Factor) -> bool:
     return all(term.promotes or isinstance(term, (Table, Gaussian)) for term in terms_of(promoted(g)))
 
 
-def _is_open(f: Factor) -> bool:
-    return f.promotes and not isinstance(f, Unit) and not is_joinable(f)
+def _has_open_term(f: Factor) -> bool:
+    return any(map(is_open, terms_of(f)))
 
 
 def _has_open(f: Factor) -> bool:
@@ -197,18 +197,34 @@ def add_promoted(f: Factor, g: Factor) -> Factor:
 
 
 @exact_normalize.rule(
-    when=lambda f, total: not total.inputs and f.promotes,
+    when=lambda f, total: not total.inputs and f.promotes and not _has_open_term(f),
     overlaps=("normalize_mixture", "normalize_delta", "normalize_gaussian"),
 )
-def normalize_open(f: Factor, total: Table) -> Factor:
-    """f / Z  =  p, the family that f is recognised as, or f · (1/Z), f not joined"""
-    if not total.exactness.marks and any(_is_open(term) for term in terms_of(f)):
+def normalize_unjoined(f: Factor, total: Table) -> Factor:
+    """f / Z  =  f · (1/Z), f not joined"""
+    return product(f, _reciprocal(f, total))
+
+
+@exact_normalize.rule(
+    when=lambda f, total: _has_open_term(f),
+    overlaps=("normalize_mixture", "normalize_delta", "normalize_gaussian", "normalize_unjoined"),
+)
+def normalize_open(f: Factor, total: Factor) -> Factor:
+    """f / Z  =  p, the families that f is recognised as; or f · (1/Z), f not joined"""
+    total = promoted(total)
+    inverse = _reciprocal(f, total) if isinstance(total, Table) else None  # an error where there is no mass
+    if not total.exactness.marks:
         try:
-            return product(*interpret(DISINTEGRATE, f, tuple(f.inputs)).conditionals)
+            names = tuple(name for name in f.inputs if name not in total.inputs)
+            return product(*interpret(DISINTEGRATE, f, names).conditionals)
         except (Intractable, NoRule):
             pass
+    return interpret(DIVIDE, f, total) if inverse is None else product(f, inverse)
+
+
+def _reciprocal(f: Factor, total: Table) -> Table:
     pair = with_mass(f, total).pair
-    return product(f, Table._of(Scaled(1.0 / pair.weights, -pair.shift), {}, total.exactness))
+    return Table._of(Scaled(1.0 / pair.weights, -pair.shift), total.inputs, total.exactness)
 
 
 @exact_normalize.rule(overlaps=("normalize_mixture", "normalize_delta"))
@@ -217,7 +233,7 @@ def normalize_by_unit(f: Factor, total: Unit) -> Factor:
     return f
 
 
-@exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_open",))
+@exact_normalize.rule(when=lambda f, total: is_promotable(f, total), overlaps=("normalize_unjoined", "normalize_open"))
 def normalize_promoted(f: Factor, total: Factor) -> Factor:
     """f/Z after promotion of both"""
     return interpret(NORMALIZE, *lifted(f, total))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fubini.interpretations import current
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, Unit
 from fubini.terms.heads import JOIN
 
 _above: dict[type[Factor], dict[type[Factor], Callable]] = {}
@@ -55,6 +55,11 @@ def to_kind(factor: Factor, kind: type[Factor]) -> Factor:
 def is_joinable(factor: Factor) -> bool:
     """An unfinished form that some rule turns into a representation."""
     return factor.promotes and current().find(JOIN, (factor,)) is not None
+
+
+def is_open(factor: Factor) -> bool:
+    """An unfinished form that no rule turns into a representation."""
+    return factor.promotes and not isinstance(factor, Unit) and not is_joinable(factor)
 
 
 def promoted(factor: Factor) -> Factor:

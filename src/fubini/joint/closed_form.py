@@ -18,6 +18,7 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.notation import written
 from fubini.joint.collapse import Collapse
 from fubini.joint.reading import Reading
+from fubini.symbolic.collect import require_convergent
 
 
 def is_network(joint: Any) -> bool:
@@ -103,7 +104,8 @@ def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:
 
 
 def require_proper(plan: Collapse, names: Iterable[str]) -> None:
-    """Every one of these sites has some density."""
+    """Every one of these sites has some density, and no integral is known to be infinite."""
+    require_convergent(plan.blocked)
     whole = plus(*plan.reduced.terms)
     for name in names:
         if plan.reading.sites[name] not in whole.leaves:
@@ -140,6 +142,7 @@ def _is_part(mark: Node, of: Node) -> bool:
 
 def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
+    require_convergent(found.blocked)
     name, error = next(iter(found.blocked.items()))
     require_labels(found, error.node)
     for mark in found.reading.reader.marks:

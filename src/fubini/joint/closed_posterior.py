@@ -12,6 +12,7 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
+from fubini.bridge.conditionals import NUMPYRO
 from fubini.domains import Domain
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.gaussian import Gaussian
@@ -19,7 +20,6 @@ from fubini.index.node import Leaf
 from fubini.joint.closed_form import no_closed_form, require_evidence
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
-from fubini.joint.marginal import NUMPYRO
 from fubini.joint.posterior import factors_if_any, posterior
 from fubini.ops import lift
 from fubini.symbolic.block import Block

@@ -11,6 +11,7 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
+from fubini.bridge.conditionals import NUMPYRO
 from fubini.domains import Bint, Domain, Real
 from fubini.eliminate.ask import eliminate
 from fubini.errors import NoRule
@@ -28,8 +29,6 @@ from fubini.symbolic.student import Student
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 from fubini.terms.value import Array
-
-NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have another name there
 
 
 class Method(NamedTuple):

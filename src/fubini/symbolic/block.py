@@ -37,7 +37,7 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
             raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
     for square in found:
         if is_never_positive(square.weight):
-            raise Blocked(square.slopes[0][0], square.weight, "a finite integral")
+            raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
     layout = layout_of(found, tuple(latents))
     common = _common([square.weight for square in found])
     rows = tuple(row(square, common, layout) for square in found)

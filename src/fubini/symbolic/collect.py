@@ -6,13 +6,14 @@ term that is no such sum is blocked, and says at which node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from fubini.errors import Intractable
+from fubini.errors import DataError, Intractable
 from fubini.index.binding import opened, replaced
 from fubini.index.build import ONE, ZERO, add, factors_in, multiply, negate, power, scale, times, where
 from fubini.index.node import Index, Leaf, Node, children
+from fubini.index.notation import written
 from fubini.index.sums import total
 
 Place = tuple[Node, ...]  # the indices of an entry
@@ -26,6 +27,25 @@ class Blocked(Intractable):
         super().__init__(
             f"the elimination of {latent.name!r}", expected=why, nearest=f"{str(node)[:200]} depends on {latent.name!r}"
         )
+
+
+class Divergent(Blocked):
+    """An integral that is not finite, whatever the other variables are: no order of elimination makes it so."""
+
+    def __init__(self, latent: Leaf, node: Node) -> None:
+        super().__init__(latent, node, "a finite integral")
+
+
+def require_convergent(blocked: Mapping[str, Blocked]) -> None:
+    """None of what stands in the way is an infinite integral."""
+    for name, error in blocked.items():
+        if isinstance(error, Divergent):
+            raise DataError(
+                f"the integral over {name!r}",
+                expected="a finite integral",
+                nearest=f"the density in {name!r} is improper: exp({written(error.node)[:160]})",
+                advice="give it a proper prior, and check weights that grow without bound",
+            )
 
 
 class Feature(NamedTuple):

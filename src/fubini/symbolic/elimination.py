@@ -29,7 +29,7 @@ from fubini.index.build import (
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Place, Square, monomials, squares
+from fubini.symbolic.collect import Blocked, Divergent, Place, Square, monomials, squares
 from fubini.symbolic.families import Key, Recognised, is_never_positive, log_gamma, log_rate, recognised
 from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
@@ -96,7 +96,7 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
     keys = ("rate", "concentration", "concentration1", "concentration0")
     if any(is_never_positive(law.parameters.get(key, ONE)) for key in keys):
-        raise Blocked(latent, mine, "a finite integral")
+        raise Divergent(latent, mine)
     return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
 
 
@@ -162,7 +162,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         whole, left = joined(whole, bump)
         outside.append(total(at, left))
     if is_never_positive(whole.weight):
-        raise Blocked(latent, mine, "a finite integral")
+        raise Divergent(latent, mine)
     push = add((part, 1.0) for part in pushes)
     mean = plus(whole.mean, divide(push, whole.weight))
     moved = plus(times(push, whole.mean), scale(0.5, divide(power(push, 2.0), whole.weight)))

@@ -13,7 +13,7 @@ from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, call, const, divide, factors_in, minus, multiply, plus, scale, times
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, linear
+from fubini.symbolic.collect import Blocked, Divergent, linear
 from fubini.symbolic.families import Recognised, exponential, is_never_positive, log_gamma, log_rate
 from fubini.symbolic.finite import bodies, solving, tests
 
@@ -42,7 +42,7 @@ def summed_by_ratio(mine: Node, latent: Leaf, high: Node | None = None) -> Summe
     if law is None:
         raise Blocked(latent, mine, "a ratio f(k + 1)/f(k) of a known family")
     if is_never_positive(_complement(law)):
-        raise Blocked(latent, mine, "a finite sum")
+        raise Divergent(latent, mine)
     return Summed(at, law, outside)
 
 
