@@ -18,6 +18,7 @@ LAYERS = (
     "closure",
     "domains",
     "semirings",
+    "numerics",
     "rules",
     "interpretations",
     "ops",

@@ -7,6 +7,7 @@ from fubini import ops as ops
 from fubini.approximate.laplace import laplace as laplace
 from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
+from fubini.approximate.quadrature import quadrature as quadrature
 from fubini.arrays import checked as checked
 from fubini.bridge import disintegrate as _bridge  # noqa: F401  (its rule is registered)
 from fubini.domains import Bint as Bint

@@ -12,11 +12,11 @@ from scipy import stats
 import fubini as fb
 from fubini import dist
 from fubini.errors import Intractable
-from fubini.infer.frame import Frame
 from fubini.infer.grid import PILOT, Proposals, grid
-from fubini.infer.hills import surveyed
 from fubini.infer.settings import Settings
 from fubini.infer.target import Target
+from fubini.numerics.frame import Frame
+from fubini.numerics.modes import surveyed
 from tests.counting import no_tracing
 
 KEY = jax.random.key(0)

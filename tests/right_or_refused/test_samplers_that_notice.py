@@ -14,7 +14,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, Intractable, SamplerWarning
-from fubini.infer import grid as grids
+from fubini.infer import evaluation as grids
 from fubini.infer.grid import grid
 from fubini.infer.nuts import nuts
 from fubini.infer.report import effective, report

@@ -12,21 +12,24 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from fubini import ops
+from fubini.approximate.closed_part import closed_part
+from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
 from fubini.approximate.proposals import averaged, drawn
-from fubini.arrays import Data
+from fubini.arrays import Data, is_traced
 from fubini.eliminate.ask import eliminate
 from fubini.eliminate.expect import weighted
 from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
-from fubini.factors.randomness import SAMPLES, Randomness, require_key
+from fubini.factors.randomness import SAMPLES, Randomness, require_key, words
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import Interpretation, current, interpret
+from fubini.numerics.importance import importance_sample
 from fubini.rules import RuleSet
 from fubini.semirings import Semiring, sum_product
-from fubini.terms.exactness import estimated
+from fubini.terms.exactness import Exactness, estimated
 from fubini.terms.factor import Factor, Weight, product, terms_of
-from fubini.terms.heads import EXPECT, MULTIPLY_OUT, SUM
+from fubini.terms.heads import EXPECT, INTEGRATE, MULTIPLY_OUT, SUM
 from fubini.terms.indexing import fold
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
@@ -83,7 +86,9 @@ def monte_carlo(key: Data, n: int, *names: Name) -> MonteCarlo:
         raise DataError(f"monte_carlo with n={n!r}", expected="a whole number of draws, at least 1")
     drawn_names = "".join(f", {name!r}" for name in names)
     made = MonteCarlo(
-        f"monte_carlo(n={n}{drawn_names})", (estimates_sum, estimates_expect, estimates_product), base=current()
+        f"monte_carlo(n={n}{drawn_names})",
+        (estimates_sum, estimates_expect, estimates_product, estimates_integral),
+        base=current(),
     )
     made.n, made.names, made._uses, made.arrays = int(n), frozenset(names), [], key
     return made
@@ -115,6 +120,7 @@ def _exactly(head: Any, *args: Any) -> Any:
 estimates_sum = RuleSet("monte_carlo.sum", head=SUM)
 estimates_expect = RuleSet("monte_carlo.expect", head=EXPECT)
 estimates_product = RuleSet("monte_carlo.multiply_out", head=MULTIPLY_OUT)
+estimates_integral = RuleSet("monte_carlo.integrate", head=INTEGRATE)
 
 
 @estimates_sum.rule
@@ -128,34 +134,33 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
         try:
             return _exactly(SUM, semiring, f, names)
         except (Intractable, NoRule):
-            terms, asked = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite])
+            with exactly():
+                terms, asked = closed_part(list(terms_of(f)), [n for n in names if not f.inputs[n].is_finite])
             if not asked:
                 raise
     else:
-        terms, _ = _closed_part(list(terms_of(f)), [name for name in names if not f.inputs[name].is_finite], asked)
+        with exactly():
+            terms, _ = closed_part(list(terms_of(f)), [n for n in names if not f.inputs[n].is_finite], asked)
     with exactly():
         found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
         left = [*found.terms, averaged(sampler.n)]
         present = {name for term in left for name in term.inputs}
         rest = [name for name in names if name not in asked and name in present]
-        total = promoted(eliminate(left, [*rest, SAMPLES]))
-    return total._marked(total.exactness | estimated(sampler.n))
+        each = promoted(eliminate(left, rest))
+        total = promoted(each.sum(SAMPLES))
+    mark = total.exactness | estimated(sampler.n)
+    if not isinstance(total, Table):
+        return total._marked(mark)
+    return Table._of(total.pair, total.inputs, mark if f.exactness.marks else _with_standard_error(mark, each))
 
 
-def _closed_part(
-    terms: list[Factor], names: Sequence[Name], keep: Sequence[Name] = ()
-) -> tuple[list[Factor], list[Name]]:
-    """The terms with those of the names summed that have a closed form, and the names that do not."""
-    blocked = []
-    for name in names:
-        if name in keep:
-            continue
-        try:
-            with exactly():
-                terms = list(terms_of(eliminate(terms, [name])))
-        except (Intractable, NoRule):
-            blocked.append(name)
-    return terms, blocked
+def _with_standard_error(mark: Exactness, each: Factor) -> Exactness:
+    """With the standard error of a sum of weights, relative to it, where they are known and of one cell."""
+    if not isinstance(each, Table) or tuple(each.inputs) != (SAMPLES,) or is_traced(*each.leaves()):
+        return mark
+    logs = np.asarray(each.log().data, np.float64)
+    ratios = np.exp(logs - logs.max()) if np.max(logs) > -np.inf else np.zeros(1)
+    return mark.with_error(float(np.std(ratios) / np.mean(ratios) / np.sqrt(len(ratios)))) if ratios.any() else mark
 
 
 @estimates_expect.rule
@@ -211,3 +216,12 @@ def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler:
 def multiply_out_mixture_at_points(f: Mixture, names: tuple) -> Factor:
     """Π_j Σ_c f(j, c)  =  exp(Σ_j log Σ_c f(j, c)), to be read at points"""
     return Weight(fold(ops.add, f.log(), *names))
+
+
+@estimates_integral.rule
+def integrate_by_importance(integral: OpenIntegral) -> WeightedPoints:
+    """∫ f(x) dx  ≈  1/n Σ_i f(x_i) / q(x_i), x_i drawn from q, a mixture of Student's t around the modes of f"""
+    sampler = _sampler()
+    random = np.random.default_rng(words(sampler.next_key(f"integral over {integral.names}")))
+    points, log_weights, error = importance_sample(random, integral.log_density, integral.normals(), sampler.n)
+    return WeightedPoints(points, log_weights, estimated(sampler.n).with_error(error))

@@ -8,12 +8,9 @@ density itself; where nearly all are accepted, they are as good as independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import minimum_filter
@@ -22,22 +19,20 @@ from tqdm import tqdm
 from fubini.arrays import Data
 from fubini.errors import Intractable
 from fubini.factors.randomness import words
-from fubini.infer.frame import Frame, LogDensity, NoGrid, held
-from fubini.infer.hills import UNSEEN, Hill, Survey, surveyed
+from fubini.infer.evaluation import by_name, evaluation, plausible_box
 from fubini.infer.settings import Sampled, Settings
-from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
+from fubini.infer.target import Target
+from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
+from fubini.numerics.modes import UNSEEN, Hill, Survey, surveyed
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
-PRIOR_DRAWS = 256  # that say how far other hills may be
 PILOT = 1024  # proposals by which a grid is judged
 ACCEPTED = 0.9  # of them, at least
 HOPELESS = 0.5  # so few accepted that a finer grid is not tried
 OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for the average
 HIGH = 8.0  # nats below the greatest density at which nodes that were looked at are compared too
 DISCARDED = 16  # steps of each chain before its draws
-BLOCK = 128  # points at which the density is computed at once, where there is memory for it
-MEMORY = 2**29  # bytes that the evaluation of a block may take
 
 
 def grid(key: Data, target: Target, settings: Settings) -> Sampled:
@@ -57,7 +52,7 @@ def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
     if not 1 <= target.size <= MOST_NUMBERS:
         raise NoGrid(f"there are {target.size} numbers, and a grid grows with the power of them")
     with tqdm(disable=not settings.progress, desc="grid", unit="point") as bar:
-        log_density = _evaluation(target, bar)
+        log_density = evaluation(target, bar.update)
         random = np.random.default_rng(words(key))
         proposals = _proposals(random, log_density, target)
         shape = (settings.chains, DISCARDED + settings.draws)
@@ -65,22 +60,12 @@ def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
         steps = np.stack([_accepted(random, mine) for mine in log_weight.reshape(shape)])
     kept = (np.arange(settings.chains)[:, None] * shape[1] + steps)[:, DISCARDED:]
     moved = np.diff(steps, axis=1)[:, DISCARDED - 1 :] > 0
-    return Sampled(_by_name(points[kept], target.shapes), {"lp": log_p[kept], "acceptance_rate": moved.astype(float)})
-
-
-def _plausible(target: Target) -> Frame | None:
-    """The box in which the prior puts the numbers, and half as much again."""
-    draws = None if target.prior is None else target.prior(jax.random.split(jax.random.key(0), PRIOR_DRAWS))
-    if draws is None:
-        return None
-    flat = np.concatenate([np.asarray(draws[n], float).reshape(PRIOR_DRAWS, -1) for n in target.shapes], axis=1)
-    low, high = np.nanquantile(np.where(np.isfinite(flat), flat, np.nan), [0.01, 0.99], axis=0)
-    return Frame(np.eye(target.size), low, high).widened(1.5)
+    return Sampled(by_name(points[kept], target.shapes), {"lp": log_p[kept], "acceptance_rate": moved.astype(float)})
 
 
 def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals:
     """The coarsest that are good, by a pilot."""
-    survey, hills = surveyed(log_density, target.size, cache(lambda: _plausible(target)))
+    survey, hills = surveyed(log_density, target.size, cache(lambda: plausible_box(target)))
     if _spills(random, log_density, hills):
         raise NoGrid("there is mass around the modes that were found, as between many of which a grid misses some")
     share = 0.0
@@ -136,15 +121,6 @@ def _accepted(random: np.random.Generator, log_weight: np.ndarray) -> np.ndarray
             now = step
         found.append(now)
     return np.array(found)
-
-
-def _by_name(points: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Points […, number] as arrays […, *shape]."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
-    return {
-        name: points[..., end - math.prod(shape) : end].reshape(*points.shape[:-1], *shape)
-        for (name, shape), end in zip(shapes.items(), ends, strict=True)
-    }
 
 
 # -- proposals ------------------------------------------------------------------------------------------------------
@@ -206,55 +182,3 @@ def _well_inside(box: Frame, frame: Frame, count: int) -> np.ndarray:
     """Of the nodes of a grid on `frame`, whether all their neighbours lie in a box."""
     inside = box.holds(frame.points(frame.nodes(count))).reshape((count,) * frame.size)
     return minimum_filter(inside, size=3, mode="nearest")
-
-
-# -- the density at many points -------------------------------------------------------------------------------------
-
-
-def _evaluation(target: Target, bar: Any) -> LogDensity:
-    """The log density of a target at points, computed a block at a time; what is not finite is no density."""
-    block, compiled = _compiled(
-        target.log_density,
-        tuple(target.shapes.items()),
-        abstract(target.numbers),
-        bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
-    )
-
-    def log_density(points: np.ndarray) -> np.ndarray:
-        blocks = -(-len(points) // block)
-        filled = np.resize(points, (blocks * block, points.shape[1])).reshape(blocks, block, -1)
-        values = []
-        for part in filled:
-            values.append(compiled(jnp.asarray(part), target.numbers))
-            bar.update(block)
-        found = np.concatenate([np.asarray(value, np.float64) for value in values])[: len(points)]
-        return np.where(np.isfinite(found), found, -np.inf)
-
-    return log_density
-
-
-@lru_cache(maxsize=64)
-def _compiled(
-    log_density: Callable[[Free, Any], Data], shapes: Shapes, given: Abstract, wide: bool
-) -> tuple[int, Callable[..., Data]]:
-    """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
-    numbers = jax.tree_util.tree_unflatten(*given)
-    size = sum(math.prod(shape) for _, shape in shapes)
-    many = jax.jit(
-        lambda points, numbers: jax.vmap(lambda point: log_density(_by_name(point, dict(shapes)), numbers))(points)
-    )
-
-    def compiled(block: int) -> tuple[Any, int]:
-        points = jax.ShapeDtypeStruct((block, size), float if wide else np.float32)
-        found = many.lower(points, numbers).compile()
-        memory = found.memory_analysis()
-        return found, 0 if memory is None else int(memory.temp_size_in_bytes)
-
-    found, used = compiled(BLOCK)
-    block = BLOCK
-    while used > MEMORY:
-        if block == 1:
-            raise NoGrid(f"one evaluation of the density takes {used / 2**30:.1f} GiB, more than {MEMORY / 2**30:g}")
-        block = max(1, min(block // 2, int(block * MEMORY / used)))
-        found, used = compiled(block)
-    return block, found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,28 +18,43 @@ from fubini.errors import DataError
 from fubini.infer.target import Free, Target
 
 
+class Climb(NamedTuple):
+    """Where a search for the greatest density ended, after how many steps, and the slope there."""
+
+    point: np.ndarray
+    log_density: float
+    slope: float
+    steps: int
+
+
+def climb(target: Target, start: Free) -> Climb:
+    """Follow the slope of a density from a starting point, in unconstrained numbers end to end."""
+    flat, unravel = ravel_pytree(start)
+    numbers = target.numbers
+    value_and_slope = jax.jit(jax.value_and_grad(lambda at, data: -target.log_density(unravel(at), data)))
+
+    def objective(at: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_slope(jnp.asarray(at, flat.dtype), numbers)
+        return float(value), np.asarray(gradient, np.float64)
+
+    end: Any = minimize(objective, np.asarray(flat, np.float64), jac=True, method="BFGS", options={"gtol": 1e-9})
+    _, gradient = objective(end.x)
+    return Climb(end.x, -float(end.fun), float(np.max(np.abs(gradient), initial=0.0)), end.nit)
+
+
 def highest(target: Target, start: Free) -> Free:
     """The unconstrained numbers at which a density is greatest, from a starting point."""
     flat, unravel = ravel_pytree(start)
-    numbers = target.numbers
-    slope = jax.jit(jax.value_and_grad(lambda at, data: -target.log_density(unravel(at), data)))
-
-    def objective(at: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = slope(jnp.asarray(at, flat.dtype), numbers)
-        return float(value), np.asarray(gradient, np.float64)
-
-    found: Any = minimize(objective, np.asarray(flat, np.float64), jac=True, method="BFGS", options={"gtol": 1e-9})
-    _, gradient = objective(found.x)
-    scale = 1.0 + abs(float(found.fun))
-    tolerance = (1e-5 if flat.dtype == jnp.float64 else 3e-2) * scale
-    if not np.all(np.isfinite(found.x)) or np.max(np.abs(gradient), initial=0.0) > tolerance:
+    end = climb(target, start)
+    tolerance = (1e-5 if flat.dtype == jnp.float64 else 3e-2) * (1.0 + abs(end.log_density))
+    if not np.all(np.isfinite(end.point)) or end.slope > tolerance:
         raise DataError(
             "the greatest density",
             expected="a density that is bounded and smooth",
-            nearest=f"after {found.nit} steps its slope is still {np.max(np.abs(gradient)):.3g}",
+            nearest=f"after {end.steps} steps its slope is still {end.slope:.3g}",
             advice="a density can be unbounded where a scale goes to 0: integrate the latents out that it scales",
         )
-    return unravel(jnp.asarray(found.x, flat.dtype))
+    return unravel(jnp.asarray(end.point, flat.dtype))
 
 
 def laplace(key: Data, target: Target, draws: int) -> dict[str, np.ndarray]:

@@ -20,6 +20,11 @@ from fubini.joint.collapse import Collapse
 from fubini.joint.reading import Reading
 from fubini.symbolic.collect import require_convergent
 
+ADVICE = (
+    "infer(key) integrates the others out and draws what is left; `with fb.quadrature():` (up to three numbers) or "
+    "`with fb.monte_carlo(key, n):` approximates it"
+)
+
 
 def is_network(joint: Any) -> bool:
     """All sites are finite and scalar: their factors are tables, and the order of elimination is what matters."""
@@ -143,17 +148,17 @@ def _is_part(mark: Node, of: Node) -> bool:
 def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
     require_convergent(found.blocked)
-    name, error = next(iter(found.blocked.items()))
+    error = next(iter(found.blocked.values()))
     require_labels(found, error.node)
     for mark in found.reading.reader.marks:
         if error.node is mark[2] or _is_part(mark[2], error.node):
             left = may_leave(asked, mark)
             return Intractable(*left.args)
-    also = f" (and of {listed([n for n in found.blocked if n != name])})" if len(found.blocked) > 1 else ""
     gone = f"; {listed(found.eliminated)} can be" if found.eliminated else ""
+    reasons = "; ".join(f"of {name!r}, {error.why}" for name, error in found.blocked.items())
     return Intractable(
-        f"{asked}: the integral over {name!r}{also} has no closed form here",
-        expected=f"{error.why}{gone}",
-        nearest=f"in {written(error.node)[:160]}",
-        advice=advice or "infer(key) integrates the others out and draws what is left",
+        f"{asked}: the integral over {listed(found.blocked)} has no closed form here",
+        expected=f"{error.why if len(found.blocked) == 1 else reasons}{gone}",
+        nearest="; ".join(dict.fromkeys(f"in {written(error.node)[:160]}" for error in found.blocked.values())),
+        advice=advice or ADVICE,
     )

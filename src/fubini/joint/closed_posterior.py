@@ -15,9 +15,13 @@ from fubini.arrays import Data, is_jax, is_traced
 from fubini.bridge.conditionals import NUMPYRO
 from fubini.domains import Domain
 from fubini.errors import Intractable, NoRule, listed
+from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.mixture import CAP
+from fubini.factors.table import Table
 from fubini.index.node import Leaf
-from fubini.joint.closed_form import no_closed_form, require_evidence
+from fubini.joint.approximate import POINTS, approximation
+from fubini.joint.closed_form import require_evidence
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.form import Form
 from fubini.joint.posterior import factors_if_any, posterior
@@ -25,7 +29,7 @@ from fubini.ops import lift
 from fubini.symbolic.block import Block
 from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import family
-from fubini.terms.factor import Factor, product
+from fubini.terms.factor import Factor, product, substitute
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
 
@@ -34,11 +38,10 @@ NO_FACTOR = ("Chain", "GeneralizedGamma")  # families without a density among th
 
 def closed_posterior(joint: Any) -> Factor:
     """p(last | data) · p(last but one | last, data) · …, a normalised factor."""
-    plan = collapse(joint)
+    plan, is_double = collapse(joint), Form(joint).is_wide
     if plan.blocked:
-        raise no_closed_form("posterior()", plan)
+        return _approximate(joint, plan, is_double)
     require_conditionals(plan)
-    is_double = Form(joint).is_wide
     evidence = plan.asked("log_density", {}, wide=is_double)
     if not is_traced(evidence):
         require_evidence(float(evidence), joint)
@@ -46,12 +49,28 @@ def closed_posterior(joint: Any) -> Factor:
     return product(*(term for place in range(len(steps)) for term in _conditionals(plan, place, is_double)))
 
 
+def _approximate(joint: Any, blocked: Collapse, is_double: bool) -> Factor:
+    """Σ_s w_s δ(θ = θ_s) p(the others | θ_s, data), over weighted points of the latents θ without a closed form."""
+    plan, points, values = approximation(joint, "posterior()", blocked, CAP)
+    require_conditionals(plan)
+    numbers = np.asarray if is_double else jnp.asarray
+    at: dict[Name, Value] = {
+        name: Array(numbers(values[name]), (POINTS,), plan.reading.domains[name]) for name in plan.kept
+    }
+    weights = Table(numbers(points.shares), (POINTS,))._marked(points.exactness)
+    steps = range(len(plan.reduced.steps))
+    others = [substitute(term, at) for place in steps for term in _conditionals(plan, place, is_double)]
+    return product(weights, Delta(at), *others).sum(POINTS)
+
+
 def posterior_of(joint: Any) -> Factor:
     """The posterior by the rules of factors, or else by those of models, which know more families."""
     written = factors_if_any(joint)
     if written is not None:
         try:
-            return posterior(joint, *written)
+            found = posterior(joint, *written)
+            if found.exactness.is_exact:
+                return found
         except (Intractable, NoRule):
             pass
     return closed_posterior(joint)
@@ -80,7 +99,7 @@ def require_conditionals(plan: Collapse) -> None:
 
 
 def _later(plan: Collapse, place: int) -> list[str]:
-    return [other for later in plan.reduced.steps[place + 1 :] for other in later.names]
+    return [*(other for later in plan.reduced.steps[place + 1 :] for other in later.names), *plan.kept]
 
 
 def _hindrance(plan: Collapse, place: int, name: str) -> str:

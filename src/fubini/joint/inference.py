@@ -67,7 +67,7 @@ def infer(
     if method is not None and method not in METHODS:
         raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
     form = Form(joint)
-    plan = _plan(joint, eliminate)
+    plan = elimination_for_draws(joint, eliminate)
     _warn_of_restriction(key, joint, plan)
     first, second, third = jax.random.split(key, 3)
     asked = f"infer(…) of {listed(plan.reading.sites)}"
@@ -119,7 +119,7 @@ def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
         warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
 
 
-def _plan(joint: Any, names: Sequence[str] | None) -> Collapse:
+def elimination_for_draws(joint: Any, names: Sequence[str] | None) -> Collapse:
     """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
     if isinstance(names, str):
         names = [names]

@@ -14,11 +14,13 @@ from fubini.arrays import Data, is_jax, is_traced
 from fubini.bridge.conditionals import NUMPYRO
 from fubini.domains import Bint, Domain, Real
 from fubini.eliminate.ask import eliminate
-from fubini.errors import NoRule
+from fubini.errors import Intractable, NoRule, listed
+from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import CAP
 from fubini.factors.table import Table
 from fubini.index.node import Leaf
+from fubini.joint.approximate import POINTS, approximation
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
 from fubini.joint.collapse import Collapse, collapse, collapse_real_first, collapse_together
 from fubini.joint.form import Form
@@ -43,14 +45,48 @@ def marginal(joint: Any, name: str) -> Factor:
     if is_network(joint) and (written := factors_if_any(joint)) is not None:
         factors, variables = written
         return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
-    plan, labels = method_of(joint, name)
     is_double = Form(joint).is_wide
+    try:
+        plan, labels = method_of(joint, name)
+    except Intractable:
+        return _approximate(joint, name, is_double)
     if labels:
         return _mixture(joint, name, plan, labels, is_double)
     evidence = plan.asked("log_density", {}, wide=is_double)
     if not is_traced(evidence):
         require_evidence(float(evidence), joint)
     return factor_of(name, plan, plan.asked("parameters_of", {}, wide=is_double, about=name))
+
+
+def _approximate(joint: Any, name: str, is_double: bool) -> Factor:
+    """p(x | data)  ≈  Σ_s w_s p(x | θ_s, data), over weighted points of the latents θ without a closed form."""
+    last = collapse(joint, None, name)
+    plan, points, values = approximation(joint, f"marginal({name!r})", last if last.blocked else collapse(joint), CAP)
+    shares = points.shares if is_double else jnp.asarray(points.shares)
+    weights = Table(shares, (POINTS,))._marked(points.exactness)
+    if name in plan.kept:
+        at = np.asarray(values[name]) if is_double else jnp.asarray(values[name])
+        return (weights * Delta({name: Array(at, (POINTS,), plan.reading.domains[name])})).sum(POINTS)
+    direct = collapse(joint, plan.eliminated, name)
+    given = collapse_together(joint, name, plan.kept) if direct.blocked else direct
+    if given is None:
+        raise no_closed_form(f"marginal({name!r}) at points of {listed(plan.kept)}", direct)
+    require_factor(name, given)
+    parameters = given.asked("parameters_of", values, wide=is_double, many=True, about=name)
+    return (weights * factor_of(name, given, _regular(parameters), (POINTS,))).sum(POINTS)
+
+
+def _regular(parameters: dict[str, Data]) -> dict[str, Data]:
+    """Covariances that rounding made singular, as at points where a scale is next to 0, with a diagonal of as much."""
+    if "covariance" not in parameters:
+        return parameters
+    covariance = parameters["covariance"]
+    xp, size = jnp if is_jax(covariance) else np, covariance.shape[-1]
+    greatest = xp.max(xp.diagonal(covariance, axis1=-2, axis2=-1), axis=-1)
+    rounding = (
+        8 * size * np.finfo(covariance.dtype).eps * greatest[..., None, None] * xp.eye(size, dtype=covariance.dtype)
+    )
+    return {**parameters, "covariance": covariance + rounding}
 
 
 def method_of(joint: Any, name: str) -> Method:

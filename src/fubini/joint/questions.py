@@ -13,18 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.arrays import Data, is_traced
-from fubini.domains import Domain
+from fubini.domains import Domain, Real
 from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
+from fubini.joint.approximate import approximation
 from fubini.joint.calls import require_in_domain
 from fubini.joint.closed_form import (
     is_network,
     no_closed_form,
     require_allowed,
     require_evidence,
-    require_proper,
     required,
 )
 from fubini.joint.closed_posterior import posterior_of
@@ -258,8 +258,10 @@ class Collapsed:
         """log p(observed), all sites integrated out exactly."""
         whole = collapse(self.joint)
         if whole.blocked:
-            require_proper(whole, whole.blocked)
-            raise no_closed_form("log_evidence()", whole)
+            points = approximation(self.joint, "log_evidence()", whole).points
+            data = np.asarray(points.log_total) if self.wide else jnp.asarray(points.log_total)
+            error = (points.exactness.error or 0.0) + abs(float(data) - points.log_total)
+            return Array._of(data, (), {}, Real, points.exactness.with_error(error))
         found = whole.asked("log_density", {}, wide=self.wide)
         if not is_traced(found):
             require_evidence(float(found), self.joint, whole.reading)
@@ -298,13 +300,18 @@ class Collapsed:
         require_options("predict", options, ("key", "draws", "model"))
         require_key(key)
         whole = collapse(self.joint)
-        if whole.blocked:
-            raise no_closed_form("predict(…)", whole, "infer(key) draws the latents, and has predictive draws too")
         draws = whole_number("draws", draws)
-        self.log_evidence()
         first, second = jax.random.split(key)
+        kept: dict[str, Data] = {}
+        if whole.blocked:
+            first, third = jax.random.split(first)
+            whole, points, values = approximation(self.joint, "predict(…)", whole)
+            chosen = jax.random.choice(third, len(points.points), (draws,), p=jnp.asarray(points.shares))
+            kept = {name: value[chosen] for name, value in values.items()}
+        else:
+            self.log_evidence()
         keys = jax.random.split(first, draws)
-        latents = whole.asked("recovered", keys, {}, wide=self.wide, many=True)
+        latents = whole.asked("recovered", keys, kept, wide=self.wide, many=True)
         return predicted(second, self.joint if model is None else model, latents, names)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -16,6 +16,7 @@ class Exactness:
     """
 
     marks: tuple[str, ...] = ()
+    error: float | None = field(default=None, compare=False)  # of this very answer, where it is known
 
     @property
     def is_exact(self) -> bool:
@@ -24,11 +25,16 @@ class Exactness:
 
     def __or__(self, other: Exactness) -> Exactness:
         if not other.marks or self.marks == other.marks:
-            return self
+            return self if self.error is None else Exactness(self.marks)
         return Exactness(tuple(dict.fromkeys(self.marks + other.marks)))
 
     def __repr__(self) -> str:
-        return ", ".join(self.marks) or "exact"
+        told = "" if self.error is None else f", error {self.error:.2g}"
+        return (", ".join(self.marks) or "exact") + told
+
+    def with_error(self, error: float) -> Exactness:
+        """Of an answer with this standard error, or bound on its error; what is computed from it has another."""
+        return Exactness(self.marks, error)
 
 
 exactly = Exactness()
@@ -45,6 +51,11 @@ def combined(parts: Iterable[Any]) -> Exactness:
 def projected(onto: str) -> Exactness:
     """A projection onto a family."""
     return Exactness((f"projected({onto})",))
+
+
+def integrated(error: float) -> Exactness:
+    """An integral by quadrature, with a bound on its error."""
+    return Exactness(("quadrature",)).with_error(error)
 
 
 def estimated(n: int) -> Exactness:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import maximum_filter
 
-from fubini.infer.frame import Frame, LogDensity, NoGrid, held
+from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 
 DEPTH = 20.0  # nats below the greatest density of a hill at which its box ends
 REACH = 4.0  # half the width of the first box

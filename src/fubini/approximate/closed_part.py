@@ -1,0 +1,25 @@
+"""What of a sum has a closed form, before the rest is approximated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fubini.eliminate.ask import eliminate
+from fubini.errors import Intractable, NoRule
+from fubini.terms.factor import Factor, terms_of
+from fubini.terms.term import Name
+
+
+def closed_part(
+    terms: list[Factor], names: Sequence[Name], keep: Sequence[Name] = ()
+) -> tuple[list[Factor], list[Name]]:
+    """The terms with those of the names summed that have a closed form, and the names that have none."""
+    blocked = []
+    for name in names:
+        if name in keep:
+            continue
+        try:
+            terms = list(terms_of(eliminate(terms, [name])))
+        except (Intractable, NoRule):
+            blocked.append(name)
+    return terms, blocked

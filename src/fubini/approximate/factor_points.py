@@ -1,0 +1,154 @@
+"""Weighted points of real variables of a factor, for each value of its finite ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import biject_to, constraints
+
+from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.arrays import Data, is_jax, is_traced
+from fubini.domains import Domain
+from fubini.errors import DomainError, Intractable, listed
+from fubini.factors.table import Table
+from fubini.numerics.importance import Normal
+from fubini.terms.exactness import Exactness
+from fubini.terms.factor import Factor
+from fubini.terms.named import align
+from fubini.terms.term import Bound, Name
+from fubini.terms.value import Array, Value, to_array
+
+SUPPORTS: dict[str, Any] = {
+    "real": constraints.real,
+    "positive": constraints.positive,
+    "unit": constraints.unit_interval,
+    "simplex": constraints.simplex,
+}
+BLOCK = 1024  # points at which the density is computed at once
+MOST_CELLS = 1024  # values of the finite variables together
+
+
+class FactorPoints(NamedTuple):
+    """Weights over the finite names and the index `along` the points, and the points of each real name."""
+
+    weights: Table
+    values: dict[Name, Value]
+    along: Name
+    exactness: Exactness
+
+
+def factor_points(f: Factor, names: Sequence[Name], reason: Exception) -> FactorPoints:
+    """∫ f(x, k) g(x) dx  ≈  Σ_s w_ks g(x_ks), as the interpretation in force has it; the reason where it cannot."""
+    cells = {name: domain for name, domain in f.inputs.items() if name not in names}
+    if any(not domain.is_finite or domain.shape for domain in cells.values()) or not f.promotes:
+        raise reason
+    if math.prod(domain.extent for domain in cells.values()) > MOST_CELLS:
+        raise Intractable(
+            f"an integral over {listed(names)} for each value of {listed(cells)}",
+            expected=f"at most {MOST_CELLS:,} values",
+            nearest=str(reason).splitlines()[0],
+        )
+    leaves, tree = jax.tree_util.tree_flatten(f)
+    if is_traced(*leaves):
+        raise DomainError(
+            f"an approximate integral over {listed(names)} under jit, vmap or grad",
+            expected="numbers that are known",
+            advice="ask outside of jit, vmap and grad",
+        )
+    plain = jax.tree_util.tree_unflatten(tree, [_double(leaf) for leaf in leaves])
+    maps = {name: _Unconstrained(f.inputs[name]) for name in names}
+    found = [
+        _cell_points(plain.log(), dict(zip(cells, cell, strict=True)), cells, maps, reason)
+        for cell in itertools.product(*(range(domain.extent) for domain in cells.values()))
+    ]
+    return _stacked(found, cells, maps, jnp.asarray if any(map(is_jax, leaves)) else np.asarray)
+
+
+def _double(leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+class _Unconstrained:
+    """Values of a domain as images of unconstrained numbers."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain, self.transform = domain, biject_to(SUPPORTS[domain.kind])
+        self.shape = self.transform.inverse_shape(domain.shape)
+        self.size = math.prod(self.shape)
+
+    def values(self, free: Data) -> tuple[Data, Data]:
+        """Of numbers [point, number]: values [point, …] and log |∂ value / ∂ number|."""
+        numbers = jnp.asarray(free).reshape(-1, *self.shape)
+        values = self.transform(numbers)
+        log_det = self.transform.log_abs_det_jacobian(numbers, values)
+        return values, log_det.reshape(len(free), -1).sum(axis=1)
+
+
+Maps = Mapping[Name, _Unconstrained]
+
+
+def _values(points: Data, maps: Maps) -> tuple[dict[Name, Data], Data]:
+    """Values of the names, and the logarithm of the Jacobian, at points [point, number]."""
+    ends = np.cumsum([each.size for each in maps.values()])
+    parts = jnp.split(points, ends[:-1], axis=1)
+    pairs = {name: each.values(part) for (name, each), part in zip(maps.items(), parts, strict=True)}
+    return {name: value for name, (value, _) in pairs.items()}, sum(log_det for _, log_det in pairs.values())  # type: ignore[return-value]
+
+
+def _cell_points(
+    log: Value, cell: Mapping[Name, int], cells: Mapping[Name, Domain], maps: Maps, reason: Exception
+) -> WeightedPoints:
+    """Of one value of the finite variables."""
+    here = log.replaced({name: Array(np.asarray(k), (), cells[name]) for name, k in cell.items()})
+    index = Bound("point")
+
+    @jax.jit
+    def block(points: Data) -> Data:
+        values, log_det = _values(points, maps)
+        at: dict[Name, Value] = {name: Array(value, (index,), maps[name].domain) for name, value in values.items()}
+        found = to_array(here.replaced(at))
+        total = align(found.array, found.names, [index], 0) + log_det
+        return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        count = -(-len(points) // BLOCK)
+        filled = np.resize(points, (count * BLOCK, points.shape[1])).reshape(count, BLOCK, -1)
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            return np.concatenate([np.asarray(block(jnp.asarray(part))) for part in filled])[: len(points)]
+
+    def no_modes() -> list[Normal]:
+        raise reason
+
+    def error() -> Intractable:
+        return reason if isinstance(reason, Intractable) else Intractable(str(reason))
+
+    size = sum(each.size for each in maps.values())
+    return OpenIntegral(tuple(maps), size, log_density, lambda: None, no_modes, error).points()
+
+
+def _stacked(
+    found: Sequence[WeightedPoints], cells: Mapping[Name, Domain], maps: Maps, numbers: Callable[[Any], Any]
+) -> FactorPoints:
+    """The points of all cells along one index; those with fewer points have some of weight 0."""
+    count, index = max(len(each.points) for each in found), Bound("point")
+    shape = tuple(domain.extent for domain in cells.values())
+    names = (*cells, index)
+    logs = np.stack([np.pad(e.log_weights, (0, count - len(e.points)), constant_values=-np.inf) for e in found])
+    points = np.concatenate([np.pad(e.points, ((0, count - len(e.points)), (0, 0)), mode="edge") for e in found])
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        values = {name: np.asarray(value) for name, value in _values(jnp.asarray(points), maps)[0].items()}
+    logs = numbers(logs.reshape(*shape, count))
+    error = max((each.exactness.error or 0.0) for each in found) + float(np.finfo(logs.dtype).eps)
+    return FactorPoints(
+        Table.from_log(logs, names),
+        {n: Array(numbers(v.reshape(*shape, count, *v.shape[1:])), names, maps[n].domain) for n, v in values.items()},
+        index,
+        found[0].exactness.with_error(error),
+    )

@@ -1,0 +1,79 @@
+"""Integrals without a closed form, over unconstrained numbers: what the interpretation in force makes of them.
+
+`exact` raises the error that says why there is no closed form. An approximating interpretation has a rule for the head
+`INTEGRATE`, which gives weighted points in place of the density.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fubini.errors import Intractable
+from fubini.interpretations import interpret
+from fubini.numerics.frame import Frame, LogDensity
+from fubini.numerics.importance import Normal
+from fubini.numerics.log_sum_exp import log_sum_exp
+from fubini.terms.exactness import Exactness
+from fubini.terms.heads import INTEGRATE, exact_integrate
+from fubini.terms.term import Name
+
+
+@dataclass(frozen=True, eq=False)
+class OpenIntegral:
+    """∫ exp(log_density(x)) dx over points x [point, number], and what helps to find where the density is.
+
+    `plausible` is a box in which a prior puts the numbers, `normals` are approximations at the modes.
+    """
+
+    names: tuple[Name, ...]
+    size: int
+    log_density: LogDensity
+    plausible: Callable[[], Frame | None]
+    normals: Callable[[], list[Normal]]
+    error: Callable[[], Intractable]
+
+    def points(self) -> WeightedPoints:
+        """As the interpretation in force has it."""
+        return interpret(INTEGRATE, self)
+
+
+class WeightedPoints(NamedTuple):
+    """Points [point, number] whose weights add up to the integral: ∫ f(x) g(x) dx ≈ Σ exp(log_weight) g(point)."""
+
+    points: np.ndarray
+    log_weights: np.ndarray
+    exactness: Exactness
+
+    @property
+    def log_total(self) -> float:
+        """log ∫ f"""
+        return float(log_sum_exp(self.log_weights))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Weights that add up to 1."""
+        return np.exp(self.log_weights - self.log_total)
+
+    def without_negligible(self) -> WeightedPoints:
+        """Without points far away, which together weigh less than rounding errors do."""
+        kept = self.log_weights > self.log_total + math.log(np.finfo(float).eps) - math.log(len(self.points))
+        return WeightedPoints(self.points[kept], self.log_weights[kept], self.exactness)
+
+    def at_most(self, count: int) -> WeightedPoints:
+        """As few points: drawn systematically, each with the same weight, where there are more."""
+        if len(self.points) <= count:
+            return self
+        places = np.searchsorted(np.cumsum(self.shares), (np.arange(count) + 0.5) / count)
+        log_weights = np.full(count, self.log_total - np.log(count))
+        return WeightedPoints(self.points[np.minimum(places, len(self.points) - 1)], log_weights, self.exactness)
+
+
+@exact_integrate.rule
+def refuse(integral: OpenIntegral) -> WeightedPoints:
+    """∫ f has no closed form"""
+    raise integral.error()

@@ -1,0 +1,120 @@
+"""Questions to a model whose latents have no closed form: the interpretation in force gives weighted points of these.
+
+What has a closed form stays exact, at each of the points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.arrays import Data
+from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.infer.evaluation import by_name, evaluation, plausible_box
+from fubini.infer.normal import climb
+from fubini.infer.target import Target
+from fubini.joint.closed_form import no_closed_form, require_proper
+from fubini.joint.collapse import Collapse
+from fubini.joint.inference import elimination_for_draws
+from fubini.joint.target import target_of
+from fubini.numerics.frame import Frame, LogDensity
+from fubini.numerics.importance import Normal
+
+POINTS = "point"  # the index of weighted points
+STARTS = 6  # searches for modes
+
+
+class Approximation(NamedTuple):
+    """The elimination of what has a closed form, and weighted points of the other latents, by name [point, …]."""
+
+    plan: Collapse
+    points: WeightedPoints
+    values: dict[str, Data]
+
+
+def approximation(joint: Any, asked: str, blocked: Collapse, most: int | None = None) -> Approximation:
+    """Weighted points of the latents that have no closed form, at most so many; under `exact`, the error."""
+    require_proper(blocked, blocked.blocked)
+    plan = elimination_for_draws(joint, None)
+    with jax.enable_x64(True):
+        integral, values_at = _open_integral(joint, plan, lambda: no_closed_form(asked, blocked))
+        points = integral.points()
+        if not points.log_total > -np.inf:
+            raise DataError(
+                asked, expected="observations of positive density under the model", nearest="p(observed) is 0"
+            )
+        points = points.without_negligible()
+        points = points if most is None else points.at_most(most)
+        return Approximation(plan, points, values_at(points.points))
+
+
+def _open_integral(
+    joint: Any, plan: Collapse, error: Callable[[], Intractable]
+) -> tuple[OpenIntegral, Callable[[np.ndarray], dict[str, Data]]]:
+    """The integral over what is left of a model, and the way from its points to values of the sites."""
+    discrete = [name for name in plan.kept if plan.reading.domains[name].is_discrete]
+    if discrete or plan.is_traced:
+        why = f"{listed(discrete)} are discrete" if discrete else "the numbers are traced by jit, vmap or grad"
+
+        def refuse(*_: Any) -> Any:
+            raise DomainError(
+                f"an approximate integral over {listed(plan.kept)}",
+                expected="real latents, and data and arguments that are known",
+                nearest=why,
+                advice="infer(key) draws the latents" if discrete else "ask outside of jit, vmap and grad",
+            )
+
+        return OpenIntegral(plan.kept, 0 if discrete else 1, refuse, refuse, refuse, error), refuse
+    target, support = target_of(joint, plan)
+    density = cache(lambda: evaluation(target))
+
+    def values(points: np.ndarray) -> dict[str, Data]:
+        free = by_name(jnp.asarray(points)[None], target.shapes)
+        return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}
+
+    def box() -> Frame | None:
+        return plausible_box(target)
+
+    integral = OpenIntegral(
+        plan.kept,
+        target.size,
+        lambda points: density()(points),
+        cache(box),
+        lambda: normals_at_modes(target, density()),
+        error,
+    )
+    return integral, values
+
+
+def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
+    """Normal approximations where searches for modes from several points end."""
+    starts = target.start(jax.random.key(0), STARTS)
+    _, unravel = ravel_pytree({name: value[0] for name, value in starts.items()})
+    hessian = jax.jit(jax.hessian(lambda at: -target.log_density(unravel(at), target.numbers)))
+    normals: list[Normal] = []
+    for chain in range(STARTS):
+        mode = climb(target, {name: value[chain] for name, value in starts.items()}).point
+        if not np.all(np.isfinite(mode)) or any(normal.is_at(mode) for normal in normals):
+            continue
+        root = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
+        log_mass = float(log_density(mode[None])[0]) + float(np.linalg.slogdet(root)[1])
+        if math.isfinite(log_mass):
+            normals.append(Normal(mode, root, log_mass))
+    if not normals:
+        raise DataError("the modes of a density", expected="a density that is finite at its greatest")
+    return normals
+
+
+def _root_of_inverse(curvature: np.ndarray) -> np.ndarray:
+    """A root of the covariance; directions in which the density does not curve down are given a wide one."""
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    least = max(1e-2, 1e-8 * float(np.max(np.abs(values))))
+    return vectors / np.sqrt(np.maximum(values, least))

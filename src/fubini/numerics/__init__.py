@@ -1,0 +1,1 @@
+"""Numerics: arrays in, arrays out. Nothing here knows of terms or factors."""
