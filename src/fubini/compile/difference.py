@@ -1,6 +1,6 @@
 """What one label changes: Δ f(S) = f(S + d) − f(S), as a function of the label's new value alone.
 
-Rules D4 to D6 of the reference on array latents. A change is a sum of values under tests; a function of things that
+Rules D4 to D6 of docs/array_latents.md. A change is a sum of values under tests; a function of things that
 change only under one test changes only under it, so that a sum over classes collapses to the class of the label: the
 ratio to a common baseline. Quotients change in predictive form,
 

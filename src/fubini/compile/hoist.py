@@ -1,7 +1,7 @@
 """Hoisting: what no candidate needs anew leaves the loops.
 
 Parts that the data alone decide are computed once; parts that depend on a class and its statistics are kept in an
-array by class, of which a step refreshes two entries (rule D8 of the reference on array latents).
+array by class, of which a step refreshes two entries (rule D8 of docs/array_latents.md).
 """
 
 from __future__ import annotations

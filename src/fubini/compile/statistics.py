@@ -1,6 +1,6 @@
 """Statistics of labels: the innermost sums of a density in which they occur, each an array that can be kept.
 
-Rules D1 and D2 of the reference on array latents: S(c) = Σ_J m(J, c, y), and what one label adds to it.
+Rules D1 and D2 of docs/array_latents.md: S(c) = Σ_J m(J, c, y), and what one label adds to it.
 """
 
 from __future__ import annotations

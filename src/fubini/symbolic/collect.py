@@ -1,6 +1,6 @@
 """What a density says of one latent: each term as Σ_J coefficient(J) · features of its entries.
 
-Rules U1–U4 of the reference on array latents: sums are opened, products multiplied out, cases told apart by tests; a
+Rules U1–U4 of docs/array_latents.md: sums are opened, products multiplied out, cases told apart by tests; a
 term that is no such sum is blocked, and says at which node.
 """
 

@@ -125,6 +125,8 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
+    if is_never_positive(alpha):
+        raise Divergent(latent, mine)
     normaliser = minus(total([c], log_gamma(alpha)), call("lgamma", total([c], alpha)))
     law = Recognised("Dirichlet", {"concentration": alpha}, normaliser)
     return Eliminated((*rest, *_terms(outside), total(at, normaliser)), (*at, c), law)
@@ -154,9 +156,12 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         elif not part.features:
             outside.append(total(part.over, part.coefficient))
         else:
-            pushes.append(total(part.over, times(part.coefficient, tests(part.features[0].place, at))))
+            place = part.features[0].place
+            require_inside(place, part.coefficient, latent)
+            pushes.append(total(part.over, times(part.coefficient, tests(place, at))))
     if not bumps:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+    bumps.sort(key=lambda bump: not exceeds_zero(bump.weight))  # two groups may both be empty: 0/0
     whole = bumps[0]
     for bump in bumps[1:]:
         whole, left = joined(whole, bump)

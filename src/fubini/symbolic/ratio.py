@@ -12,6 +12,7 @@ from typing import NamedTuple
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, call, const, divide, factors_in, minus, multiply, plus, scale, times
 from fubini.index.node import Index, Leaf, Node
+from fubini.index.ranges import is_whole
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Divergent, linear
 from fubini.symbolic.families import Recognised, exponential, is_never_positive, log_gamma, log_rate
@@ -182,7 +183,7 @@ def _hypergeometric(of: Ratio, high: Node | None) -> Recognised | None:
     if d is None or of.slope is not ZERO or list(of.falling.values()) != [-1.0, -1.0]:
         return None
     first, last = of.falling
-    if high is not None and not (_ends(high, first) or _ends(high, last)):
+    if not (is_whole(first) and is_whole(last)) or not (_ends(high, first) or _ends(high, last)):
         return None
     n, t = minus(first, ONE), minus(last, ONE)
     m = add(((d, 1.0), (t, 1.0), (ONE, -1.0)))
@@ -209,5 +210,5 @@ def _other(powers: Mapping[Node, float], power: float, besides: Mapping[Node, fl
 
 
 def _ends(high: Node | None, above: Node) -> bool:
-    """f is 0 beyond n = above − 1, and the sum ends there or nowhere."""
-    return high is None or plus(high, ONE) is above
+    """f is 0 beyond a whole number n = above − 1, and the sum ends there or nowhere."""
+    return is_whole(above) and (high is None or plus(high, ONE) is above)
