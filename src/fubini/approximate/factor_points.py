@@ -46,7 +46,7 @@ class FactorPoints(NamedTuple):
 def factor_points(f: Factor, names: Sequence[Name], reason: Exception) -> FactorPoints:
     """∫ f(x, k) g(x) dx  ≈  Σ_s w_ks g(x_ks), as the interpretation in force has it; the reason where it cannot."""
     cells = {name: domain for name, domain in f.inputs.items() if name not in names}
-    if any(not domain.is_finite or domain.shape for domain in cells.values()) or not f.promotes:
+    if any(not domain.is_finite or domain.shape for domain in cells.values()) or f.pins:
         raise reason
     if math.prod(domain.extent for domain in cells.values()) > MOST_CELLS:
         raise Intractable(

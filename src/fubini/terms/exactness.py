@@ -29,7 +29,7 @@ class Exactness:
         return Exactness(tuple(dict.fromkeys(self.marks + other.marks)))
 
     def __repr__(self) -> str:
-        told = "" if self.error is None else f", error {self.error:.2g}"
+        told = "" if self.error is None else f" ± {self.error:.2g}"
         return (", ".join(self.marks) or "exact") + told
 
     def with_error(self, error: float) -> Exactness:
