@@ -231,8 +231,7 @@ class FactorReader:
     def _expression(self, value: Expression, axes: Axes) -> SymbolicArray:
         """Its node, with the arrays of its arguments in place of its leaves."""
         given = {slot: self.value(arg, axes) for slot, arg in zip(value.slots, value.args, strict=True)}
-        if value.reader.opaque:
-            raise Unreadable(value)
+        given.update((leaf, self._hidden(leaf, value.reader, given)) for leaf in value.node.leaves if leaf not in given)
         own = {index(i): self._place(n, value.inputs[n], axes) for i, n in zip(value.axes, value.names, strict=True)}
 
         def at(*where_: Node) -> Node:
@@ -240,6 +239,21 @@ class FactorReader:
             return _rewritten(value.node, given, named)
 
         return SymbolicArray(value.output.shape, at)
+
+    def _hidden(self, leaf: Leaf, reader: Reader, given: Mapping[Leaf, SymbolicArray]) -> SymbolicArray:
+        """The array of a leaf that an expression reads and that is no argument: numbers, or what a function makes."""
+        if leaf in reader.known:
+            self.reader.known[leaf] = reader.known[leaf]
+            return of_leaf(leaf)
+        made = reader.opaque[leaf]
+
+        def rewritten(part: SymbolicArray) -> SymbolicArray:
+            inside = dict(given)
+            hidden = [other for other in reader.leaves_of(part) if other not in inside]
+            inside.update((other, self._hidden(other, reader, given)) for other in hidden)
+            return SymbolicArray(part.shape, lambda *at: _rewritten(part.at(*at), inside, {}))
+
+        return self.reader.opaque_array(leaf.name, leaf.shape, made.function, tuple(map(rewritten, made.operands)))
 
 
 def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[Node, Node]) -> Node:

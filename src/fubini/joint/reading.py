@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -37,6 +37,15 @@ from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 
+class SitePart(NamedTuple):
+    """A site that is one density: its distribution, the parameters of that, its value, and its leaf if it is free."""
+
+    source: Distribution
+    leaves: Sequence[SymbolicArray]
+    value: SymbolicArray
+    site: Leaf | None
+
+
 @dataclass(frozen=True)
 class Reading:
     """The terms of a log-density by site, the leaf and domain of each free site, and how to find the other arrays.
@@ -49,6 +58,7 @@ class Reading:
     domains: Mapping[str, Domain]
     reader: Reader
     text: str  # the program that was read, to know it again
+    parts: Mapping[str, SitePart]
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
@@ -109,16 +119,25 @@ def _read(form: Form) -> Reading:
         inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in form.leaves]
         inputs.extend(of_leaf(sites[name]) for name in order)
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
+        parts: dict[str, SitePart] = {}
         terms = {
             name: _term(
-                name, site, outputs, reader, isinstance(observed.get(name), Partly), chains.get(name), sites, domains
+                name,
+                site,
+                outputs,
+                reader,
+                isinstance(observed.get(name), Partly),
+                chains.get(name),
+                sites,
+                domains,
+                parts,
             )
             for name, site in met
             if site.log_density is not None
         }
     laws = "\n".join(f"{name} {site.source.blueprint}" for name, site in met if isinstance(site.source, Distribution))
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{laws}")
-    return Reading(terms, sites, domains, reader, text)
+    return Reading(terms, sites, domains, reader, text, parts)
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------
@@ -160,8 +179,8 @@ def _wide(leaf: Data) -> Any:
 
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
-    """Known numbers; of a tracer, an array about which nothing is known."""
-    return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _wide(leaf)), name)
+    """Known numbers, which are ours: users may change theirs in place. Of a tracer nothing is known."""
+    return reader.constant(leaf if is_traced(leaf) else np.array(leaf, _wide(leaf)), name)
 
 
 # -- terms ----------------------------------------------------------------------------------------------------------
@@ -305,6 +324,7 @@ def _term(
     chain: Chain | None,
     sites: dict[str, Leaf],
     domains: dict[str, Domain],
+    parts: dict[str, SitePart],
 ) -> Node:
     if not isinstance(site.source, Distribution):
         return next(outputs).at()
@@ -320,6 +340,8 @@ def _term(
     _bounded(name, source, leaves, sites, domains)
     batch = len(source.signature.shape) - source.signature.event_rank
     found = log_density(source.blueprint, leaves, value, batch, present, reader, _is_whole(source))
+    if found is not None and present is None and not _is_whole(source):
+        parts[name] = SitePart(source, leaves, value, sites.get(name))
     if found is not None:
         return plus(found, _mark(source.domain, value, reader)) if site.observed and present is None else found
     operands = (value, *([] if present is None else [present]), *leaves)

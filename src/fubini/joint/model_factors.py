@@ -1,0 +1,92 @@
+"""A model as factors over its free sites: a density for each site, with parameters in index notation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fubini.arrays import is_traced
+from fubini.bridge.expression import Expression
+from fubini.dist.density import Density, Distribution
+from fubini.domains import Domain, Real
+from fubini.factors.table import Table
+from fubini.index.build import index
+from fubini.index.node import Index, Leaf, Node
+from fubini.joint.reading import Reading, SitePart, read
+from fubini.read.reader import Reader
+from fubini.read.symbolic_array import SymbolicArray
+from fubini.terms.factor import Factor, Unit, Weight
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value, Variable
+
+
+def model_factors(joint: Any) -> tuple[list[Factor], list[Variable]]:
+    """The log-density of a model as factors, one for each site and weight, and its free sites as variables."""
+    reading = read(joint)
+    variables = [Variable(name, domain) for name, domain in reading.domains.items()]
+    writer = _Writer(reading, {reading.sites[str(variable.name)]: variable for variable in variables})
+    factors = [writer.factor(name, term) for name, term in reading.terms.items()]
+    present = {name for factor in factors for name in factor.inputs}
+    flat: dict[Name, Domain] = {v.name: v.output for v in variables if v.name not in present}
+    return [*factors, *([Unit(flat)] if flat else [])], variables
+
+
+class _Writer:
+    """Nodes of a reading as Values: leaves of sites are variables, those of data arrays."""
+
+    def __init__(self, reading: Reading, sites: Mapping[Leaf, Variable]) -> None:
+        self.reading, self.sites = reading, sites
+
+    def factor(self, name: str, term: Node) -> Factor:
+        """The density of a site, or what weighs, as a factor."""
+        part = self.reading.parts.get(name)
+        if part is not None:
+            return self._density(part)
+        if not self._slots(term):
+            return Table.from_log(self._value(term, (), Real).data, ())  # type: ignore[attr-defined]
+        return Weight(self._value(term, (), Real))
+
+    def _density(self, part: SitePart) -> Density:
+        leaves = iter(
+            [self._array(leaf, value.output) for leaf, value in zip(part.leaves, part.source.leaf_values, strict=True)]
+        )
+        variable = self.sites.get(part.site) if part.site is not None else None
+        value = self._array(part.value, part.source.domain) if variable is None else variable
+        return Density(_rebuilt(part.source, leaves), value)
+
+    def _array(self, array: SymbolicArray, domain: Domain) -> Value:
+        """A symbolic array as a Value."""
+        if array.constant is not None and not is_traced(array.constant):
+            return Array(np.asarray(array.constant), (), domain.with_shape(array.shape))
+        event = tuple(Index(size) for size in array.shape)
+        return self._value(array.at(*map(index, event)), event, domain.with_shape(()))
+
+    def _value(self, node: Node, event: Sequence[Index], domain: Domain) -> Value:
+        slots = self._slots(node)
+        made = Expression(node, slots, self.reading.reader, {}, event, domain)
+        return made if slots else made._ground()
+
+    def _slots(self, node: Node) -> dict[Leaf, Value]:
+        """The sites that a node depends on, through functions that were not read too."""
+        reached = set(_reached(node.leaves, self.reading.reader))
+        return {leaf: variable for leaf, variable in self.sites.items() if leaf in reached}
+
+
+def _reached(leaves: frozenset[Leaf], reader: Reader) -> Iterator[Leaf]:
+    for leaf in leaves:
+        yield leaf
+        made = reader.opaque.get(leaf)
+        if made is not None:
+            for operand in made.operands:
+                yield from _reached(reader.leaves_of(operand), reader)
+
+
+def _rebuilt(source: Distribution, leaves: Iterator[Value]) -> Distribution:
+    """The same distribution over other parameters."""
+    args: dict[str, Any] = {
+        key: _rebuilt(arg, leaves) if isinstance(arg, Distribution) else next(leaves)
+        for key, arg in zip(source.keys, source.args, strict=True)
+    }
+    return Distribution(source.family, {**args, **dict(source.statics)})
