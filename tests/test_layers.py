@@ -28,6 +28,7 @@ LAYERS = (
     "approximate",
     "sequence",
     "index",
+    "families",
     "read",
     "symbolic",
     "bridge",

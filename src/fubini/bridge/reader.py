@@ -19,6 +19,7 @@ from fubini.domains import Domain
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import Mixture
+from fubini.families.functions import MINUS_INFINITY
 from fubini.index.binding import remade
 from fubini.index.build import ONE, const, index, less, negate, plus, times, where
 from fubini.index.node import Index, Leaf, Node
@@ -26,7 +27,6 @@ from fubini.index.ranges import bounds
 from fubini.index.sums import total
 from fubini.ops import Lifted, Op
 from fubini.read import rules as rules
-from fubini.read.densities import MINUS_INFINITY
 from fubini.read.law import log_density
 from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray, of_leaf

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fubini.errors import DomainError
+from fubini.families.family import family_of
+from fubini.families.parameters import Support, Vector
 from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
 from fubini.index.node import Index, Leaf
 from fubini.index.ranges import bounds, is_whole
-from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
+from fubini.measures.laws import Law, is_of_numbers, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import Branch, Draw, Items
 from fubini.measures.values import Entries, node_of
@@ -50,7 +52,7 @@ def leaf_in(support: Support, name: str, shape: tuple[int, ...] = ()) -> Leaf:
 
 
 def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
-    names = FAMILIES[family].names
+    names = tuple(family_of(family).parameters)
 
     def make(*args: Any, **named: Any) -> Measure:
         given = {**defaults, **dict(zip(names, args, strict=False)), **named}
@@ -75,7 +77,7 @@ POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "conce
 
 def require_possible(law: Law) -> None:
     """No parameter is certain to be out of range."""
-    if law.family not in FAMILIES:
+    if not is_of_numbers(law):
         return
     family, given = law.family, law.given
     for name, node in given.items():
