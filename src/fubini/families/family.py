@@ -155,6 +155,11 @@ def read_family(dist_name: str) -> Family | None:
     return family if family is not None and family.is_read else None
 
 
+def is_divergent(law: Recognised) -> bool:
+    """The integral of what was recognised is infinite, whatever the coefficients are."""
+    return any(map(is_never_positive, family_of(law.family).finite_needs(law.parameters)))
+
+
 def recognise(form: Form, *coefficients: Any) -> Recognised | None:
     """The family whose signature accepts the coefficients of a form, with its parameters and normaliser."""
     for family in _BY_NAME.values():

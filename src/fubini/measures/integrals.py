@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fubini.families.family import family_of
-from fubini.families.functions import MINUS_INFINITY
+from fubini.families.functions import MINUS_INFINITY, exponential
 from fubini.families.parameters import Vector
+from fubini.families.signature import Recognised
 from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
@@ -35,7 +36,6 @@ from fubini.measures.state import State
 from fubini.measures.truncated import Cut, beta_cut, count_cut, exponential_cut, gamma_cut, normal_cut
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
-from fubini.symbolic.families import Recognised, exponential
 from fubini.symbolic.ratio import summed_by_ratio
 from fubini.symbolic.tails import UNNAMED, eliminated_prime, eliminated_tail
 from fubini.symbolic.tidy import tidied
