@@ -66,7 +66,7 @@ def _support(functions: Functions) -> Any:
     def support(self: Any) -> Any:
         return functions.support(**_values(self, functions))
 
-    return constraints.dependent_property(support, is_discrete=False, event_dim=0)
+    return constraints.dependent_property(support, is_discrete=False, event_dim=0)  # type: ignore[arg-type]
 
 
 def _values(self: Any, functions: Functions) -> dict[str, Data]:

@@ -9,7 +9,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import log, log_one_plus_exp, one_minus
-from fubini.families.parameters import BINARY, Parameters
+from fubini.families.parameters import BINARY, Arrays, Parameters
 from fubini.index.build import ONE, call, const, equal, less, minus, plus, times, where
 from fubini.index.node import Node
 from fubini.index.ranges import bounds
@@ -43,7 +43,7 @@ def may_be_certain(p: Node) -> bool:
     return not any(leaf.role in ("site", "opaque") for leaf in p.leaves) and (low <= 0 or high >= 1)
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """[u < p] for a uniform u"""
     p = parameters["probs"] if "probs" in parameters else jax.nn.sigmoid(parameters["logits"])
     return jax.random.bernoulli(key, p).astype(jnp.result_type(int))

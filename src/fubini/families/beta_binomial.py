@@ -9,7 +9,7 @@ from fubini.arrays import Data
 from fubini.families.beta import log_beta_normaliser
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log_beta, log_choose, square
-from fubini.families.parameters import Parameters, Support
+from fubini.families.parameters import Arrays, Parameters, Support
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
 from fubini.index.build import ONE, ZERO, add, divide, minus, plus, times
 from fubini.index.node import Node
@@ -51,7 +51,7 @@ def variance(parameters: Parameters) -> Node:
     return divide(times(n, a, b, plus(a, b, n)), times(square(plus(a, b)), plus(a, b, ONE)))
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """A Binomial whose probability is a Beta."""
     first, second = jax.random.split(key)
     probs = jax.random.beta(first, parameters["concentration1"], parameters["concentration0"])

@@ -9,7 +9,7 @@ from fubini.arrays import Data
 from fubini.families.beta import log_beta_normaliser
 from fubini.families.family import Family, register
 from fubini.families.functions import INFINITY, defined_if, log, log_beta, square
-from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.parameters import POSITIVE, Arrays, Parameters
 from fubini.families.signature import Match, Signature
 from fubini.index.build import ONE, add, call, const, divide, minus, plus, times
 from fubini.index.node import Node
@@ -43,7 +43,7 @@ def variance(parameters: Parameters) -> Node:
     return defined_if(below, spread, INFINITY)
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """A ratio of two Gammas."""
     first, second = jax.random.split(key)
     above = jax.random.gamma(first, parameters["concentration1"])

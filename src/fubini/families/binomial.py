@@ -9,7 +9,7 @@ from fubini.arrays import Data
 from fubini.families.bernoulli import probability
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, lgamma, log, log_choose, log_one_plus_exp, one_minus
-from fubini.families.parameters import Parameters, Support
+from fubini.families.parameters import Arrays, Parameters, Support
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
 from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
 from fubini.index.node import Node
@@ -41,7 +41,7 @@ def mode(parameters: Parameters) -> Node:
     return call("min", call("floor", times(plus(n, ONE), probability(parameters))), n)
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """Successes among n trials."""
     p = parameters["probs"] if "probs" in parameters else jax.nn.sigmoid(parameters["logits"])
     return jax.random.binomial(key, parameters["total_count"], p)

@@ -9,7 +9,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import log
-from fubini.families.parameters import Support, Vectors
+from fubini.families.parameters import Arrays, Support, Vectors
 from fubini.families.signature import Match, Signature
 from fubini.index.binding import closed
 from fubini.index.build import ZERO, call, const, minus
@@ -30,7 +30,7 @@ def from_logits(k: Index, logit: Node) -> Match:
     return {"logits": logit}, closed("lse", [k], logit)
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """A label by its logits."""
     logits = parameters["logits"] if "logits" in parameters else jnp.log(parameters["probs"])
     return jax.random.categorical(key, logits)

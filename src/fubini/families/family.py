@@ -12,7 +12,7 @@ from typing import Any
 from fubini.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
-from fubini.families.parameters import Support, Vector
+from fubini.families.parameters import Arrays, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
 from fubini.index.build import ZERO, less, times, where
 from fubini.index.node import Node
@@ -33,7 +33,7 @@ class Family:
     names: tuple[str, ...] = ()  # in `fubini.dist`: the first of them is made, all of them are read
     alternatives: Mapping[str, Any] | None = None  # other parameters that `log_density` knows, by name
     signature: Signature | None = None
-    draw: Callable[[Any, Mapping[str, Data]], Data] | None = None  # of parameters of one shape
+    draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
     mean: Function | None = None
     variance: Function | None = None
     mode: Function | None = None

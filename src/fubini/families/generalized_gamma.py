@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import jax
 from numpyro.distributions import constraints
@@ -11,7 +10,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import exp, lgamma, log, log_gamma, log_rate, square
-from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.parameters import POSITIVE, Arrays, Parameters
 from fubini.families.signature import INVERSE, LINEAR, LOG, Features, Match, Signature
 from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
 from fubini.index.node import Node
@@ -66,7 +65,7 @@ def _least_shape(parameters: Parameters) -> Node:
     return minus(parameters["concentration"], const(1 / _power(parameters)))
 
 
-def draw(key: Data, parameters: Mapping[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """A root of a Gamma."""
     return (jax.random.gamma(key, parameters["concentration"]) / parameters["rate"]) ** (1 / parameters["power"])
 

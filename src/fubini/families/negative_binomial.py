@@ -8,7 +8,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import defined_if, exponential, lgamma, log, log_gamma, log_rate, one_minus, square
-from fubini.families.parameters import NATURAL, Parameters
+from fubini.families.parameters import NATURAL, Arrays, Parameters
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, other_offset
 from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
 from fubini.index.node import Node
@@ -41,7 +41,7 @@ def mode(parameters: Parameters) -> Node:
     return defined_if(above, call("floor", times(above, odds(parameters))), ZERO)
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """A Poisson whose rate is a Gamma."""
     first, second = jax.random.split(key)
     odds = parameters["probs"] / (1 - parameters["probs"])

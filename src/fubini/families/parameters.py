@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpyro.distributions import constraints
 
+from fubini.arrays import Data
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, const, index
 from fubini.index.node import Index, Node
@@ -31,6 +32,7 @@ class Vector(NamedTuple):
 Part = Node | Vector
 Parameters = Mapping[str, Node]  # of a family of numbers
 Vectors = Mapping[str, Vector]  # of a family of vectors or labels
+Arrays = Mapping[str, Data]  # numbers of parameters, of one shape
 
 
 class Support(NamedTuple):
@@ -49,8 +51,8 @@ BINARY = Support(ZERO, ONE, True)
 
 
 # Constraints of the ends of an interval: one is below the other.
-ENDS = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=False, event_dim=0))
-WHOLE_ENDS = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=True, event_dim=0))
+ENDS: dict[str, Any] = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=False, event_dim=0))
+WHOLE_ENDS: dict[str, Any] = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=True, event_dim=0))
 
 
 def interval(parameters: Parameters) -> Support:

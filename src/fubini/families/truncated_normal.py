@@ -10,7 +10,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.normal import log_normal
-from fubini.families.parameters import ENDS, Parameters, interval
+from fubini.families.parameters import ENDS, Arrays, Parameters, interval
 from fubini.index.build import call, divide, minus
 from fubini.index.node import Node, node
 
@@ -39,7 +39,7 @@ def _standard_ends(parameters: Parameters) -> tuple[Node, ...]:
     return tuple(divide(minus(parameters[end], parameters["loc"]), parameters["scale"]) for end in ("low", "high"))
 
 
-def draw(key: Data, parameters: dict[str, Data]) -> Data:
+def draw(key: Data, parameters: Arrays) -> Data:
     """μ + σ times a standard normal number between the ends"""
     low, high = ((parameters[end] - parameters["loc"]) / parameters["scale"] for end in ("low", "high"))
     return parameters["loc"] + parameters["scale"] * jax.random.truncated_normal(key, low, high)

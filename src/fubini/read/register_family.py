@@ -193,7 +193,8 @@ def _record(name: str, functions: Functions, maker: Any) -> Family:
     fixed = _fixed_support(functions.support, name)
 
     def support(parameters: Mapping[str, Node]) -> Support:
-        return Support(*ends.all(**parameters))
+        low, high = ends.all(**parameters)
+        return Support(low, high)
 
     def everywhere(x: Node, parameters: Mapping[str, Node]) -> Node:
         low, high, _ = fixed or support(parameters)
