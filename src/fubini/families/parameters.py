@@ -29,7 +29,6 @@ class Vector(NamedTuple):
         return self.at(index(over))
 
 
-Part = Node | Vector
 Parameters = Mapping[str, Node]  # of a family of numbers
 Vectors = Mapping[str, Vector]  # of a family of vectors or labels
 Arrays = Mapping[str, Data]  # numbers of parameters, of one shape
