@@ -29,6 +29,7 @@ LAYERS = (
     "approximate",
     "sequence",
     "index",
+    "families",
     "read",
     "symbolic",
     "bridge",

@@ -53,6 +53,7 @@ from fubini.measures.disintegrate import disintegrate as disintegrate
 from fubini.measures.language import measure as measure
 from fubini.measures.mass import total_mass as total_mass
 from fubini.ops import lift as lift
+from fubini.read.register_family import register_family as register_family
 from fubini.rules import RuleSet as RuleSet
 from fubini.semirings import Semiring as Semiring
 from fubini.semirings import boolean as boolean

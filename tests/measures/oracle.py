@@ -6,12 +6,12 @@ import math
 import numpy as np
 from scipy import special, stats
 
+from fubini.families.parameters import Vector
+from fubini.families.truncated_normal import log_mass
 from fubini.index.binding import opened
 from fubini.index.build import is_test
-from fubini.measures.laws import Vector
 from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
 from fubini.measures.program import Items
-from fubini.measures.values import log_mass
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
 

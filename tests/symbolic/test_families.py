@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fubini.families.family import recognise
 from fubini.index.build import call, const, get, minus, plus, scale, times
 from fubini.index.node import Leaf
-from fubini.symbolic.families import recognised
 from tests.symbolic.numerics import log_integral, numbers
 
 LOG, LOG1M = ("log", 1.0), ("log1m", 1.0)
@@ -51,7 +51,7 @@ def log_density(features, x):
 @pytest.mark.parametrize("case", FAMILIES)
 def test_recognised(case):
     domain, features, expected = FAMILIES[case]
-    found = recognised(domain, {key: const(c) for key, c in features.items()})
+    found = recognise("features", domain, {key: const(c) for key, c in features.items()})
     assert found is not None and found.family == case.split(",")[0].replace("Exponential", "Gamma")
     given = {name: float(numbers(part, {})) for name, part in found.parameters.items()}
     ours = log_density(features, POINTS) - float(numbers(found.log_normaliser, {}))
@@ -61,7 +61,7 @@ def test_recognised(case):
 @given(st.floats(-0.5, 4.0), st.floats(0.1, 5.0), st.sampled_from([0.5, 1.0, 2.0, 2.5]))
 def test_normaliser_of_a_power(shape, rate, power):
     features = {LOG: shape, ("power", power): -rate}
-    found = recognised("positive", {key: const(c) for key, c in features.items()})
+    found = recognise("features", "positive", {key: const(c) for key, c in features.items()})
     expected = log_integral(lambda x: log_density(features, x[:, 0]), "positive", 1)
     assert float(numbers(found.log_normaliser, {})) == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
@@ -80,26 +80,26 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_not_recognised(case):
     domain, keys = REFUSED[case]
-    assert recognised(domain, {key: const(-1.0) for key in keys}) is None
+    assert recognise("features", domain, {key: const(-1.0) for key in keys}) is None
 
 
 def test_a_shape_that_data_decide_has_an_infinite_normaliser_where_it_is_not_positive():
     data = Leaf("data", ())
-    found = recognised("positive", {LOG: get(data), ("power", 1.0): const(-2.0)})
+    found = recognise("features", "positive", {LOG: get(data), ("power", 1.0): const(-2.0)})
     at = [float(numbers(found.log_normaliser, {data: np.array(value)})) for value in (0.5, -2.0)]
     assert at == [pytest.approx(stats.gamma.logpdf(1.0, 1.5, scale=0.5) * -1 - 2.0), np.inf]
 
 
 def test_a_rate_that_data_decide_has_an_infinite_normaliser_where_it_is_not_positive():
     data = Leaf("data", ())
-    found = recognised("positive", {LOG: const(1.0), ("power", 1.0): get(data)})
+    found = recognise("features", "positive", {LOG: const(1.0), ("power", 1.0): get(data)})
     with np.errstate(divide="ignore"):
         assert float(numbers(found.log_normaliser, {data: np.array(3.0)})) == np.inf
 
 
 def test_parameters_are_nodes_of_the_coefficients():
     data = Leaf("data", (), low=0.0)
-    found = recognised("positive", {LOG: get(data), ("power", 1.0): scale(-1.0, get(data))})
+    found = recognise("features", "positive", {LOG: get(data), ("power", 1.0): scale(-1.0, get(data))})
     assert found.parameters["rate"] is get(data) and found.parameters["concentration"] is plus(get(data), const(1.0))
     a = plus(get(data), const(1.0))
     assert found.log_normaliser is minus(call("lgamma", a), times(a, call("log", get(data))))

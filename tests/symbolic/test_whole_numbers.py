@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist
-from fubini.symbolic.draws import OTHERS
+from fubini.families.family import family_of
 
 
 @fb.model
@@ -67,6 +67,8 @@ FAMILIES = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_draws(name):
     given, law = FAMILIES[name]
-    draws = np.asarray(OTHERS[name](jax.random.key(0), {key: jnp.full(4000, value) for key, value in given.items()}))
+    draws = np.asarray(
+        family_of(name).draw(jax.random.key(0), {key: jnp.full(4000, value) for key, value in given.items()})
+    )
     assert draws.mean() == pytest.approx(law.mean(), abs=5 * law.std() / 4000**0.5)
     assert draws.std() == pytest.approx(law.std(), rel=0.1)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpyro.distributions as numpyro_families
 
 from fubini.arrays import stop_gradient
 from fubini.dist.blueprint import Blueprint
 from fubini.dist.density import Density
+from fubini.dist.makers import maker_of
 from fubini.domains import Real
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
@@ -162,7 +162,7 @@ def _has_smooth_draws(blueprint: Blueprint) -> bool:
     if blueprint.family in SMOOTH:
         return True
     inner = [part for part in blueprint.inner if part is not None]
-    family = getattr(numpyro_families, blueprint.family, None)
+    family = maker_of(blueprint.family)
     known = set(getattr(family, "reparametrized_params", None) or ())
     return (bool(known) or bool(inner)) and all(map(_has_smooth_draws, inner))
 

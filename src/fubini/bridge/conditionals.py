@@ -15,6 +15,7 @@ from fubini.bridge.expression import Expression, computed
 from fubini.dist.density import Density
 from fubini.domains import Domain
 from fubini.errors import NoRule
+from fubini.families.family import family_of, is_family
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.ops import lift
@@ -30,8 +31,12 @@ from fubini.terms.factor import Factor
 from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable
 
-NUMPYRO = {"NegativeBinomial": "NegativeBinomialProbs"}  # families that have another name there
-WITHOUT_A_DENSITY = ("Chain", "GeneralizedGamma", "Hypergeometric")
+
+def name_in_dist(kind: str) -> str:
+    """What an eliminated variable is, by its name in `fubini.dist`; empty where it has none."""
+    if kind.startswith("Multivariate"):
+        return kind
+    return next(iter(family_of(kind).names), "") if is_family(kind) else ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def conditionals(step: Step, slots: Mapping[Leaf, Value], at: Setting) -> list[F
     """The densities of the variables of one step, each given those before it."""
     if isinstance(step.result, (Block, Student)):
         return [_of_block(step, name, step.names[:place], slots, at) for place, name in enumerate(step.names)]
-    if family(step) in WITHOUT_A_DENSITY:
+    if not name_in_dist(family(step)):
         raise _no_density(step)
     return [_of_one(step.result, family(step), step.names[0], slots, at)]
 
@@ -63,15 +68,14 @@ def _no_density(step: Step) -> NoRule:
 
 
 def _of_one(result: Eliminated, kind: str, name: Name, slots: Mapping[Leaf, Value], at: Setting) -> Factor:
-    whole = kind in ("Dirichlet", "Categorical")
-    event = result.at if whole else result.at[: len(at.latents[name].shape)]
+    event = result.at if family_of(kind).is_of_vectors else result.at[: len(at.latents[name].shape)]
 
     def value(node: Node) -> Value:
         used = {slot: arg for slot, arg in slots.items() if slot in node.leaves}
         return computed(Expression(node, used, at.reader, at.axes, event, mark=at.mark))
 
     parameters = {key: value(node) for key, node in result.law.parameters.items()}
-    return Density(getattr(dist, NUMPYRO.get(kind, kind))(**parameters), Variable(name, at.domains[name]))
+    return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, at.domains[name]))
 
 
 @dataclass(frozen=True, eq=False)

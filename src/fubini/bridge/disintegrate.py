@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 
 from fubini.arrays import Data, is_traced
+from fubini.bridge.bounds import known_bounds
 from fubini.bridge.conditionals import Setting, conditionals
 from fubini.bridge.expression import Expression
 from fubini.bridge.reader import FactorReader, Facts, Unreadable, leaf_of
@@ -126,6 +127,7 @@ def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     """The names integrated out of a product of factors that no rule joins, or the error that says why not."""
     terms = [term if term.promotes else Weight(term.log()) for term in terms_of(f)]
     whole = product(*terms)
+    names = [name for name in whole.inputs if name in names]  # as they are first met: orders are tried from the last
     arrays = arrays_of(whole)
     facts = {id(array.array): Facts.of(array.array) for array in arrays}
     first: dict[int, int] = {}
@@ -157,7 +159,8 @@ def _held(array: Array) -> Value:
 def _recipe(
     f: Factor, names: Sequence[Name], facts: Mapping[int, Facts], first: Mapping[int, int], read: Captured
 ) -> Recipe:
-    latents = {name: leaf_of(name, f.inputs[name]) for name in names}
+    bounded = known_bounds(f)
+    latents = {name: leaf_of(name, f.inputs[name], bounded.get(name)) for name in names}
     kept = [name for name, domain in f.inputs.items() if name not in latents and domain.is_finite and not domain.shape]
     indices = {name: Index(f.inputs[name].extent, str(name)) for name in kept}
     reading = FactorReader(latents, indices, facts)

@@ -19,6 +19,7 @@ from fubini.domains import Domain
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import Mixture
+from fubini.families.functions import MINUS_INFINITY
 from fubini.index.binding import remade
 from fubini.index.build import ONE, const, index, less, negate, plus, times, where
 from fubini.index.node import Index, Leaf, Node
@@ -26,7 +27,6 @@ from fubini.index.ranges import bounds
 from fubini.index.sums import total
 from fubini.ops import Lifted, Op
 from fubini.read import rules as rules
-from fubini.read.densities import MINUS_INFINITY
 from fubini.read.law import log_density
 from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
@@ -45,10 +45,12 @@ class Unreadable(NoRule):
         super().__init__(f"{what} in index notation", expected="densities, tables, Gaussians and functions of them")
 
 
-def leaf_of(name: Name, domain: Domain) -> Leaf:
-    """The leaf that stands for a variable."""
+def leaf_of(name: Name, domain: Domain, bounds: tuple[float, float] | None = None) -> Leaf:
+    """The leaf that stands for a variable, within its domain, or within bounds that are known to hold."""
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
+    if bounds is not None:
+        low, high = bounds
     simplex, whole = domain.kind == "simplex", domain.is_discrete
     return Leaf(str(name), domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
 

@@ -11,7 +11,8 @@ from fubini.dist.density import Density as Density
 from fubini.dist.density import Distribution as Distribution
 from fubini.dist.families import Family as Family
 from fubini.dist.families import family as family
-from fubini.dist.families import family_names as family_names
+from fubini.dist.makers import family_names as family_names
+from fubini.dist.makers import maker_names
 from fubini.dist.markov import Markov as Markov
 
 
@@ -22,4 +23,4 @@ def __getattr__(name: str) -> Family:
 
 
 def __dir__() -> list[str]:
-    return sorted((*globals(), *family_names()))
+    return sorted((*globals(), *maker_names()))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
 
 from fubini.arrays import Data
+from fubini.dist.makers import maker_of
 from fubini.dist.multinomial import with_random_count
 from fubini.dist.power import POWER, PowerDistribution
 from fubini.dist.supports import domain_of, is_everywhere
@@ -53,7 +54,7 @@ class Blueprint(NamedTuple):
             return jax.tree_util.tree_unflatten(dict(self.statics)["tree"], args)
         given = _closed(dict(zip(self.keys, args, strict=True)))
         given.update((key, value.value if isinstance(value, Constant) else value) for key, value in self.statics)
-        maker = PowerDistribution if self.family == POWER else getattr(numpyro_families, self.family)
+        maker: Any = PowerDistribution if self.family == POWER else maker_of(self.family)
         if "validate_args" in inspect.signature(maker).parameters:
             given["validate_args"] = False
         if isinstance(given.get("transforms"), tuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpyro.distributions as numpyro_families
 
 from fubini.dist.density import STATIC, Distribution, foreign, has_traced_setting
-from fubini.dist.families import family_names
+from fubini.dist.makers import maker_names, maker_of
 from fubini.errors import DataError, FubiniError
 
 
@@ -19,7 +19,7 @@ def from_numpyro_law(law: Any) -> Distribution:
     'Normal'
     """
     name = type(law).__name__
-    if name in family_names() and getattr(numpyro_families, name) is type(law):
+    if name in maker_names() and maker_of(name) is type(law):
         given = _arguments(law)
         settings = {key: value for key, value in (given or {}).items() if key in STATIC}
         if given is not None and not has_traced_setting(settings):

@@ -1,15 +1,14 @@
-"""Families: numpyro's, by name. Called with parameters one makes a Distribution."""
+"""Families by name: numpyro's, and those that are registered. Called with parameters one makes a Distribution."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
-import numpyro.distributions as numpyro_families
-
 from fubini.dist.density import STATIC, Distribution, foreign, has_traced_setting
+from fubini.dist.makers import maker_names, maker_of
 from fubini.errors import DomainError, UnknownFamily, closest
 from fubini.terms.value import to_array
 
@@ -19,7 +18,9 @@ class Family:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.maker: Callable = getattr(numpyro_families, name)
+        maker = maker_of(name)
+        assert maker is not None
+        self.maker: Callable = maker
         self.__doc__ = self.maker.__doc__
 
     def __call__(self, *args: Any, **named: Any) -> Distribution:
@@ -54,19 +55,13 @@ def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[s
 
 @cache
 def family(name: str) -> Family:
-    """One of numpyro's families by name."""
-    names = family_names()
+    """A family by name."""
+    names = maker_names()
     if name not in names:
         raise UnknownFamily(
             f"dist.{name}",
-            expected="a family of numpyro.distributions",
+            expected="a family of numpyro.distributions, or one that is registered",
             nearest=closest(name, names),
+            advice="fb.register_family(…) adds one",
         )
     return Family(name)
-
-
-@lru_cache(maxsize=1)
-def family_names() -> tuple[str, ...]:
-    """The names of all families."""
-    other = {"biject_to", "constraints", "kl_divergence", "transforms", "Distribution"}
-    return tuple(name for name in numpyro_families.__all__ if name not in other)

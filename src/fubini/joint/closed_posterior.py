@@ -12,13 +12,14 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
-from fubini.bridge.conditionals import NUMPYRO
+from fubini.bridge.conditionals import name_in_dist
 from fubini.domains import Domain
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import CAP
 from fubini.factors.table import Table
+from fubini.families.family import family_of
 from fubini.index.node import Leaf
 from fubini.joint.approximate import POINTS, approximation
 from fubini.joint.closed_form import require_evidence
@@ -32,8 +33,6 @@ from fubini.symbolic.laws import family
 from fubini.terms.factor import Factor, product, substitute
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
-
-NO_FACTOR = ("Chain", "GeneralizedGamma")  # families without a density among the distributions
 
 
 def closed_posterior(joint: Any) -> Factor:
@@ -106,8 +105,8 @@ def _hindrance(plan: Collapse, place: int, name: str) -> str:
     """Why a site of a step has no conditional as a factor, or nothing."""
     step, leaf = plan.reduced.steps[place], plan.reading.sites[name]
     kind = family(step)
-    if kind in NO_FACTOR:
-        return f"{name!r} is a {'path of a chain' if kind == 'Chain' else 'root of a Gamma'}"
+    if not name_in_dist(kind):
+        return f"{name!r} is a {'path of a chain' if kind == 'Chain' else family_of(kind).plain_words}"
     if kind == "Categorical" and leaf.low and not plan.reading.domains[name].is_finite:
         return f"{name!r} begins at {leaf.low:g}"
     if not isinstance(step.result, Eliminated) and math.prod(leaf.shape) > 1:
@@ -173,7 +172,7 @@ def _shaped(kind: str, leaf: Leaf, found: dict[str, Data]) -> dict[str, Data]:
 def _density(kind: str, leaf: Leaf, parameters: dict[str, Value]) -> Any:
     if math.prod(leaf.shape) == 1:
         kind = {"MultivariateNormal": "Normal", "MultivariateStudentT": "StudentT"}.get(kind, kind)
-    return getattr(dist, NUMPYRO.get(kind, kind))(**parameters)
+    return getattr(dist, name_in_dist(kind))(**parameters)
 
 
 def _one(parameters: Callable[..., dict[str, Data]], key: str) -> Callable[..., Data]:

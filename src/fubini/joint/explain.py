@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from fubini.errors import Intractable, NoRule, listed
+from fubini.families.family import family_of
 from fubini.index.notation import written
 from fubini.joint.closed_form import is_network
 from fubini.joint.closed_posterior import require_posterior
@@ -22,22 +23,7 @@ from fubini.symbolic.search import Step, work
 from fubini.symbolic.student import Student
 
 WIDTH = 150  # characters of an equation that are shown
-FORMULAS = {
-    "Normal": "∫ exp(−½ p (x − m)²) dx = √(2π/p)",
-    "Gamma": "∫ x^(a−1) e^(−b x) dx = Γ(a)/bᵃ",
-    "InverseGamma": "∫ x^(−a−1) e^(−b/x) dx = Γ(a)/bᵃ",
-    "Beta": "∫ x^(a−1) (1 − x)^(b−1) dx = B(a, b)",
-    "Dirichlet": "∫ Π x_c^(a_c−1) dx = Π Γ(a_c)/Γ(Σ a_c)",
-    "Categorical": "Σ_k exp(logit_k), entry by entry",
-    "HalfNormal": "∫ e^(−b x²) dx = ½ √(π/b)",
-    "GeneralizedGamma": "∫ x^(a−1) e^(−b xᵖ) dx = Γ(a/p)/(|p| b^(a/p))",
-    "Poisson": "Σ λᵏ/k! = e^λ",
-    "Geometric": "Σ ρᵏ = 1/(1 − ρ)",
-    "NegativeBinomial": "Σ Γ(k + r) ρᵏ/k! = Γ(r) (1 − ρ)⁻ʳ",
-    "Binomial": "Σ ρᵏ/k! (n − k)! = (1 + ρ)ⁿ/n!",
-    "BetaBinomial": "Σ Γ(k + a) Γ(n − k + b)/k! (n − k)! = B(a, b) Γ(a + b + n)/n!",
-    "Chain": "Σ over paths, forward in time",
-}
+PATHS = "Σ over paths, forward in time"
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,9 @@ def _line(step: Step, plan: Collapse) -> Line:
         count *= size
     given = tuple((name, _short(written(node))) for name, node in result.law.parameters.items() if name != "axis")
     cost = "1 entry" if count == 1 else f"{count:,} entries"
-    return Line(step.names, result.law.family, FORMULAS[result.law.family], given, cost)
+    kind = result.law.family
+    equation = PATHS if kind == "Chain" else family_of(kind).equation
+    return Line(step.names, kind, equation, given, cost)
 
 
 def _joint_line(step: Step, result: Block | Student) -> Line:

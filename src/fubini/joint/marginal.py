@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini import dist
 from fubini.arrays import Data, is_jax, is_traced
-from fubini.bridge.conditionals import NUMPYRO
+from fubini.bridge.conditionals import name_in_dist
 from fubini.domains import Bint, Domain, Real
 from fubini.eliminate.ask import eliminate
 from fubini.errors import Intractable, NoRule, listed
@@ -19,6 +19,7 @@ from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import CAP
 from fubini.factors.table import Table
+from fubini.families.family import family_of
 from fubini.index.node import Leaf
 from fubini.joint.approximate import POINTS, approximation
 from fubini.joint.closed_form import is_network, no_closed_form, require_evidence
@@ -165,8 +166,9 @@ def require_factor(name: str, plan: Collapse) -> None:
     step, leaf = plan.step_of(name), plan.reading.sites[name]
     kind = family(step)
     asked, advice = f"the marginal of {name!r} as one factor", f"predict(key, {name!r}) gives draws of it"
-    if kind == "GeneralizedGamma":
-        raise NoRule(asked, expected="a family that has a factor", nearest="a root of a Gamma", advice=advice)
+    if kind != "Chain" and not name_in_dist(kind):
+        nearest = f"a {family_of(kind).plain_words}"
+        raise NoRule(asked, expected="a family that has a factor", nearest=nearest, advice=advice)
     if kind in ("Chain", "Categorical") and (leaf.low or 0) < 0:
         raise NoRule(asked, expected="values from 0 on", nearest=f"it begins at {leaf.low:g}", advice=advice)
     if isinstance(step.result, (Block, Student)) and math.prod(leaf.shape) > 1:
@@ -192,7 +194,7 @@ def factor_of(name: str, plan: Collapse, given: dict[str, Data], batch: tuple[st
     if kind == "MultivariateStudentT":
         return _student(name, leaf.shape, given, batch)
     parameters = {key: Array(value, batch) for key, value in given.items()}
-    return getattr(dist, NUMPYRO.get(kind, kind))(**parameters)(name)
+    return getattr(dist, name_in_dist(kind))(**parameters)(name)
 
 
 def _from_zero(probs: Data, low: int) -> Data:

@@ -330,9 +330,9 @@ def _term(
         return next(outputs).at()
     if chain is not None:
         count = 1 + len(chain.init.leaf_values) + (0 if chain.step is None else len(chain.step.leaf_values))
-        parts = [next(outputs) for _ in range(count)]
-        found = _chain_term(chain, iter(parts), reader)
-        return found if found is not None else _opaque_chain(chain, parts, reader)
+        numbers = [next(outputs) for _ in range(count)]
+        found = _chain_term(chain, iter(numbers), reader)
+        return found if found is not None else _opaque_chain(chain, numbers, reader)
     source: Distribution = site.source
     value = next(outputs)
     present = next(outputs) if partly else None

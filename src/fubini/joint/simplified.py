@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fubini.families.parameters import Vector
 from fubini.index.build import ONE, add, call, const, get, plus, scale
 from fubini.index.node import Index, Leaf, Node
 from fubini.joint.collapse import Collapse, collapse
 from fubini.joint.questions import Collapsed
 from fubini.measures.change import flat_law
 from fubini.measures.integrals import law_of
-from fubini.measures.laws import Law, Vector
+from fubini.measures.laws import Law
 from fubini.measures.limits import numbers_around
 from fubini.measures.measure import Measure
 from fubini.measures.program import Branch, Draw, Items, transformed

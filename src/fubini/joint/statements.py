@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpyro.distributions as numpyro_families
 
 from fubini.arrays import trusting
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
+from fubini.dist.makers import maker_of
 from fubini.joint.arguments import named_arrays
 from fubini.joint.form import Form
 from fubini.joint.outline import Outline
@@ -88,7 +88,7 @@ def _distribution(source: Distribution, parts: Any) -> Notation:
 
 def _call(family: str, given: Mapping[str, Notation]) -> Notation:
     """By position as long as the parameters are numpyro's first ones, the others by name."""
-    maker = getattr(numpyro_families, family, None)
+    maker = maker_of(family)
     if maker is None:  # a user's own distribution, known by its arrays alone
         return Call(family, ())
     known = list(inspect.signature(maker).parameters)

@@ -1,6 +1,6 @@
 """Numbers that are put in for symbols: those that the families of a measure do not allow are refused.
 
-What a family requires is numpyro's where it has the family, and is checked as the parameters of a model are.
+What a family requires is checked as the parameters of a model are.
 """
 
 from __future__ import annotations
@@ -10,30 +10,24 @@ from typing import Any
 
 import jax
 import numpy as np
-import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
 from fubini.dist.validity import Requirement, is_dependent, requirements, satisfied, shown
+from fubini.families.family import family_of
+from fubini.families.parameters import Vector
 from fubini.index.binding import replaced
 from fubini.index.build import const, get, minus
 from fubini.index.node import Leaf, Node
 from fubini.measures.draws import require_possible
 from fubini.measures.finite_draws import drawn_in, enumerated
-from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.laws import Law, is_of_numbers
 from fubini.measures.state import State
 from fubini.measures.values import Checked
 
-NOT_OF_NUMPYRO: dict[str, Mapping[str, Any]] = {
-    "BetaPrime": {"concentration1": constraints.positive, "concentration0": constraints.positive},
+ENTRIES: dict[str, Mapping[str, Any]] = {  # of families whose parameters are vectors
     "Categorical": {"weights": constraints.nonnegative},  # which need not add up to one
-    "ChiSquared": {"df": constraints.positive},
-    "Counting": {},
     "Dirichlet": {"concentration": constraints.positive},
-    "GeneralizedGamma": {"concentration": constraints.positive, "rate": constraints.positive},
-    "Hypergeometric": dict.fromkeys(("first", "second", "draws"), constraints.nonnegative_integer),
-    "Lebesgue": {},
     "Opaque": {},
-    "TruncatedNormal": {"scale": constraints.positive},
 }
 
 
@@ -70,7 +64,7 @@ def _is_mixed(part: Node, symbols: frozenset[Leaf]) -> bool:
 
 def _entries(law: Law) -> dict[str, Node]:
     """Parameters by name; those of a vector by an entry."""
-    names = FAMILIES[law.family].names if law.family in FAMILIES else NOT_OF_NUMPYRO[law.family]
+    names = _constraints(law)
     parts = [part.entry if isinstance(part, Vector) else part for part in law.parameters]
     return dict(zip(names, parts, strict=False)) if names else dict(enumerate(parts))  # type: ignore[arg-type]
 
@@ -78,7 +72,7 @@ def _entries(law: Law) -> dict[str, Node]:
 def _require_allowed(law: Law, known: Mapping[Leaf, np.ndarray], evaluation: Checked) -> None:
     """All that a family requires of the parameters whose numbers are known."""
     entries = _entries(law)
-    for requirement in _requirements(law, entries):
+    for requirement in _requirements(law):
         parts = [entries[key] for key in requirement.keys]
         quantity = parts[0] if len(parts) == 1 else minus(*parts)
         if quantity.leaves and quantity.leaves <= set(known):
@@ -87,11 +81,12 @@ def _require_allowed(law: Law, known: Mapping[Leaf, np.ndarray], evaluation: Che
                 raise requirement.error(shown(numbers))
 
 
-def _requirements(law: Law, entries: Mapping[str, Node]) -> Iterator[Requirement]:
+def _constraints(law: Law) -> Mapping[str, Any]:
+    """What a family requires of each parameter, or of the entries of one that is a vector."""
+    return family_of(law.family).parameters if is_of_numbers(law) else ENTRIES[law.family]
+
+
+def _requirements(law: Law) -> Iterator[Requirement]:
     """Constraints of single parameters, and that the ends of a distribution are in order."""
-    checks = NOT_OF_NUMPYRO.get(law.family)
-    if checks is None:
-        maker: Any = getattr(numpyro_families, f"{law.family}Probs", None) or getattr(numpyro_families, law.family)
-        checks = {key: maker.arg_constraints[key] for key in entries}
-    plain = {key: constraint for key, constraint in checks.items() if not is_dependent(constraint)}
+    plain = {key: constraint for key, constraint in _constraints(law).items() if not is_dependent(constraint)}
     return requirements(law.family, plain)

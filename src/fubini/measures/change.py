@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fubini.families.parameters import Support
 from fubini.index.binding import replaced
 from fubini.index.build import ZERO, const, index, plus
 from fubini.index.node import Index, Leaf, Node
@@ -11,7 +12,7 @@ from fubini.index.ranges import bounds, is_whole
 from fubini.index.sums import total
 from fubini.measures.draws import leaf_in
 from fubini.measures.inverse import Solution, solutions
-from fubini.measures.laws import Law, Support
+from fubini.measures.laws import Law
 from fubini.measures.limits import Limit, ends_of, entry_of, limits_of_support, simplified
 from fubini.measures.program import Draw, mapped_value, renamed, transformed
 from fubini.measures.state import State

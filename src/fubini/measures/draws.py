@@ -6,12 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpyro.distributions import constraints
+
 from fubini.errors import DomainError
+from fubini.families.family import family_of
+from fubini.families.parameters import Support, Vector
 from fubini.index.build import ZERO, const, equal, get, index, minus
 from fubini.index.build import where as chosen
 from fubini.index.node import Index, Leaf
 from fubini.index.ranges import bounds, is_whole
-from fubini.measures.laws import FAMILIES, Law, Support, Vector, support_of
+from fubini.measures.laws import Law, is_of_numbers, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import Branch, Draw, Items
 from fubini.measures.values import Entries, node_of
@@ -50,7 +54,7 @@ def leaf_in(support: Support, name: str, shape: tuple[int, ...] = ()) -> Leaf:
 
 
 def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
-    names = FAMILIES[family].names
+    names = tuple(family_of(family).parameters)
 
     def make(*args: Any, **named: Any) -> Measure:
         given = {**defaults, **dict(zip(names, args, strict=False)), **named}
@@ -65,26 +69,25 @@ def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
     return make
 
 
-WHOLE = {
-    "Binomial": ("total_count",),
-    "BetaBinomial": ("total_count",),
-    "Hypergeometric": ("first", "second", "draws"),
-}
-POSITIVE = frozenset(("scale", "rate", "concentration", "concentration1", "concentration0", "df"))
+def is_positive(law: Law, name: str) -> bool:
+    """A parameter that is a positive number."""
+    constraint = family_of(law.family).parameters[name]
+    return constraint is constraints.positive or constraint is constraints.nonnegative  # a rate, which is not 0 here
 
 
 def require_possible(law: Law) -> None:
     """No parameter is certain to be out of range."""
-    if law.family not in FAMILIES:
+    if not is_of_numbers(law):
         return
     family, given = law.family, law.given
     for name, node in given.items():
         low, high = bounds(node)
         if math.isnan(low) or math.isnan(high):
             raise DomainError(f"{family} with {name} = {node}", expected="a number")
-        if name in WHOLE.get(family, ()) and (high < 0 or (node.kind == "const" and not is_whole(node))):
+        is_count = family_of(family).parameters[name] is constraints.nonnegative_integer
+        if is_count and (high < 0 or (node.kind == "const" and not is_whole(node))):
             raise DomainError(f"{family} with {name} = {node}", expected="a whole number that is not negative")
-        if (name in POSITIVE or (family, name) == ("NegativeBinomial", "total_count")) and high <= 0:
+        if is_positive(law, name) and high <= 0:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
         if name == "probs" and (low > 1 or high < 0):
             raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")

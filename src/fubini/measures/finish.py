@@ -9,18 +9,19 @@ from fractions import Fraction
 
 import numpy as np
 
+from fubini.families.functions import INFINITY, exponential
+from fubini.families.parameters import Support
 from fubini.index.binding import closed
 from fubini.index.build import ZERO, add, call, const, equal, get, index, plus, where
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.measures.change import flat_law
 from fubini.measures.draws import leaf_of
-from fubini.measures.laws import INFINITY, Law, Support
+from fubini.measures.laws import Law
 from fubini.measures.limits import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
 from fubini.measures.program import Branch, Draw, fresh_like, renamed, transformed
 from fubini.measures.state import State
 from fubini.symbolic.collect import Blocked
-from fubini.symbolic.families import exponential
 from fubini.symbolic.tidy import tidied
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number

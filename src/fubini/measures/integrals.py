@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fubini.families.family import family_of
+from fubini.families.functions import MINUS_INFINITY, exponential
+from fubini.families.parameters import Vector
+from fubini.families.signature import Recognised
 from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
@@ -23,17 +27,15 @@ from fubini.index.build import (
 )
 from fubini.index.node import Index, Leaf, Node, children
 from fubini.index.sums import total
-from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.laws import Law
 from fubini.measures.moments import with_polynomial
 from fubini.measures.program import transformed
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
 from fubini.measures.truncated import Cut, beta_cut, count_cut, exponential_cut, gamma_cut, normal_cut
-from fubini.read.densities import MINUS_INFINITY
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
-from fubini.symbolic.families import Recognised, exponential
 from fubini.symbolic.ratio import summed_by_ratio
 from fubini.symbolic.tails import UNNAMED, eliminated_prime, eliminated_tail
 from fubini.symbolic.tidy import tidied
@@ -200,4 +202,4 @@ def _specific(found: Recognised) -> Law:
         return Law("Exponential", (given["rate"],))
     if found.family == "Gamma" and given["rate"] is const(0.5):
         return Law("ChiSquared", (plus(given["concentration"], given["concentration"]),))
-    return Law(found.family, tuple(given[name] for name in FAMILIES[found.family].names))
+    return Law(found.family, tuple(given[name] for name in family_of(found.family).parameters))

@@ -16,11 +16,12 @@ from typing import Any
 
 from fubini.assignment import target
 from fubini.errors import DomainError
+from fubini.families.parameters import Support
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale
 from fubini.index.node import Index, Node
 from fubini.index.ranges import bounds, is_whole
-from fubini.measures.laws import Law, Support, log_density, support_of
+from fubini.measures.laws import Law, log_density, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.program import (
     Branch,

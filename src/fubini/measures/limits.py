@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from fubini.families.functions import exponential
+from fubini.families.parameters import Support
 from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
@@ -27,10 +29,8 @@ from fubini.index.build import (
 from fubini.index.build import scale as scaled
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, exceeds_zero, is_not_negative, is_surely_positive, is_whole
-from fubini.measures.laws import Support
 from fubini.measures.program import Draw, Test
 from fubini.symbolic.collect import Blocked, Monomial, Square, linear, squares
-from fubini.symbolic.families import exponential
 from fubini.symbolic.finite import solving
 from fubini.symbolic.tidy import together
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fubini.domains import Domain
 from fubini.errors import Intractable, listed
+from fubini.families.functions import exponential
 from fubini.index.build import plus, times
 from fubini.index.node import Node
 from fubini.measures.measure import Measure
@@ -11,7 +12,6 @@ from fubini.measures.program import Branch
 from fubini.measures.simplify import simplify
 from fubini.measures.state import state_of
 from fubini.measures.values import Number
-from fubini.symbolic.families import exponential
 from fubini.symbolic.search import Latent, Search
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fubini.families.parameters import Vector
 from fubini.index.binding import replaced
 from fubini.index.build import index
 from fubini.index.node import Index, Leaf, Node
-from fubini.measures.laws import Vector
 from fubini.measures.program import Branch, Draw, Items, Returned, facts_of, renamed
 from fubini.measures.values import Check
 from fubini.measures.written import program

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from fubini.families.signature import Recognised
 from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, power, scale, times
 from fubini.index.node import Leaf, Node
 from fubini.index.ranges import bounds
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated
-from fubini.symbolic.families import Recognised
 from fubini.symbolic.tails import UNNAMED
 from fubini.symbolic.tidy import tidied
 

@@ -7,12 +7,13 @@ from functools import reduce
 from typing import Any
 
 from fubini.errors import DomainError
+from fubini.families.family import family_of
 from fubini.index.build import ONE, ZERO, const, equal, get, index, plus, where
 from fubini.index.node import Index, Node
 from fubini.index.sums import total
 from fubini.measures.draws import leaf_of
 from fubini.measures.language import as_measure
-from fubini.measures.laws import FAMILIES, Law
+from fubini.measures.laws import Law, is_of_numbers
 from fubini.measures.measure import Measure
 from fubini.measures.program import (
     Branch,
@@ -76,7 +77,7 @@ def _with_label(inner: Measure) -> Branch:
     parts = [refreshed(branch) for branch in inner.branches]
     for part in parts:
         for draw in part.draws:
-            if not draw.law.is_opaque and draw.law.family in FAMILIES and not FAMILIES[draw.law.family].is_probability:
+            if is_of_numbers(draw.law) and not family_of(draw.law.family).is_probability:
                 raise DomainError(
                     f"a plate of a superposition with {draw.law.family}",
                     expected="draws that have mass 1",

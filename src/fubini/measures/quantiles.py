@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fubini.families.functions import INFINITY
+from fubini.families.signature import Recognised
+from fubini.families.truncated_normal import log_mass, log_normal_mass
 from fubini.index.build import ONE, add, call, const, divide, get, minus, plus, scale
 from fubini.index.node import Leaf, Node
-from fubini.measures.laws import INFINITY
 from fubini.measures.standard import Case
-from fubini.measures.values import log_mass, log_normal_mass
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
-from fubini.symbolic.families import Recognised
 from fubini.symbolic.tails import UNNAMED
 from fubini.symbolic.tidy import tidied
 

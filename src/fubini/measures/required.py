@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 
 from fubini.errors import DataError, DomainError
+from fubini.families.parameters import Vector
 from fubini.index.node import Leaf, Node, children
 from fubini.index.polynomial import range_of_affine
 from fubini.index.ranges import Bounds, bounds
-from fubini.measures.draws import POSITIVE, require_possible
-from fubini.measures.laws import FAMILIES, Law, Vector
+from fubini.measures.draws import is_positive, require_possible
+from fubini.measures.laws import Law, is_of_numbers
 from fubini.measures.limits import ends_of
 from fubini.measures.program import renamed
 from fubini.measures.state import State
@@ -46,8 +47,8 @@ def require_weight(log_weight: Node) -> None:
 
 def _require_range(law: Law, state: State) -> None:
     """No parameter leaves its range at a value of what is drawn; bounds tell where each draw is in it once."""
-    for name, part in law.given.items() if law.family in FAMILIES else ():
-        range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if name in POSITIVE else None
+    for name, part in law.given.items() if is_of_numbers(law) else ():
+        range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if is_positive(law, name) else None
         if range_ is None or (range_[0] <= bounds(part)[0] and bounds(part)[1] <= range_[1]):
             continue
         low, high = _reached(_with_ends(part, state))

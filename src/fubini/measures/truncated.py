@@ -6,18 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.families.functions import INFINITY
+from fubini.families.signature import Recognised
+from fubini.families.truncated_normal import log_normal_mass
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, const, divide, index, less, minus, power, times, where
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, exceeds_zero
 from fubini.index.sums import total
-from fubini.measures.laws import INFINITY, Law
+from fubini.measures.laws import Law
 from fubini.measures.masses import beta_node, exponential_node, gamma_node
 from fubini.measures.standard import Case
-from fubini.measures.values import log_normal_mass
 from fubini.symbolic.collect import Blocked, monomials
 from fubini.symbolic.elimination import Eliminated, eliminated, require_inside
-from fubini.symbolic.families import Recognised
 from fubini.symbolic.finite import tests
 from fubini.symbolic.ratio import summed_by_ratio
 from fubini.symbolic.tails import UNNAMED

@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr
 
 from fubini.arrays import Data
 from fubini.dist.validity import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
+from fubini.families.truncated_normal import log_normal_mass
 from fubini.index.axes import Axes, aligned, union
 from fubini.index.binding import closed, replaced
 from fubini.index.build import (
@@ -37,7 +36,7 @@ from fubini.index.build import (
 )
 from fubini.index.build import where as chosen
 from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf, Node, node
+from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, is_surely_positive, is_whole
 from fubini.index.sums import total as summed
 from fubini.ops import Op
@@ -417,19 +416,6 @@ def array(*sizes_and_body: Any) -> Entries:
         return replaced(entry, {index(i): place for i, place in zip(every, where_, strict=True)})
 
     return Entries((*sizes, *rest), at)
-
-
-def log_mass(low: Data, high: Data) -> Data:
-    """log(Φ(high) − Φ(low)), right in both tails"""
-    flip = low + high > 0  # the left tail is the one that does not cancel
-    a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
-    log_a, log_b = log_ndtr(a), log_ndtr(b)
-    return log_b + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))
-
-
-def log_normal_mass(low: Node, high: Node) -> Node:
-    """log(Φ(high) − Φ(low))"""
-    return node("call", log_mass, low, high)
 
 
 def normal_mass(low: Any, high: Any) -> Number:

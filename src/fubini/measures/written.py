@@ -7,11 +7,11 @@ import math
 from fractions import Fraction
 
 from fubini.errors import Intractable
+from fubini.families.parameters import Vector
+from fubini.families.truncated_normal import log_mass
 from fubini.index.node import Index, Leaf, Node
-from fubini.measures.laws import Vector
 from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
 from fubini.measures.program import Branch, Draw, Items, Returned, Test, nodes_of
-from fubini.measures.values import log_mass
 
 LETTERS = "ijklmnpqrstuv"
 LARGEST = 1000  # of the numerators and denominators that are written as such

@@ -15,6 +15,10 @@ from fubini.dist.supports import is_everywhere
 from fubini.dist.validity import parameters_hold
 from fubini.domains import Real
 from fubini.errors import DomainError
+from fubini.families.family import Family, read_family
+from fubini.families.functions import LOG_2PI, MINUS_INFINITY, lgamma, log
+from fubini.families.normal import log_normal
+from fubini.families.parameters import Support, Vector
 from fubini.index.build import (
     ONE,
     ZERO,
@@ -34,7 +38,6 @@ from fubini.index.build import (
 )
 from fubini.index.node import Index, Node, node
 from fubini.index.sums import total
-from fubini.read.densities import LOG_2PI, MINUS_INFINITY, SCALAR, lgamma, log, log_normal
 from fubini.read.reader import Reader
 from fubini.read.scaled_matrix import without_scale
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
@@ -173,25 +176,12 @@ def _plain(
     at: Batch,
     value: Entries,
 ) -> Node | None:
-    if family in SCALAR:
-        parameters = {**{key: _at(array, at) for key, array in given.items()}, **fixed}
-        binomial = family in ("Binomial", "BinomialProbs", "BinomialLogits")
-        return (
-            _log_binomial(family, value.of(), parameters, value.reader)
-            if binomial
-            else SCALAR[family](value.of(), parameters)
-        )
-    if family in ("Categorical", "CategoricalProbs"):
-        if "probs" in given:
-            return log(_at(given["probs"], at, value.of()))
-        return _log_softmax(given["logits"], at, value.of())
-    if family == "CategoricalLogits":
-        return _log_softmax(given["logits"], at, value.of())
+    record = read_family(family)
+    if record is not None:
+        return _of_record(record, {**given, **fixed}, at, value)
     if family == "OrderedLogistic" and value.reader is not None:
         chances = _ordinal(given["predictor"], given["cutpoints"], value.reader)
         return log(_at(chances, at, value.of()))
-    if family == "Dirichlet":
-        return _log_dirichlet(given["concentration"], at, value.of, value.event[0])
     if family in ("Multinomial", "MultinomialProbs") and "probs" in given:
         count = fixed["total_count"] if "total_count" in fixed else _at(given["total_count"], at)
         return _log_multinomial(given["probs"], count, at, value.of, value.event[0], value.reader)
@@ -204,6 +194,28 @@ def _plain(
     return None
 
 
+def _of_record(record: Family, given: Mapping[str, SymbolicArray | Node], at: Batch, value: Entries) -> Node:
+    """The log-density that a family has in index notation."""
+    parameters = {
+        key: part if isinstance(part, Node) else _parameter(part, record.constraint_of(key).event_dim, at)
+        for key, part in given.items()
+    }
+    if value.event:
+        c = Index(value.event[0])
+        return record.log_density_of(Vector(c, value.of(index(c))), parameters)
+    if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
+        return _log_of_count(record, value.of(), parameters, value.reader)
+    return record.log_density_of(value.of(), parameters)
+
+
+def _parameter(array: SymbolicArray, rank: int, at: Batch) -> Node | Vector:
+    """A parameter at a batch cell: a number, or a vector."""
+    if not rank:
+        return _at(array, at)
+    c = Index(array.shape[-1])
+    return Vector(c, _at(array, at, index(c)))
+
+
 def _possible(test: Node, density: Node) -> Node:
     """The log-density where a test of counts holds, −∞ elsewhere; data alone decide it outside of the density."""
     return where(test, density, MINUS_INFINITY) if _is_random(test) else plus(density, log(test))
@@ -213,21 +225,14 @@ def _is_random(of: Node) -> bool:
     return any(leaf.role in ("site", "opaque") for leaf in of.leaves)
 
 
-def _log_binomial(family: str, x: Node, given: Mapping[str, Node], reader: Reader | None) -> Node:
+def _log_of_count(record: Family, x: Node, parameters: Mapping[str, Any], reader: Reader | None) -> Node:
     """That of a count up to n, −∞ above it"""
-    n, density = given["total_count"], SCALAR[family]
+    n = parameters["total_count"]
     inside = negate(less(n, x))
     if reader is not None and (holds := reader.truth(inside)) is not None:
-        return density(x, given) if holds else MINUS_INFINITY
+        return record.log_density(x, parameters) if holds else MINUS_INFINITY
     known = n if _is_random(inside) else call("max", n, x)  # where x > n, some number that is none of the density's
-    return _possible(inside, density(x, {**given, "total_count": known}))
-
-
-def _log_softmax(logits: SymbolicArray, at: Batch, place: Node) -> Node:
-    """logits[k] − log Σ_c exp logits[c]"""
-    c = Index(logits.shape[-1])
-    whole = log(total([c], call("exp", _at(logits, at, index(c)))))
-    return minus(_at(logits, at, place), whole)
+    return _possible(inside, record.log_density(x, {**parameters, "total_count": known}))
 
 
 def _ordinal(predictor: SymbolicArray, cutpoints: SymbolicArray, reader: Reader) -> SymbolicArray:
@@ -241,14 +246,6 @@ def _ordinal(predictor: SymbolicArray, cutpoints: SymbolicArray, reader: Reader)
     lead = np.broadcast_shapes(predictor.shape, cutpoints.shape[:-1])
     shape = (*lead, cutpoints.shape[-1] + 1)
     return reader.made_of("chances", shape, chances, predictor, cutpoints)
-
-
-def _log_dirichlet(alpha: SymbolicArray, at: Batch, value: Any, size: int) -> Node:
-    """log Γ(Σ α) − Σ log Γ(α) + Σ (α − 1) log x"""
-    c = Index(size)
-    entry = _at(alpha, at, index(c))
-    logs = total([c], times(minus(entry, ONE), log(value(index(c)))))
-    return add(((lgamma(total([c], entry)), 1.0), (total([c], lgamma(entry)), -1.0), (logs, 1.0)))
 
 
 def _log_multinomial(

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fubini.families.functions import is_never_positive, log_rate
 from fubini.index.binding import closed
 from fubini.index.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Slope, Square, linear, squares
-from fubini.symbolic.families import is_never_positive, log_rate
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 
 from fubini.arrays import Data
+from fubini.families.family import family_of
 from fubini.index.arithmetic import xp_of
 from fubini.index.axes import Axes, aligned
 from fubini.index.chains import path
@@ -72,60 +73,14 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
 
 
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
-    at, law = result.at, result.law
-    batch = at[: len(leaf.shape)]
-    given = law.parameters
-    match law.family:
-        case "Normal":
-            loc, scale = (over(evaluation, given[name], batch) for name in ("loc", "scale"))
-            return loc + scale * jax.random.normal(key, loc.shape)
-        case "Gamma" | "InverseGamma":
-            a, b = (over(evaluation, given[name], batch) for name in ("concentration", "rate"))
-            found = jax.random.gamma(key, a) / b
-            return found if law.family == "Gamma" else 1 / found
-        case "Beta":
-            a, b = (over(evaluation, given[name], batch) for name in ("concentration1", "concentration0"))
-            return jax.random.beta(key, a, b)
-        case "Dirichlet":
-            return jax.random.dirichlet(key, over(evaluation, given["concentration"], at))
-        case "Categorical":
-            return jax.random.categorical(key, over(evaluation, given["logits"], at)) + int(leaf.low or 0)
-        case "Chain":
-            return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
-    return OTHERS[law.family](key, {name: over(evaluation, part, batch) for name, part in given.items()})
-
-
-def _geometric(key: Data, given: Mapping[str, Data]) -> Data:
-    return jax.random.geometric(key, given["probs"]) - 1  # failures before a success
-
-
-def _negative_binomial(key: Data, given: Mapping[str, Data]) -> Data:
-    """A Poisson whose rate is a Gamma."""
-    first, second = jax.random.split(key)
-    odds = given["probs"] / (1 - given["probs"])
-    return jax.random.poisson(second, jax.random.gamma(first, given["total_count"]) * odds)
-
-
-def _beta_binomial(key: Data, given: Mapping[str, Data]) -> Data:
-    first, second = jax.random.split(key)
-    probs = jax.random.beta(first, given["concentration1"], given["concentration0"])
-    return jax.random.binomial(second, given["total_count"], probs)
-
-
-def _generalized_gamma(key: Data, given: Mapping[str, Data]) -> Data:
-    """A root of a Gamma."""
-    return (jax.random.gamma(key, given["concentration"]) / given["rate"]) ** (1 / given["power"])
-
-
-OTHERS: dict[str, Callable[[Data, Mapping[str, Data]], Data]] = {
-    "Poisson": lambda key, given: jax.random.poisson(key, given["rate"]),
-    "Geometric": _geometric,
-    "NegativeBinomial": _negative_binomial,
-    "Binomial": lambda key, given: jax.random.binomial(key, given["total_count"], given["probs"]),
-    "BetaBinomial": _beta_binomial,
-    "HalfNormal": lambda key, given: given["scale"] * jnp.abs(jax.random.normal(key, given["scale"].shape)),
-    "GeneralizedGamma": _generalized_gamma,
-}
+    law = result.law
+    if law.family == "Chain":
+        return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
+    record = family_of(law.family)
+    assert record.draw is not None, f"no draws of a {record.name}"
+    at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
+    drawn_values = record.draw(key, {name: over(evaluation, part, at) for name, part in law.parameters.items()})
+    return drawn_values + int(leaf.low or 0) if law.family == "Categorical" else drawn_values
 
 
 def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:

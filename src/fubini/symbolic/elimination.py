@@ -6,10 +6,12 @@ is blocked here, and is the business of a joint elimination.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from fubini.families.family import family_of, is_divergent, recognise
+from fubini.families.functions import is_never_positive
+from fubini.families.signature import Key, Recognised
 from fubini.index.binding import replaced
 from fubini.index.build import (
     ONE,
@@ -30,7 +32,6 @@ from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Divergent, Place, Square, monomials, squares
-from fubini.symbolic.families import Key, Recognised, is_never_positive, log_gamma, log_rate, recognised
 from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
 from fubini.symbolic.ratio import summed_by_ratio
@@ -58,7 +59,7 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
         return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
     if domain == "nat":
         counted = summed_by_ratio(mine, latent)
-        if counted.law.family == "Hypergeometric":
+        if family_of(counted.law.family).draw is None:
             raise Blocked(latent, mine, "a family that can be drawn from")
         return Eliminated(
             (*rest, *_terms(counted.outside), total(counted.at, counted.law.log_normaliser)), counted.at, counted.law
@@ -90,12 +91,11 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
         key = (feature.kind, feature.power)
         found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     sums = {key: add((part, 1.0) for part in parts) for key, parts in found.items()}
-    law = recognised(domain, {key: part for key, part in sums.items() if part is not ZERO})
+    law = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
     if law is None:
         features = ", ".join(_shown(key) for key in found) or "none"
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
-    keys = ("rate", "concentration", "concentration1", "concentration0")
-    if any(is_never_positive(law.parameters.get(key, ONE)) for key in keys):
+    if is_divergent(law):
         raise Divergent(latent, mine)
     return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
 
@@ -125,11 +125,11 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
-    if is_never_positive(alpha):
+    law = recognise("simplex", c, alpha)
+    assert law is not None
+    if is_divergent(law):
         raise Divergent(latent, mine)
-    normaliser = minus(total([c], log_gamma(alpha)), call("lgamma", total([c], alpha)))
-    law = Recognised("Dirichlet", {"concentration": alpha}, normaliser)
-    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), (*at, c), law)
+    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), (*at, c), law)
 
 
 # -- normal latents -------------------------------------------------------------------------------------------------
@@ -169,11 +169,9 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     if is_never_positive(whole.weight):
         raise Divergent(latent, mine)
     push = add((part, 1.0) for part in pushes)
-    mean = plus(whole.mean, divide(push, whole.weight))
-    moved = plus(times(push, whole.mean), scale(0.5, divide(power(push, 2.0), whole.weight)))
-    normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (log_rate(whole.weight), -0.5), (moved, 1.0)))
-    law = Recognised("Normal", {"loc": mean, "scale": power(whole.weight, -0.5)}, normaliser)
-    return Eliminated((*rest, *_terms(outside), total(at, normaliser)), at, law, averaged)
+    law = recognise("square", whole.weight, whole.mean, push)
+    assert law is not None
+    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law, averaged)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:

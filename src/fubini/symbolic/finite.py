@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fubini.families.family import recognise
+from fubini.families.signature import Recognised
 from fubini.index.binding import closed, opened, replaced
 from fubini.index.build import ONE, ZERO, add, const, equal, get, index, minus, plus, power, scale, times
 from fubini.index.node import Index, Leaf, Node, children, node
 from fubini.index.ranges import bounds
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Place
-from fubini.symbolic.families import Recognised
 
 
 class Summed(NamedTuple):
@@ -73,7 +74,8 @@ def summed(mine: Node, latent: Leaf, size: int) -> Summed:
         (logits if len(places) == 1 else links).append(part)
     logit = add((part, 1.0) for part in logits)
     if not axes:
-        law = Recognised("Categorical", {"logits": logit}, closed("lse", [k], logit))
+        law = recognise("labels", k, logit)
+        assert law is not None
         return Summed(at, (*at, k), law, outside)
     (axis,) = axes
     t, batch = at[axis], tuple(i for place, i in enumerate(at) if place != axis)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from fubini.arrays import Data
+from fubini.families.family import family_of
 from fubini.index.chains import log_sum_exp, state_probabilities
 from fubini.index.lower import Evaluation
 from fubini.index.node import Leaf
@@ -36,7 +37,7 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     if result.law.family == "Categorical":
         logits = over(evaluation, result.law.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
-    at = result.at if result.law.family == "Dirichlet" else result.at[: len(leaf.shape)]
+    at = result.at if family_of(result.law.family).is_of_vectors else result.at[: len(leaf.shape)]
     return {name: over(evaluation, node, at) for name, node in result.law.parameters.items()}
 
 

@@ -9,13 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.families.functions import log_gamma
+from fubini.families.signature import Recognised
 from fubini.index.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
 from fubini.index.least_squares import Frame
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
 from fubini.symbolic.block import Block, row
 from fubini.symbolic.collect import Blocked, Square, squares
-from fubini.symbolic.families import Recognised, log_gamma
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 

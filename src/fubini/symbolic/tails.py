@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fubini.families.family import recognise
+from fubini.families.signature import Recognised
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, add, call, divide, factors_in, get, minus, multiply, plus, power, scale, times
 from fubini.index.node import Index, Leaf, Node
@@ -16,7 +18,6 @@ from fubini.index.ranges import exceeds_zero
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Square, linear, squares
 from fubini.symbolic.elimination import Bump, Eliminated, joined
-from fubini.symbolic.families import Recognised, log_gamma, log_rate
 from fubini.symbolic.finite import bodies, solving
 
 UNNAMED = "a law without a name"
@@ -43,7 +44,10 @@ def eliminated_tail(terms: Sequence[Node], latent: Leaf) -> Eliminated:
 def _law(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) -> Recognised:
     forms = [(exponent, *_quadratic(form, latent)) for exponent, form in found]
     if len(forms) == 1:
-        return _student(*forms[0])
+        exponent, bump, least = forms[0]
+        law = recognise("quadratic", exponent, bump.weight, bump.mean, least)
+        assert law is not None
+        return law
     if len(forms) == 2 and all(exponent is ONE for exponent, _, _ in forms):
         return _two_cauchys(*((bump, least) for _, bump, least in forms))
     raise Blocked(latent, mine, "one power of a quadratic form of it, or two that are inverse")
@@ -105,24 +109,6 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[Bump, Node]:
     return whole, add(least)
 
 
-def _student(p: Node, bump: Bump, least: Node) -> Recognised:
-    lower = minus(p, scale(0.5, ONE))
-    value = add(
-        (
-            (ONE, 0.5 * math.log(math.pi)),
-            (log_rate(bump.weight), -0.5),
-            (log_gamma(lower), 1.0),
-            (call("lgamma", p), -1.0),
-            (times(lower, log_rate(least)), -1.0),
-        )
-    )
-    df = scale(2.0, lower)
-    spread = power(divide(least, times(bump.weight, df)), 0.5)
-    if df is ONE:
-        return Recognised("Cauchy", {"loc": bump.mean, "scale": spread}, value)
-    return Recognised("StudentT", {"df": df, "loc": bump.mean, "scale": spread}, value)
-
-
 # -- positive numbers -----------------------------------------------------------------------------------------------
 
 
@@ -152,8 +138,7 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
         raise Blocked(latent, form, "c + d x with positive c and d")
     a, d = plus(up, ONE), slopes[0].coefficient
     b = minus(scale(-1.0, add(parts)), a)
-    value = add(((log_gamma(a), 1.0), (log_gamma(b), 1.0), (call("lgamma", plus(a, b)), -1.0)))
-    value = add(((value, 1.0), (times(a, call("log", d)), -1.0), (times(b, call("log", c)), -1.0)))
-    law = Recognised("BetaPrime", {"concentration1": a, "concentration0": b}, value)
-    left = add((part, 1.0) for part in (*outside, value))
+    law = recognise("sum", a, b, c, d)
+    assert law is not None
+    left = add((part, 1.0) for part in (*outside, law.log_normaliser))
     return Eliminated((*rest, left), (), law), divide(c, d)

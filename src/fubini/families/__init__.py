@@ -1,0 +1,31 @@
+"""Families of distributions, one file and one record each: all that the library knows of them is said there."""
+
+from fubini.families import bernoulli as bernoulli
+from fubini.families import beta as beta
+from fubini.families import beta_binomial as beta_binomial
+from fubini.families import beta_prime as beta_prime
+from fubini.families import binomial as binomial
+from fubini.families import categorical as categorical
+from fubini.families import cauchy as cauchy
+from fubini.families import chi_squared as chi_squared
+from fubini.families import counting as counting
+from fubini.families import delta as delta
+from fubini.families import dirichlet as dirichlet
+from fubini.families import discrete_uniform as discrete_uniform
+from fubini.families import exponential as exponential
+from fubini.families import gamma as gamma
+from fubini.families import generalized_gamma as generalized_gamma
+from fubini.families import geometric as geometric
+from fubini.families import half_cauchy as half_cauchy
+from fubini.families import half_normal as half_normal
+from fubini.families import hypergeometric as hypergeometric
+from fubini.families import inverse_gamma as inverse_gamma
+from fubini.families import laplace as laplace
+from fubini.families import lebesgue as lebesgue
+from fubini.families import log_normal as log_normal
+from fubini.families import negative_binomial as negative_binomial
+from fubini.families import normal as normal
+from fubini.families import poisson as poisson
+from fubini.families import student_t as student_t
+from fubini.families import truncated_normal as truncated_normal
+from fubini.families import uniform as uniform

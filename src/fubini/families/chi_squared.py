@@ -1,0 +1,34 @@
+"""ChiSquared(df): a sum of k squares of standard normal numbers, a Gamma of shape k/2 and rate ½."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.gamma import log_gamma_density
+from fubini.families.parameters import POSITIVE, Parameters
+from fubini.index.build import const, minus, scale
+from fubini.index.node import Node
+
+
+def log_chi_squared(x: Node, parameters: Parameters) -> Node:
+    """That of Gamma(k/2, ½)"""
+    return log_gamma_density(x, {"concentration": scale(0.5, parameters["df"]), "rate": const(0.5)})
+
+
+CHI_SQUARED = register(
+    Family(
+        "ChiSquared",
+        {"df": constraints.positive},
+        POSITIVE,
+        log_chi_squared,
+        names=("Chi2",),
+        draw=lambda key, p: 2 * jax.random.gamma(key, p["df"] / 2),
+        mean=lambda p: p["df"],
+        variance=lambda p: scale(2.0, p["df"]),
+        mode=lambda p: minus(p["df"], const(2.0)),
+        mode_needs=lambda p: (minus(p["df"], const(2.0)),),
+        is_read=False,
+    )
+)

@@ -1,0 +1,32 @@
+"""Exponential(rate): β e^(−β x), a Gamma of shape 1."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.functions import log
+from fubini.families.parameters import POSITIVE, Parameters
+from fubini.index.build import ZERO, minus, power, times
+from fubini.index.node import Node
+
+
+def log_exponential(x: Node, parameters: Parameters) -> Node:
+    """log β − β x"""
+    return minus(log(parameters["rate"]), times(parameters["rate"], x))
+
+
+EXPONENTIAL = register(
+    Family(
+        "Exponential",
+        {"rate": constraints.positive},
+        POSITIVE,
+        log_exponential,
+        names=("Exponential",),
+        draw=lambda key, p: jax.random.exponential(key, p["rate"].shape) / p["rate"],
+        mean=lambda p: power(p["rate"], -1.0),
+        variance=lambda p: power(p["rate"], -2.0),
+        mode=lambda p: ZERO,
+    )
+)

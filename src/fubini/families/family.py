@@ -1,0 +1,170 @@
+"""What is known of a family of distributions, in one record; and all records by name.
+
+The numbers of a density come from `fubini.dist`; index notation, recognition, draws, moments and modes from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fubini.arrays import Data
+from fubini.errors import Intractable, NameClash, UnknownFamily, closest
+from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
+from fubini.families.parameters import Arrays, Support, Vector
+from fubini.families.signature import Form, Recognised, Signature
+from fubini.index.build import ZERO, less, times, where
+from fubini.index.node import Node
+
+Function = Callable[[Any], Any]  # of parameters by name: nodes, or Vectors where the parameter is one
+Density = Callable[[Any, Any], Node]  # of a value and parameters by name
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A family by its mathematics. What is not known of it is None, and what needs that is refused."""
+
+    name: str
+    parameters: Mapping[str, Any]  # constraints by name, in order
+    support: Support | Callable[[Any], Support | None]
+    log_density: Density  # on the support
+    log_density_everywhere: Density | None = None  # −∞ outside; None where the domain of the values is the support
+    names: tuple[str, ...] = ()  # in `fubini.dist`: the first of them is made, all of them are read
+    alternatives: Mapping[str, Any] | None = None  # other parameters that `log_density` knows, by name
+    signature: Signature | None = None
+    draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
+    mean: Function | None = None
+    variance: Function | None = None
+    mode: Function | None = None
+    mode_needs: Callable[[Any], tuple[Any, ...]] = lambda parameters: ()  # positive where the mode is inside
+    flat: Function | None = None  # the log-density where it is the same at every value
+    finite_needs: Callable[[Any], tuple[Node, ...]] = (
+        lambda parameters: ()
+    )  # positive where what is recognised is finite
+    equation: str = ""  # the integral, as `explain` prints it
+    plain_words: str = ""  # what it is, where `fubini.dist` has no name for it
+    is_probability: bool = True
+    is_read: bool = True  # models with this family are read in index notation
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def is_of_vectors(self) -> bool:
+        """Some parameter is a vector: its values are vectors, or labels."""
+        return any(constraint.event_dim for constraint in self.parameters.values())
+
+    def constraint_of(self, parameter: str) -> Any:
+        """The constraint of a parameter."""
+        return self.parameters[parameter] if parameter in self.parameters else (self.alternatives or {})[parameter]
+
+    def support_at(self, parameters: Any) -> Support | None:
+        """Where the density is not zero; None of points of a simplex."""
+        return self.support if isinstance(self.support, Support) else self.support(parameters)
+
+    def log_density_of(self, x: Any, parameters: Any) -> Node:
+        """log p(x), −∞ outside the support."""
+        return (self.log_density_everywhere or self.log_density)(x, parameters)
+
+    # -- the greatest value ------------------------------------------------------------------------------------------
+
+    def require_mode(self, parameters: Any) -> None:
+        """Raise where no parameters that are possible have a mode inside the support."""
+        entries = [need.entry if isinstance(need, Vector) else need for need in self.mode_needs(parameters)]
+        if (self.mode is None and self.flat is None) or any(map(is_never_positive, entries)):
+            raise Intractable(
+                f"the mode of {self.name} with {', '.join(f'{key} = {part}' for key, part in parameters.items())}",
+                expected="a density with its maximum inside the support"
+                + "".join(f", with {entry} > 0" for entry in entries),
+                advice="ask for the mean or for draws; a Gamma of shape 1 or less has no greatest value inside",
+            )
+
+    def mode_at(self, parameters: Any) -> Any:
+        """The value of greatest density: not a number where it is not inside the support."""
+        self.require_mode(parameters)
+        if self.mode is None:
+            raise Intractable(f"one mode of {self.name}", expected="a density that is not the same everywhere")
+        mode = self.mode(parameters)
+        if isinstance(mode, Vector):
+            return mode
+        return where(self._has_mode(parameters), mode, UNDEFINED)
+
+    def log_maximum(self, parameters: Any) -> Node:
+        """max_x log p(x): ∞ where the mode is not inside the support."""
+        self.require_mode(parameters)
+        if self.flat is not None:
+            return self.flat(parameters)
+        assert self.mode is not None
+        return where(self._has_mode(parameters), self.log_density(self.mode(parameters), parameters), INFINITY)
+
+    def _has_mode(self, parameters: Any) -> Node:
+        return times(*(less(ZERO, need) for need in self.mode_needs(parameters) if isinstance(need, Node)))
+
+
+# -- all of them ----------------------------------------------------------------------------------------------------
+
+_BY_NAME: dict[str, Family] = {}
+_BY_DIST_NAME: dict[str, Family] = {}
+
+
+def register(family: Family) -> Family:
+    """A family that is known from now on, by its name and by those it has in `fubini.dist`."""
+    taken = [name for name in (family.name, *family.names) if name in _BY_NAME or name in _BY_DIST_NAME]
+    if taken:
+        raise NameClash(
+            f"a family {family.name!r}",
+            expected="a name that no family has",
+            nearest=f"{taken[0]!r} is {(_BY_NAME.get(taken[0]) or _BY_DIST_NAME[taken[0]])!r}",
+            advice="register it under another name",
+        )
+    _BY_NAME[family.name] = family
+    _BY_DIST_NAME.update(dict.fromkeys(family.names, family))
+    return family
+
+
+def families() -> Iterator[Family]:
+    """All families that are known."""
+    yield from tuple(_BY_NAME.values())
+
+
+def is_family(name: str) -> bool:
+    """A family of this name is known."""
+    return name in _BY_NAME
+
+
+def family_of(name: str) -> Family:
+    """The family of this name.
+
+    >>> family_of("Gamma")
+    Gamma(concentration, rate)
+    """
+    if name not in _BY_NAME:
+        raise UnknownFamily(
+            f"the family {name!r}",
+            expected="one that is known in index notation",
+            nearest=closest(name, _BY_NAME),
+            advice="fb.register_family(…) adds one",
+        )
+    return _BY_NAME[name]
+
+
+def read_family(dist_name: str) -> Family | None:
+    """The family that goes by this name in `fubini.dist`, where its log-density is read."""
+    family = _BY_DIST_NAME.get(dist_name)
+    return family if family is not None and family.is_read else None
+
+
+def is_divergent(law: Recognised) -> bool:
+    """The integral of what was recognised is infinite, whatever the coefficients are."""
+    return any(map(is_never_positive, family_of(law.family).finite_needs(law.parameters)))
+
+
+def recognise(form: Form, *coefficients: Any) -> Recognised | None:
+    """The family whose signature accepts the coefficients of a form, with its parameters and normaliser."""
+    for family in _BY_NAME.values():
+        if family.signature is not None and family.signature.form == form:
+            match = family.signature.make(*coefficients)
+            if match is not None:
+                return Recognised(family.name, *match)
+    return None

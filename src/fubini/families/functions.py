@@ -1,0 +1,91 @@
+"""Functions of index notation that log-densities and normalisers are written in."""
+
+from __future__ import annotations
+
+import math
+
+from fubini.index.build import ONE, ZERO, add, call, const, less, minus, negate, plus, power, scale, times, where
+from fubini.index.node import Node
+from fubini.index.ranges import bounds, exceeds_zero
+
+LOG_2PI = math.log(2 * math.pi)
+INFINITY = const(math.inf)
+MINUS_INFINITY = call("log", ZERO)
+UNDEFINED = call("log", const(-1.0))  # not a number
+
+
+def log(x: Node) -> Node:
+    """log x"""
+    return call("log", x)
+
+
+def exp(x: Node) -> Node:
+    """e^x"""
+    return call("exp", x)
+
+
+def lgamma(x: Node) -> Node:
+    """log Γ(x)"""
+    return call("lgamma", x)
+
+
+def log_beta(a: Node, b: Node) -> Node:
+    """log B(a, b)"""
+    return add(((lgamma(a), 1.0), (lgamma(b), 1.0), (lgamma(plus(a, b)), -1.0)))
+
+
+def log_choose(n: Node, k: Node) -> Node:
+    """log n! / k! (n − k)!"""
+    left = plus(minus(n, k), ONE)
+    return add(((lgamma(plus(n, ONE)), 1.0), (lgamma(plus(k, ONE)), -1.0), (lgamma(left), -1.0)))
+
+
+def one_minus(x: Node) -> Node:
+    """1 − x"""
+    return minus(ONE, x)
+
+
+def square(x: Node) -> Node:
+    """x²"""
+    return power(x, 2.0)
+
+
+def log_one_plus_exp(x: Node) -> Node:
+    """log(1 + e^x), for all x"""
+    return plus(call("max", x, ZERO), call("log1p", call("exp", scale(-1.0, call("abs", x)))))
+
+
+def is_inside(x: Node, low: Node, high: Node) -> Node:
+    """[low ≤ x ≤ high]"""
+    return times(negate(less(x, low)), negate(less(high, x)))
+
+
+def defined_if(positive: Node, value: Node, otherwise: Node = UNDEFINED) -> Node:
+    """A value where a number is positive, else not a number or another value."""
+    return where(less(ZERO, positive), value, otherwise)
+
+
+# -- normalisers, which are infinite or undefined where an integral diverges ----------------------------------------
+
+
+def log_gamma(shape: Node) -> Node:
+    """log Γ of a shape: where it is not positive the integral diverges."""
+    return call("lgamma" if bounds(shape)[0] > 0 or exceeds_zero(shape) else "lgamma_if_positive", shape)
+
+
+def log_rate(rate: Node) -> Node:
+    """log of a rate or a precision: −∞ where it is not positive, for the integral is infinite there."""
+    return call("log", rate if bounds(rate)[0] >= 0 else call("max", rate, ZERO))
+
+
+def is_never_positive(rate: Node) -> bool:
+    """A rate with which no integral is finite."""
+    return bounds(rate)[1] <= 0
+
+
+def exponential(x: Node) -> Node:
+    """e^x, with what is a logarithm taken out: e^(a + 2 log b) = b² e^a"""
+    parts = x.args if x.kind == "add" else ((x, 1.0),)
+    logs = [(part, c) for part, c in parts if part.kind == "call" and part.args[0] == "log"]
+    others = add(part for part in parts if part not in logs)
+    return times(*(power(part.args[1], c) for part, c in logs), call("exp", others))

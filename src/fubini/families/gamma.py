@@ -1,0 +1,45 @@
+"""Gamma(concentration, rate): bᵃ/Γ(a) x^(a−1) e^(−b x)."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.functions import lgamma, log, log_gamma, log_rate, square
+from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.signature import LINEAR, LOG, Features, Match, features
+from fubini.index.build import ONE, ZERO, add, divide, minus, plus, scale, times
+from fubini.index.node import Node
+
+
+def log_gamma_density(x: Node, parameters: Parameters) -> Node:
+    """α log β − log Γ(α) + (α − 1) log x − β x"""
+    a, b = parameters["concentration"], parameters["rate"]
+    return add(((times(a, log(b)), 1.0), (lgamma(a), -1.0), (times(minus(a, ONE), log(x)), 1.0), (times(b, x), -1.0)))
+
+
+def from_features(coefficients: Features) -> Match:
+    """∫ x^(a−1) e^(−b x) dx  =  Γ(a) / b^a"""
+    a = plus(coefficients.get(LOG, ZERO), ONE)
+    b = scale(-1.0, coefficients[LINEAR])
+    return {"concentration": a, "rate": b}, minus(log_gamma(a), times(a, log_rate(b)))
+
+
+GAMMA = register(
+    Family(
+        "Gamma",
+        {"concentration": constraints.positive, "rate": constraints.positive},
+        POSITIVE,
+        log_gamma_density,
+        names=("Gamma",),
+        signature=features("positive", LINEAR, (LOG,), from_features),
+        draw=lambda key, p: jax.random.gamma(key, p["concentration"]) / p["rate"],
+        mean=lambda p: divide(p["concentration"], p["rate"]),
+        variance=lambda p: divide(p["concentration"], square(p["rate"])),
+        mode=lambda p: divide(minus(p["concentration"], ONE), p["rate"]),
+        mode_needs=lambda p: (minus(p["concentration"], ONE),),
+        finite_needs=lambda p: (p["concentration"], p["rate"]),
+        equation="∫ x^(a−1) e^(−b x) dx = Γ(a)/bᵃ",
+    )
+)

@@ -1,0 +1,46 @@
+"""HalfNormal(scale): the size of a normal number around 0."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.functions import LOG_2PI, log, square
+from fubini.families.generalized_gamma import from_one_power
+from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.signature import Features, Match, features
+from fubini.index.build import ONE, ZERO, add, power, scale, times
+from fubini.index.node import Node
+
+
+def log_half_normal(x: Node, parameters: Parameters) -> Node:
+    """log 2 − ½ x² / σ² − log σ − ½ log 2π"""
+    exponent = times(power(x, 2.0), power(parameters["scale"], -2.0))
+    return add(((exponent, -0.5), (log(parameters["scale"]), -1.0), (ONE, math.log(2) - 0.5 * LOG_2PI)))
+
+
+def from_features(coefficients: Features) -> Match:
+    """∫ e^(−b x²) dx  =  ½ √(π/b),  σ = 1/√(2b)"""
+    shape_and_rate, normaliser = from_one_power(2.0, coefficients)
+    return {"scale": power(scale(2.0, shape_and_rate["rate"]), -0.5)}, normaliser
+
+
+HALF_NORMAL = register(
+    Family(
+        "HalfNormal",
+        {"scale": constraints.positive},
+        POSITIVE,
+        log_half_normal,
+        names=("HalfNormal",),
+        signature=features("positive", ("power", 2.0), (), from_features),
+        draw=lambda key, p: p["scale"] * jnp.abs(jax.random.normal(key, p["scale"].shape)),
+        mean=lambda p: scale(math.sqrt(2 / math.pi), p["scale"]),
+        variance=lambda p: scale(1 - 2 / math.pi, square(p["scale"])),
+        mode=lambda p: ZERO,
+        equation="∫ e^(−b x²) dx = ½ √(π/b)",
+    )
+)

@@ -1,0 +1,67 @@
+"""NegativeBinomial(total_count, probs): a Poisson number whose rate is a Gamma."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.arrays import Data
+from fubini.families.family import Family, register
+from fubini.families.functions import defined_if, exponential, lgamma, log, log_gamma, log_rate, one_minus, square
+from fubini.families.parameters import NATURAL, Arrays, Parameters
+from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, other_offset
+from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
+from fubini.index.node import Node
+
+
+def log_negative_binomial(k: Node, parameters: Parameters) -> Node:
+    """log Γ(k + r) − log Γ(r) − log k! + k log p + r log(1 − p)"""
+    r, p = parameters["total_count"], parameters["probs"]
+    front = add(((lgamma(plus(k, r)), 1.0), (lgamma(r), -1.0), (lgamma(plus(k, ONE)), -1.0)))
+    return add(((front, 1.0), (times(k, log(p)), 1.0), (times(r, log(one_minus(p))), 1.0)))
+
+
+def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:
+    """Σ Γ(k + r) ρ^k / k!  =  Γ(r) (1 − ρ)^(−r)"""
+    r = other_offset(ratio.rising, 1.0, FACTORIAL)
+    if high is not None or r is None or ratio.falling:
+        return None
+    rho = exponential(ratio.slope)
+    return {"total_count": r, "probs": rho}, minus(log_gamma(r), times(r, log_rate(minus(ONE, rho))))
+
+
+def odds(parameters: Parameters) -> Node:
+    """p/(1 − p)"""
+    return divide(parameters["probs"], one_minus(parameters["probs"]))
+
+
+def mode(parameters: Parameters) -> Node:
+    """⌊(r − 1) p/(1 − p)⌋, 0 up to r = 1"""
+    above = minus(parameters["total_count"], ONE)
+    return defined_if(above, call("floor", times(above, odds(parameters))), ZERO)
+
+
+def draw(key: Data, parameters: Arrays) -> Data:
+    """A Poisson whose rate is a Gamma."""
+    first, second = jax.random.split(key)
+    odds = parameters["probs"] / (1 - parameters["probs"])
+    return jax.random.poisson(second, jax.random.gamma(first, parameters["total_count"]) * odds)
+
+
+NEGATIVE_BINOMIAL = register(
+    Family(
+        "NegativeBinomial",
+        {"total_count": constraints.positive, "probs": constraints.unit_interval},
+        NATURAL,
+        log_negative_binomial,
+        names=("NegativeBinomialProbs",),
+        signature=Signature("ratio", from_ratio),
+        draw=draw,
+        mean=lambda p: times(p["total_count"], odds(p)),
+        variance=lambda p: times(p["total_count"], p["probs"], square(divide(ONE, one_minus(p["probs"])))),
+        mode=mode,
+        finite_needs=lambda p: (one_minus(p["probs"]),),
+        equation="Σ Γ(k + r) ρᵏ/k! = Γ(r) (1 − ρ)⁻ʳ",
+        is_read=False,
+    )
+)

@@ -1,0 +1,44 @@
+"""Normal(loc, scale): e^(−(x − μ)²/2σ²) / σ√(2π)."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.functions import LOG_2PI, log, log_rate, square
+from fubini.families.parameters import REAL, Parameters
+from fubini.families.signature import Match, Signature
+from fubini.index.build import ONE, add, divide, minus, plus, power, scale, times
+from fubini.index.node import Node
+
+
+def log_normal(x: Node, parameters: Parameters) -> Node:
+    """−½ (x − μ)² / σ² − log σ − ½ log 2π"""
+    exponent = times(power(minus(x, parameters["loc"]), 2.0), power(parameters["scale"], -2.0))
+    return add(((exponent, -0.5), (log(parameters["scale"]), -1.0), (ONE, -0.5 * LOG_2PI)))
+
+
+def from_square(precision: Node, mean: Node, slope: Node) -> Match:
+    """∫ exp(−½ p (x − m)² + s x) dx  =  √(2π/p) · exp(s m + s²/2p)"""
+    moved_mean = plus(mean, divide(slope, precision))
+    moved = plus(times(slope, mean), scale(0.5, divide(power(slope, 2.0), precision)))
+    normaliser = add(((ONE, 0.5 * LOG_2PI), (log_rate(precision), -0.5), (moved, 1.0)))
+    return {"loc": moved_mean, "scale": power(precision, -0.5)}, normaliser
+
+
+NORMAL = register(
+    Family(
+        "Normal",
+        {"loc": constraints.real, "scale": constraints.positive},
+        REAL,
+        log_normal,
+        names=("Normal",),
+        signature=Signature("square", from_square),
+        draw=lambda key, p: p["loc"] + p["scale"] * jax.random.normal(key, p["loc"].shape),
+        mean=lambda p: p["loc"],
+        variance=lambda p: square(p["scale"]),
+        mode=lambda p: p["loc"],
+        equation="∫ exp(−½ p (x − m)²) dx = √(2π/p)",
+    )
+)

@@ -1,0 +1,59 @@
+"""Parameters of a family in index notation, and where its values lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from numpyro.distributions import constraints
+
+from fubini.arrays import Data
+from fubini.index.binding import replaced
+from fubini.index.build import ONE, ZERO, const, index
+from fubini.index.node import Index, Node
+
+
+class Vector(NamedTuple):
+    """An array along one axis: its entry at an index."""
+
+    over: Index
+    entry: Node
+
+    def at(self, place: Node) -> Node:
+        """The entry at a place."""
+        return replaced(self.entry, {index(self.over): place})
+
+    def along(self, over: Index) -> Node:
+        """The entry at another index."""
+        return self.at(index(over))
+
+
+Parameters = Mapping[str, Node]  # of a family of numbers
+Vectors = Mapping[str, Vector]  # of a family of vectors or labels
+Arrays = Mapping[str, Data]  # numbers of parameters, of one shape
+
+
+class Support(NamedTuple):
+    """low < x < high, or low ≤ x ≤ high of whole numbers; −∞ and ∞ where there is no end."""
+
+    low: Node
+    high: Node
+    is_whole: bool = False
+
+
+REAL = Support(const(-math.inf), const(math.inf))
+POSITIVE = Support(ZERO, const(math.inf))
+UNIT = Support(ZERO, ONE)
+NATURAL = Support(ZERO, const(math.inf), True)
+BINARY = Support(ZERO, ONE, True)
+
+
+# Constraints of the ends of an interval: one is below the other.
+ENDS: dict[str, Any] = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=False, event_dim=0))
+WHOLE_ENDS: dict[str, Any] = dict.fromkeys(("low", "high"), constraints.dependent(is_discrete=True, event_dim=0))
+
+
+def interval(parameters: Parameters) -> Support:
+    """low < x < high"""
+    return Support(parameters["low"], parameters["high"])

@@ -1,0 +1,44 @@
+"""Poisson(rate): λᵏ e^(−λ) / k!."""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.functions import exponential, lgamma, log
+from fubini.families.parameters import NATURAL, Parameters
+from fubini.families.signature import FACTORIAL, Match, Ratio, Signature
+from fubini.index.build import ONE, add, call, plus, times
+from fubini.index.node import Node
+
+
+def log_poisson(x: Node, parameters: Parameters) -> Node:
+    """x log λ − λ − log x!"""
+    rate = parameters["rate"]
+    return add(((times(x, log(rate)), 1.0), (rate, -1.0), (lgamma(plus(x, ONE)), -1.0)))
+
+
+def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:
+    """Σ λ^k / k!  =  e^λ"""
+    if high is not None or ratio.rising != FACTORIAL or ratio.falling:
+        return None
+    rate = exponential(ratio.slope)
+    return {"rate": rate}, rate
+
+
+POISSON = register(
+    Family(
+        "Poisson",
+        {"rate": constraints.nonnegative},
+        NATURAL,
+        log_poisson,
+        names=("Poisson",),
+        signature=Signature("ratio", from_ratio),
+        draw=lambda key, p: jax.random.poisson(key, p["rate"]),
+        mean=lambda p: p["rate"],
+        variance=lambda p: p["rate"],
+        mode=lambda p: call("floor", p["rate"]),
+        equation="Σ λᵏ/k! = e^λ",
+    )
+)

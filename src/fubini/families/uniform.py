@@ -1,0 +1,41 @@
+"""Uniform(low, high): 1/(high − low) between the ends."""
+
+from __future__ import annotations
+
+import jax
+
+from fubini.families.family import Family, register
+from fubini.families.functions import MINUS_INFINITY, is_inside, log, square
+from fubini.families.parameters import ENDS, Parameters, interval
+from fubini.index.build import ONE, ZERO, minus, plus, scale, where
+from fubini.index.node import Node
+from fubini.index.ranges import bounds
+
+
+def flat(parameters: Parameters) -> Node:
+    """−log(high − low)"""
+    return scale(-1.0, log(minus(parameters["high"], parameters["low"])))
+
+
+def log_uniform(x: Node, parameters: Parameters) -> Node:
+    """−log(high − low) inside"""
+    low, high = parameters["low"], parameters["high"]
+    if (low, high) == (ZERO, ONE) and bounds(x) == (0.0, 1.0) and x.kind == "get":
+        return ZERO  # a probability
+    return where(is_inside(x, low, high), flat(parameters), MINUS_INFINITY)
+
+
+UNIFORM = register(
+    Family(
+        "Uniform",
+        ENDS,
+        interval,
+        lambda x, p: flat(p),
+        log_density_everywhere=log_uniform,
+        names=("Uniform",),
+        draw=lambda key, p: p["low"] + (p["high"] - p["low"]) * jax.random.uniform(key, p["low"].shape),
+        mean=lambda p: scale(0.5, plus(p["low"], p["high"])),
+        variance=lambda p: scale(1 / 12, square(minus(p["high"], p["low"]))),
+        flat=flat,
+    )
+)

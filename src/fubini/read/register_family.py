@@ -1,0 +1,236 @@
+"""A user's family: plain JAX functions of numbers, read into index notation, and checked to have mass 1."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import constraints
+from scipy.integrate import quad
+
+from fubini.dist.families import Family as Maker
+from fubini.dist.families import family as dist_family
+from fubini.dist.makers import maker_names, register_maker
+from fubini.dist.registered import Functions, distribution_class
+from fubini.dist.supports import domain_of
+from fubini.errors import DataError, DomainError, NameClash, listed
+from fubini.families.family import Family, is_family, register
+from fubini.families.functions import MINUS_INFINITY, is_inside
+from fubini.families.parameters import Support
+from fubini.index.build import const, get, where
+from fubini.index.node import Leaf, Node
+from fubini.read.reader import Reader
+from fubini.read.symbolic_array import SymbolicArray
+
+EXAMPLES = (  # numbers that a constraint allows, for which the mass is checked
+    (constraints.positive, (0.7, 2.3)),
+    (constraints.nonnegative, (0.7, 2.3)),
+    (constraints.real, (-0.4, 1.2)),
+    (constraints.unit_interval, (0.3, 0.8)),
+    (constraints.nonnegative_integer, (3.0, 8.0)),
+    (constraints.positive_integer, (3.0, 8.0)),
+)
+SLACK = 1e-4  # of the mass
+MOST = 20_000  # whole numbers that are summed over
+
+
+def register_family(
+    name: str,
+    *,
+    parameters: Mapping[str, Any],
+    support: Any,
+    log_density: Callable[..., Any],
+    draw: Callable[..., Any] | None = None,
+    mean: Callable[..., Any] | None = None,
+    variance: Callable[..., Any] | None = None,
+    mode: Callable[..., Any] | None = None,
+    examples: Sequence[Mapping[str, float]] = (),
+) -> Maker:
+    """A family of `fubini.dist` by its log-density, a JAX function of a number and of the parameters by name.
+
+    `examples` are parameters for which the density is checked to have mass 1.
+
+    >>> import jax.numpy as jnp
+    >>> Triangle = register_family(
+    ...     "Triangle", parameters={}, support=constraints.unit_interval, log_density=lambda x: jnp.log(2 * x)
+    ... )
+    >>> round(float(Triangle()(0.5).log()), 3)
+    0.0
+    """
+    if name in maker_names() or is_family(name):
+        raise NameClash(
+            f"a family {name!r}", expected="a name that no family of `fubini.dist` has", advice="choose another name"
+        )
+    functions = Functions(dict(parameters), support, log_density, draw, mean, variance, mode)
+    _require_names(name, functions)
+    for numbers in examples or _examples(name, parameters):
+        _require_mass_one(name, functions, numbers)
+    maker = distribution_class(name, functions)
+    record = _record(name, functions, maker)
+    register_maker(name, maker)
+    register(record)
+    return dist_family(name)
+
+
+def _require_names(name: str, functions: Functions) -> None:
+    """Each function takes the parameters by name."""
+    others = {"log_density": 1, "draw": 1, "mean": 0, "variance": 0, "mode": 0}
+    for what, count in others.items():
+        function = getattr(functions, what)
+        if function is None:
+            continue
+        try:
+            inspect.signature(function).bind(*(None,) * count, **functions.parameters)
+        except TypeError as error:
+            first = {"log_density": ["x"], "draw": ["key"]}.get(what, [])
+            raise DomainError(
+                f"{what} of the family {name!r}",
+                expected=f"a function {what}({', '.join([*first, *functions.parameters])})",
+                nearest=str(error),
+            ) from error
+
+
+def _examples(name: str, parameters: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Two numbers for each parameter, by its constraint."""
+    known = {key: next((some for one, some in EXAMPLES if one == of), None) for key, of in parameters.items()}
+    lacking = [key for key, some in known.items() if some is None]
+    if lacking:
+        raise DataError(
+            f"the family {name!r} with parameters {listed(lacking)}",
+            expected="examples of parameters, to check that the density has mass 1",
+            advice=f"examples=[{{{', '.join(f'{key!r}: 1.0' for key in parameters)}}}]",
+        )
+    return [{key: some[place] for key, some in known.items() if some} for place in (0, 1)]
+
+
+# -- mass -----------------------------------------------------------------------------------------------------------
+
+
+def ends_of(constraint: Any, name: str) -> tuple[Any, Any, bool]:
+    """The ends of a support, and whether its values are whole."""
+    if constraint == constraints.real:
+        return -math.inf, math.inf, False
+    is_whole = bool(getattr(constraint, "is_discrete", False))
+    low = 0 if constraint == constraints.boolean else getattr(constraint, "lower_bound", None)
+    high = 1 if constraint == constraints.boolean else getattr(constraint, "upper_bound", math.inf)
+    if low is None and high is math.inf:
+        raise DomainError(
+            f"the family {name!r} on {constraint}",
+            expected="a support of numbers: all, those beyond an end, an interval, or whole numbers from an end on",
+        )
+    return (-math.inf if low is None else low), high, is_whole
+
+
+def _require_mass_one(name: str, functions: Functions, numbers: Mapping[str, float]) -> None:
+    """∫ or Σ of the density is 1 at these parameters."""
+    low, high, is_whole = ends_of(functions.support_at(numbers), name)
+    with jax.enable_x64(True):
+        given = {key: jnp.asarray(number, float) for key, number in numbers.items()}
+        density = jax.jit(lambda x: jnp.exp(functions.log_density(x, **given)))
+        if is_whole:
+            counts = jnp.arange(float(low), min(float(high), float(low) + MOST) + 1)
+            mass = float(jnp.sum(jax.vmap(density)(counts)))
+        else:
+            mass = _integral(lambda x: float(density(x)), float(low), float(high))
+    if not abs(mass - 1) < SLACK:
+        shown = ", ".join(f"{key}={number:g}" for key, number in numbers.items())
+        raise DataError(
+            f"the family {name!r}: its density at {shown or 'no parameters'} has mass {mass:.6g}",
+            expected="mass 1",
+            nearest=f"it misses by {mass - 1:.3g}",
+            advice=f"subtract log({mass:.6g}) from log_density there; is a factor of the parameters missing?",
+        )
+
+
+def _integral(density: Callable[[float], float], low: float, high: float) -> float:
+    """∫ from low to high, on both sides of a point in between."""
+    middle = (low + high) / 2 if math.isfinite(low + high) else max(low, min(high, 0.0)) + (1.0 if low == 0 else 0.0)
+    sides = [(low, middle), (middle, high)]
+    return sum(quad(density, *ends, limit=200, full_output=1)[0] for ends in sides if ends[0] < ends[1])
+
+
+# -- index notation -------------------------------------------------------------------------------------------------
+
+
+class Read:
+    """A JAX function of numbers as a function of nodes."""
+
+    def __init__(self, function: Callable[..., Any], names: Sequence[str], free: int) -> None:
+        def of(*numbers: Any) -> Any:
+            found = function(*numbers[:free], **dict(zip(names, numbers[free:], strict=True)))
+            return [jnp.asarray(one) for one in found] if isinstance(found, tuple) else jnp.asarray(found)
+
+        with jax.enable_x64(True):
+            self.traced = jax.make_jaxpr(of)(*[jax.ShapeDtypeStruct((), np.float64)] * (free + len(names)))
+        self.names = names
+
+    def all(self, *values: Node, **parameters: Node) -> list[Node]:
+        """The nodes of all results."""
+        nodes = (*values, *(parameters[name] for name in self.names))
+        inputs = [SymbolicArray((), lambda node=node: node) for node in nodes]
+        return [array.at() for array in Reader().read(self.traced.jaxpr, self.traced.consts, inputs)]
+
+    def __call__(self, *values: Node, **parameters: Node) -> Node:
+        return self.all(*values, **parameters)[0]
+
+    def is_read(self, free: int) -> bool:
+        """Its nodes depend on nothing but its arguments: no operation of it is opaque."""
+        leaves = [Leaf(name, (), role="site") for name in (*("x" * free), *self.names)]
+        found = self.all(*map(get, leaves[:free]), **dict(zip(self.names, map(get, leaves[free:]), strict=True)))
+        return all(node.leaves <= set(leaves) for node in found)
+
+
+def _record(name: str, functions: Functions, maker: Any) -> Family:
+    """The record of a user's family."""
+    names = list(functions.parameters)
+    density = Read(functions.log_density, names, 1)
+    ends = Read(lambda **p: ends_of(functions.support_at(p), name)[:2], names, 0)
+    fixed = _fixed_support(functions.support, name)
+
+    def support(parameters: Mapping[str, Node]) -> Support:
+        low, high = ends.all(**parameters)
+        return Support(low, high)
+
+    def everywhere(x: Node, parameters: Mapping[str, Node]) -> Node:
+        low, high, _ = fixed or support(parameters)
+        return where(is_inside(x, low, high), density(x, **parameters), MINUS_INFINITY)
+
+    def function(of: Callable[..., Any] | None) -> Any:
+        read = None if of is None else Read(of, names, 0)
+        return None if read is None else lambda parameters: read(**parameters)
+
+    return Family(
+        name,
+        functions.parameters,
+        fixed or support,
+        lambda x, parameters: density(x, **parameters),
+        log_density_everywhere=None if fixed and _is_domain(functions.support) else everywhere,
+        names=(name,),
+        draw=None if functions.draw is None else lambda key, parameters: maker(**parameters).sample(key),
+        mean=function(functions.mean),
+        variance=function(functions.variance),
+        mode=function(functions.mode),
+        is_read=density.is_read(1) and ends.is_read(0),
+    )
+
+
+def _fixed_support(support: Any, name: str) -> Support | None:
+    """The ends of a support that no parameter decides."""
+    if not isinstance(support, constraints.Constraint):
+        return None
+    low, high, is_whole = ends_of(support, name)
+    return Support(const(float(low)), const(float(high)), is_whole)
+
+
+def _is_domain(support: Any) -> bool:
+    """All values of the domain are in the support, so that no test is needed."""
+    low, high, is_whole = ends_of(support, "")
+    domain = domain_of(support, ())
+    if is_whole:
+        return low == 0 and (high == math.inf or domain.is_finite)
+    return (low, high, domain.kind) in ((-math.inf, math.inf, "real"), (0, math.inf, "positive"), (0, 1, "unit"))
