@@ -16,6 +16,7 @@ from numpyro.distributions import biject_to, constraints, transforms
 
 import fubini as fb
 from fubini import dist
+from fubini.dist.density import CIRCULAR
 from fubini.domains import Integer
 from fubini.errors import DataError, DomainError, Intractable, NoRule
 from fubini.terms.value import to_array
@@ -506,6 +507,8 @@ def test_numpyro_is_normalised(recipe: Recipe) -> None:
 def test_moments(recipe: Recipe, what: str) -> None:
     """numpyro's, or those of the Table or Gaussian, or a clear error."""
     f, right = recipe.ours()("x"), asked(what, numpyro_of(recipe))
+    if what == "variance" and recipe.family in CIRCULAR:
+        right = None  # numpyro's is not that of x
     table = f.inputs["x"].is_finite
     if right is None and not table and recipe.family not in GAUSSIANS:
         with pytest.raises(NoRule, match=what) as caught:

@@ -87,3 +87,28 @@ def test_draws_eager_then_jit_then_eager(array: Callable) -> None:
         for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
             np.testing.assert_array_equal(one, other)
             assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize("question", ["log_evidence", "marginal", "map"])
+def test_arrays_that_are_changed_in_place(question) -> None:
+    """What was read of an array is not what it holds later, and another array with the old numbers finds the old."""
+
+    @fb.model
+    def line(x):
+        w = yield dist.Normal(0.0, 1.0)
+        y = yield dist.Normal(w * x, 1.0)
+
+    def ask(x, y):
+        post = line(x).condition(y=y)
+        answers = {
+            "log_evidence": lambda: float(post.log_evidence()),
+            "marginal": lambda: float(post.marginal("w").mean("w")),
+            "map": lambda: float(post.map().w),
+        }
+        return answers[question]()
+
+    x, y = np.array([1.0, 2.0, 3.0]), np.ones(3)
+    first, kept = ask(x, y), (x.copy(), y.copy())
+    x[0], y[0] = 50.0, 7.0
+    assert ask(*kept) == pytest.approx(first, rel=1e-12)
+    assert ask(x, y) != pytest.approx(first, rel=1e-3)

@@ -41,7 +41,7 @@ def quadrature() -> Interpretation:
     >>> with quadrature():
     ...     evidence = logistic().condition(y=[1, 1, 0]).log_evidence()
     >>> round(float(evidence), 6), evidence.exactness.marks
-    (-1.499286, ('quadrature',))
+    (-1.554129, ('quadrature',))
     """
     return Quadrature("quadrature()", (quadrature_integrate, quadrature_sum, quadrature_expect), base=current())
 

@@ -215,6 +215,8 @@ def _allowed(requirement: Requirement, given: list[Array]) -> Array:
         return given[0]  # axes that have names, in an order of their own
     data = requirement.quantity(*(term.array for term in given))
     ok = satisfied(requirement.constraint, data)
+    while ok.shape != given[0].array.shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
+        ok = ok.all(axis=-1)
     rank = max(given[0].array.ndim - np.ndim(ok), 0)
     term, text = given[0], " - ".join(map(_shown, given))
     (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text), term.array)

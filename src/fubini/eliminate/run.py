@@ -15,7 +15,7 @@ from fubini.eliminate.plates import Problem, make_plan
 from fubini.eliminate.slicing import with_slices
 from fubini.errors import Intractable
 from fubini.factors.fallbacks import blocked, combined, sum_of_product
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import is_open, promoted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, contract_tables, embedded, is_tabular, multiply_out, read_out
 from fubini.interpretations import current, interpret
@@ -104,6 +104,8 @@ def embed(semiring: Semiring, factor: Factor) -> Factor:
     if isinstance(factor, Unit) and is_tabular(factor):
         shape = [domain.extent for domain in factor.inputs.values()]
         return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
+    if isinstance(factor, Product) and semiring is sum_product and any(map(is_open, factor.terms)):
+        return factor  # integrated as it is written: a Gaussian would hide which of its entries are independent
     factor = promoted(factor)
     if not isinstance(factor, Table) and semiring not in (sum_product, max_product):
         raise Intractable(
