@@ -161,22 +161,12 @@ VALUES: dict[str, Bad] = {
         ["missing entries in 'm', which other sites depend on", "split the site"],
     ),
     "missing entries in nan": (lambda: VECTOR.condition(x=HOLES.filled(np.nan)), DataError, ["the value nan"]),
-    "missing entries for the factors": (
-        lambda: read().condition(y=HOLES).factors(),
-        DomainError,
-        ["the factors of 'y', which has missing entries"],
-    ),
     "a slice of what is conditioned": (
         lambda: read().condition(y=np.zeros(3))[1:],
         DomainError,
         ["a slice of a joint given 'y'", "slice first"],
     ),
     "a slice too far": (lambda: VECTOR[5].names, DomainError, ["at 5", "(3,)"]),
-    "factors of a JAX function": (
-        lambda: fb.JointNamed(dict(m=NORMAL, x=lambda m: dist.Normal(jnp.exp(m), 1.0))).condition(x=0.5).factors(),
-        DomainError,
-        ["the factors of a model", "fb.ops.exp(x)"],
-    ),
     "a posterior without a closed form": (
         lambda: fb.JointNamed(dict(m=NORMAL, x=lambda m: dist.Normal(jnp.exp(m), 1.0))).condition(x=0.5).posterior(),
         Intractable,

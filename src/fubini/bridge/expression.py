@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.index.axes import aligned
 from fubini.index.lower import Evaluation
@@ -105,7 +105,7 @@ class Expression(Value):
 
     def _is_on_jax(self, data: Sequence[Data]) -> bool:
         known = self.reader.known
-        return any(map(is_jax, data)) or any(leaf in known and is_jax(known[leaf]) for leaf in self.node.leaves)
+        return any(map(is_jax, data)) or any(leaf in known and is_traced(known[leaf]) for leaf in self.node.leaves)
 
     def _on_jax(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Data:
         """Mapped over the names of the arguments; NumPy's numbers in double precision, and back."""

@@ -15,7 +15,7 @@ import numpy as np
 from fubini.arrays import Data, is_traced
 from fubini.domains import Domain, Real
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, FubiniError, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.index.node import Leaf
 from fubini.joint.approximate import approximation
@@ -36,6 +36,7 @@ from fubini.joint.inference import infer
 from fubini.joint.kernel import Kernel
 from fubini.joint.marginal import marginal
 from fubini.joint.mode import mode
+from fubini.joint.model_factors import model_factors
 from fubini.joint.options import require_options, whole_number
 from fubini.joint.paths import nested
 from fubini.joint.posterior import factors_if_any, factors_of
@@ -68,8 +69,16 @@ class Questions(Flavour):
         return posterior_of(self)
 
     def factors(self) -> list[Factor]:
-        """The density as a list of factors over the sites that are not observed."""
-        return factors_of(self)[0]
+        """The density as a list of factors over the sites that are not observed, for `fb.eliminate` and its like.
+
+        >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(jnp.sqrt(r))))
+        >>> model.condition(x=4).factors()
+        [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
+        """
+        try:
+            return factors_of(self)[0]  # as they are written in operators and fb.ops
+        except FubiniError:
+            return model_factors(self)[0]
 
     def marginal(self, name: str) -> Factor:
         """One site given the observations, the others integrated out exactly: a normalised factor.
