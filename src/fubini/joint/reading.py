@@ -71,7 +71,7 @@ class Reading:
         return LeafArrays({**(self.reader.known if known is None else known), **given}, self.reader)
 
 
-_READ: dict[tuple, Reading] = {}
+_READ: dict[tuple, tuple[Reading, list[Data]]] = {}  # with the arrays that were read, which are the user's own
 _KEPT = 64
 
 
@@ -80,12 +80,22 @@ def read(joint: Any) -> Reading:
     form = Form(joint)
     if is_traced(*form.leaves):
         return _read(form)
-    key = (form.tree, tuple(map(_content, form.leaves)))
-    found = _READ.pop(key, None)
-    _READ[key] = found = _read(form) if found is None else found
+    contents = tuple(map(_content, form.leaves))
+    key = (form.tree, contents)
+    reading, leaves = _READ.pop(key, (None, []))
+    if reading is None or not _are_unchanged(leaves, form.leaves, contents):
+        reading, leaves = _read(form), form.leaves
+    _READ[key] = reading, leaves
     if len(_READ) > _KEPT:
         del _READ[next(iter(_READ))]
-    return found
+    return reading
+
+
+def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequence[tuple]) -> bool:
+    """Arrays that were read still hold what they did: users may have changed them in place."""
+    return all(
+        leaf is now or _content(leaf) == content for leaf, now, content in zip(leaves, asked, contents, strict=True)
+    )
 
 
 def _content(leaf: Data) -> tuple:
@@ -179,8 +189,8 @@ def _wide(leaf: Data) -> Any:
 
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
-    """Known numbers, which are ours: users may change theirs in place. Of a tracer nothing is known."""
-    return reader.constant(leaf if is_traced(leaf) else np.array(leaf, _wide(leaf)), name)
+    """Known numbers; of a tracer, an array about which nothing is known."""
+    return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _wide(leaf)), name)
 
 
 # -- terms ----------------------------------------------------------------------------------------------------------
