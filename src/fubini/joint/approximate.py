@@ -40,12 +40,14 @@ class Approximation(NamedTuple):
     values: dict[str, Data]
 
 
-def approximation(joint: Any, asked: str, blocked: Collapse, most: int | None = None) -> Approximation:
+def approximation(
+    joint: Any, asked: str, blocked: Collapse, most: int | None = None, advice: str = ""
+) -> Approximation:
     """Weighted points of the latents that have no closed form, at most so many; under `exact`, the error."""
     require_proper(blocked, blocked.blocked)
     plan = elimination_for_draws(joint, None)
     with jax.enable_x64(True):
-        integral, values_at = _open_integral(joint, plan, lambda: no_closed_form(asked, blocked))
+        integral, values_at = _open_integral(joint, plan, lambda: no_closed_form(asked, blocked, advice))
         points = integral.points()
         if not points.log_total > -np.inf:
             raise DataError(

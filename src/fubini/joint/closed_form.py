@@ -20,10 +20,7 @@ from fubini.joint.collapse import Collapse
 from fubini.joint.reading import Reading
 from fubini.symbolic.collect import require_convergent
 
-ADVICE = (
-    "infer(key) integrates the others out and draws what is left; `with fb.quadrature():` (up to three numbers) or "
-    "`with fb.monte_carlo(key, n):` approximates it"
-)
+APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates it"
 
 
 def is_network(joint: Any) -> bool:
@@ -160,5 +157,5 @@ def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable
         f"{asked}: the integral over {listed(found.blocked)} has no closed form here",
         expected=f"{error.why if len(found.blocked) == 1 else reasons}{gone}",
         nearest="; ".join(dict.fromkeys(f"in {written(error.node)[:160]}" for error in found.blocked.values())),
-        advice=advice or ADVICE,
+        advice=f"{advice or 'infer(key) integrates the others out and draws what is left'}; {APPROXIMATE}",
     )

@@ -62,7 +62,8 @@ def marginal(joint: Any, name: str) -> Factor:
 def _approximate(joint: Any, name: str, is_double: bool) -> Factor:
     """p(x | data)  ≈  Σ_s w_s p(x | θ_s, data), over weighted points of the latents θ without a closed form."""
     last = collapse(joint, None, name)
-    plan, points, values = approximation(joint, f"marginal({name!r})", last if last.blocked else collapse(joint), CAP)
+    blocked = last if last.blocked else collapse(joint)
+    plan, points, values = approximation(joint, f"marginal({name!r})", blocked, CAP, "infer(key) gives draws of it")
     shares = points.shares if is_double else jnp.asarray(points.shares)
     weights = Table(shares, (POINTS,))._marked(points.exactness)
     if name in plan.kept:

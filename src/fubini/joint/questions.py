@@ -314,7 +314,8 @@ class Collapsed:
         kept: dict[str, Data] = {}
         if whole.blocked:
             first, third = jax.random.split(first)
-            whole, points, values = approximation(self.joint, "predict(…)", whole)
+            advice = "infer(key) draws the latents, and has predictive draws too"
+            whole, points, values = approximation(self.joint, "predict(…)", whole, advice=advice)
             chosen = jax.random.choice(third, len(points.points), (draws,), p=jnp.asarray(points.shares))
             kept = {name: value[chosen] for name, value in values.items()}
         else:
