@@ -21,6 +21,8 @@ from fubini.bridge.reader import FactorReader, Facts, Unreadable, leaf_of
 from fubini.closure import Closure
 from fubini.domains import Domain
 from fubini.errors import Intractable, listed
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table
 from fubini.index.build import plus
 from fubini.index.node import Index, Leaf
@@ -125,7 +127,8 @@ def disintegrate(f: Factor, names: tuple) -> Disintegration:
 
 def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     """The names integrated out of a product of factors that no rule joins, or the error that says why not."""
-    terms = [term if term.promotes else Weight(term.log()) for term in terms_of(f)]
+    as_written = (Delta, Mixture)  # the reader says why they stand in the way
+    terms = [term if term.promotes or isinstance(term, as_written) else Weight(term.log()) for term in terms_of(f)]
     whole = product(*terms)
     names = [name for name in whole.inputs if name in names]  # as they are first met: orders are tried from the last
     arrays = arrays_of(whole)
