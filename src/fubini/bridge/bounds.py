@@ -26,7 +26,7 @@ def known_bounds(f: Factor) -> dict[Name, tuple[float, float]]:
     """The least and greatest value of variables that are uniform over whole numbers between known ends."""
     bounds: dict[Name, tuple[float, float]] = {}
     for term in terms_of(f):
-        if isinstance(term, Density) and isinstance(term.value, Variable):
+        if isinstance(term, Density) and isinstance(term.value, Variable) and not term.value.output.is_finite:
             ends = _ends(base_of(term.distribution))
             if ends is not None:
                 bounds[term.value.name] = ends
@@ -37,13 +37,13 @@ def _ends(base: Distribution) -> tuple[float, float] | None:
     if base.family != "DiscreteUniform":
         return None
     parameters = {**dict(base.statics), **dict(zip(base.keys, base.args, strict=True))}
-    low, high = (_numbers(parameters.get(key)) for key in ("low", "high"))
+    low, high = (_whole_numbers(parameters.get(key)) for key in ("low", "high"))
     return None if low is None or high is None else (float(low.min()), float(high.max()))
 
 
-def _numbers(value: Any) -> np.ndarray | None:
-    """Those that are known."""
+def _whole_numbers(value: Any) -> np.ndarray | None:
+    """Those that are known; the range of other numbers is no part of what a plan is found again by."""
     data = value.array if isinstance(value, Array) else value
-    return (
-        np.asarray(data) if isinstance(data, (int, np.generic, np.ndarray, jax.Array)) and not is_traced(data) else None
-    )
+    is_known = isinstance(data, (int, np.generic, np.ndarray, jax.Array)) and not is_traced(data)
+    numbers = np.asarray(data) if is_known else None
+    return numbers if numbers is not None and (numbers.dtype.kind in "iu" or not numbers.ndim) else None

@@ -55,15 +55,18 @@ def conditionals(step: Step, slots: Mapping[Leaf, Value], at: Setting) -> list[F
     if isinstance(step.result, (Block, Student)):
         return [_of_block(step, name, step.names[:place], slots, at) for place, name in enumerate(step.names)]
     if not name_in_dist(family(step)):
-        raise _no_density(step)
+        raise _no_density(step, f"it is a {family(step)}")
+    leaf = at.latents[step.names[0]]
+    if family(step) == "Categorical" and not at.domains[step.names[0]].is_finite:
+        raise _no_density(step, f"its values are those from {leaf.low:g} to {leaf.high:g}, and its domain has no end")
     return [_of_one(step.result, family(step), step.names[0], slots, at)]
 
 
-def _no_density(step: Step) -> NoRule:
+def _no_density(step: Step, why: str) -> NoRule:
     return NoRule(
         f"the distribution of {', '.join(map(repr, step.names))} as one factor",
         expected="a family of `fubini.dist`, over a number, an array of independent ones or a vector",
-        nearest=f"it is a {family(step)}",
+        nearest=why,
     )
 
 
@@ -117,7 +120,7 @@ def _of_block(step: Step, name: Name, before: Sequence[Name], slots: Mapping[Lea
     free = frozenset().union(*(row.free for row in result.rows)) & set(at.axes)
     is_vector = _is_one(leaf) or (len(leaf.shape) == 1 and not result.layout.apart)
     if free or not is_vector or (before and isinstance(result, Student)):
-        raise _no_density(step)
+        raise _no_density(step, f"{name!r} depends on others along several axes")
     needed = frozenset().union(*(row.leaves for row in result.rows))
     needed |= result.scale.leaves if isinstance(result, Block) else result.df.leaves | result.spread.leaves
     used = {slot: value for slot, value in slots.items() if slot in needed}

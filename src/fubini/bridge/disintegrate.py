@@ -143,7 +143,7 @@ def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     recipe = _RECIPES.get(key)
     if recipe is None:
         recipe = _recipe(whole, names, facts, first, read)
-        if not is_traced(*read.arrays):
+        if not is_traced(*read.arrays, *recipe.reader.known.values()):
             _RECIPES[key] = recipe
             if len(_RECIPES) > _KEPT:
                 del _RECIPES[next(iter(_RECIPES))]

@@ -50,7 +50,7 @@ def leaf_of(name: Name, domain: Domain, bounds: tuple[float, float] | None = Non
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
     if bounds is not None:
-        low, high = bounds
+        low, high = bounds if low is None else (max(low, bounds[0]), bounds[1])
     simplex, whole = domain.kind == "simplex", domain.is_discrete
     return Leaf(str(name), domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.arrays import Data, is_key, is_traced, trusting
+from fubini.bridge.bounds import base_of
 from fubini.bridge.reader import leaf_of
 from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
@@ -267,17 +268,11 @@ def _density_at(source: Distribution, leaves: list[SymbolicArray], value: Symbol
     return log_density(source.blueprint, leaves, value, batch, None, reader)
 
 
-def _base(source: Any) -> Any:
-    """Without its expansions and powers."""
-    outer = ("ExpandedDistribution", "Independent", "PowerDistribution")
-    return _base(source.args[0]) if source.family in outer else source
-
-
 def _bounded(
     name: str, source: Distribution, leaves: list[SymbolicArray], sites: dict[str, Leaf], domains: dict[str, Domain]
 ) -> None:
     """What known bounds say of a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
-    base = _base(source)
+    base = base_of(source)
     if base.family not in ("Uniform", "DiscreteUniform") or name not in sites:
         return
     given = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
@@ -316,7 +311,7 @@ def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
 
 def _is_whole(source: Distribution) -> bool:
     """An improper density on a support that its domain says in full: an interval has bounds that it does not say."""
-    base = _base(source)
+    base = base_of(source)
     held = dict(base.statics).get("support")
     support: Any = held.value if isinstance(held, Constant) else held
     while hasattr(support, "base_constraint"):

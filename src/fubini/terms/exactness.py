@@ -25,12 +25,16 @@ class Exactness:
 
     def __or__(self, other: Exactness) -> Exactness:
         if not other.marks or self.marks == other.marks:
-            return self if self.error is None else Exactness(self.marks)
+            return self.without_error()
         return Exactness(tuple(dict.fromkeys(self.marks + other.marks)))
 
     def __repr__(self) -> str:
         told = "" if self.error is None else f" ± {self.error:.2g}"
         return (", ".join(self.marks) or "exact") + told
+
+    def without_error(self) -> Exactness:
+        """Of anything that is computed from this answer."""
+        return self if self.error is None else Exactness(self.marks)
 
     def with_error(self, error: float) -> Exactness:
         """Of an answer with this standard error, or bound on its error; what is computed from it has another."""
