@@ -9,7 +9,7 @@ from fubini.approximate.moment_matching import moment_matching as moment_matchin
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
 from fubini.approximate.quadrature import quadrature as quadrature
 from fubini.arrays import checked as checked
-from fubini.bridge import disintegrate as _bridge  # noqa: F401  (its rule is registered)
+from fubini.bridge import marginal as _bridge  # noqa: F401  (its rules are registered)
 from fubini.domains import Bint as Bint
 from fubini.domains import Domain as Domain
 from fubini.domains import Nat as Nat

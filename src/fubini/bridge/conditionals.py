@@ -1,4 +1,4 @@
-"""What eliminated variables are distributed as, given those eliminated after them: densities over Expressions."""
+"""What eliminated variables are distributed as: factors whose parameters are Expressions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
-
 from fubini import dist
-from fubini.arrays import Data
 from fubini.bridge.expression import Expression, computed
+from fubini.bridge.integrand import Integrand
+from fubini.bridge.parameter import Parameter, nodes_of
 from fubini.dist.density import Density
 from fubini.domains import Domain
 from fubini.errors import NoRule
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
-from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf, Node
-from fubini.ops import lift
-from fubini.read.leaf_arrays import LeafArrays
-from fubini.read.reader import Reader
+from fubini.index.node import Leaf, Node
 from fubini.symbolic.block import Block
-from fubini.symbolic.elimination import Eliminated
-from fubini.symbolic.laws import conditional_parameters, family, joint_parameters
+from fubini.symbolic.laws import family
 from fubini.symbolic.search import Step
 from fubini.symbolic.student import Student
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
-from fubini.terms.value import Value, Variable
+from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
 
 
 def name_in_dist(kind: str) -> str:
@@ -40,97 +36,130 @@ def name_in_dist(kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What the parameters of conditionals are read from."""
+class Conditionals:
+    """The distributions of the variables of steps, given values of the slots."""
 
-    latents: Mapping[Name, Leaf]
-    domains: Mapping[Name, Domain]
-    reader: Reader
-    axes: Mapping[Index, Name]
+    integrand: Integrand
+    slots: Mapping[Leaf, Value]
     mark: Exactness
 
+    # -- factors -----------------------------------------------------------------------------------------------------
 
-def conditionals(step: Step, slots: Mapping[Leaf, Value], at: Setting) -> list[Factor]:
-    """The densities of the variables of one step, each given those before it."""
-    if isinstance(step.result, (Block, Student)):
-        return [_of_block(step, name, step.names[:place], slots, at) for place, name in enumerate(step.names)]
-    if not name_in_dist(family(step)):
-        raise _no_density(step, f"it is a {family(step)}")
-    leaf = at.latents[step.names[0]]
-    if family(step) == "Categorical" and not at.domains[step.names[0]].is_finite:
-        raise _no_density(step, f"its values are those from {leaf.low:g} to {leaf.high:g}, and its domain has no end")
-    return [_of_one(step.result, family(step), step.names[0], slots, at)]
+    def of_step(self, step: Step, later: Sequence[Name]) -> list[Factor]:
+        """The densities of the variables of one step, each given those before it and those eliminated later."""
+        if not later and isinstance(step.result, Block) and self._is_one_gaussian(step):
+            return [self._gaussian(step, step.names)]
+        names = step.names
+        return [self.of_one(step, name, names[:place], later) for place, name in enumerate(names)]
 
+    def of_one(self, step: Step, name: Name, before: Sequence[Name] = (), later: Sequence[Name] = ()) -> Factor:
+        """The density of one variable of a step."""
+        if isinstance(step.result, (Block, Student)):
+            return self._of_block(step, name, before, later)
+        kind, leaf, domain = family(step), self.integrand.latents[name], self.integrand.domains[name]
+        if not name_in_dist(kind):
+            raise self._refusal(step, name, "a path of a chain" if kind == "Chain" else family_of(kind).plain_words)
+        if family_of(kind).is_of_labels:
+            if not domain.is_finite and leaf.low:
+                raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
+            probs = self._parameter("probs", step, name, self._shape_of_labels(leaf), before, later)
+            return Density(getattr(dist, name_in_dist(kind))(probs=probs), Variable(name, domain))
+        event = step.result.at if family_of(kind).is_of_vectors else step.result.at[: len(leaf.shape)]
+        parameters = {key: self._value(node, event, later) for key, node in step.result.law.parameters.items()}
+        return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, domain))
 
-def _no_density(step: Step, why: str) -> NoRule:
-    return NoRule(
-        f"the distribution of {', '.join(map(repr, step.names))} as one factor",
-        expected="a family of `fubini.dist`, over a number, an array of independent ones or a vector",
-        nearest=why,
-    )
+    def marginal(self, step: Step, name: Name) -> Factor:
+        """The density of a variable that nothing is eliminated after: for arrays of labels, a table of each place."""
+        kind, leaf = family(step), self.integrand.latents[name]
+        if kind != "Chain" and not (is_family(kind) and family_of(kind).is_of_labels):
+            return self.of_one(step, name)
+        if (leaf.low or 0) < 0:
+            raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
+        probs = self._parameter("probs", step, name, self._shape_of_labels(leaf))
+        if not is_enumerable(probs):
+            raise self._refusal(step, name, f"it depends on {', '.join(map(str, probs.inputs))}")
+        found = to_array(probs)
+        places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
+        return Table(found.array, (*found.names, *places, name))._marked(found.exactness)
 
+    # -- blocks of normal variables ----------------------------------------------------------------------------------
 
-def _of_one(result: Eliminated, kind: str, name: Name, slots: Mapping[Leaf, Value], at: Setting) -> Factor:
-    event = result.at if family_of(kind).is_of_vectors else result.at[: len(at.latents[name].shape)]
+    def _of_block(self, step: Step, name: Name, before: Sequence[Name], later: Sequence[Name]) -> Factor:
+        result, leaf = step.result, self.integrand.latents[name]
+        assert isinstance(result, (Block, Student))
+        if nodes_of(step).free & set(self.integrand.axes):
+            raise self._refusal(step, name, "its parameters differ along named axes")
+        if isinstance(result, Student) and before:
+            raise self._refusal(step, name, f"it is one of Student's t with {', '.join(map(str, before))}")
+        apart = result.layout.axes[: len(result.layout.apart)]
+        is_vector = apart == tuple(range(len(apart))) and len(leaf.shape) == len(apart) + 1
+        if not _is_one(leaf) and not is_vector:
+            if apart or before or later or isinstance(result, Student):
+                raise self._refusal(step, name, f"entries of shape {leaf.shape} depend on each other along several axes")
+            return self._gaussian(step, (name,))
+        scale, shape = ("scale", leaf.shape) if _is_one(leaf) else ("scale_tril", (*leaf.shape, leaf.shape[-1]))
+        kind = ("" if _is_one(leaf) else "Multivariate") + ("Normal" if isinstance(result, Block) else "StudentT")
+        shapes = {"loc": leaf.shape, scale: shape, **({"df": ()} if isinstance(result, Student) else {})}
+        made = {key: self._parameter(key, step, name, size, before, later) for key, size in shapes.items()}
+        return Density(getattr(dist, kind)(**made), Variable(name, self.integrand.domains[name]))
 
-    def value(node: Node) -> Value:
-        used = {slot: arg for slot, arg in slots.items() if slot in node.leaves}
-        return computed(Expression(node, used, at.reader, at.axes, event, mark=at.mark))
+    def _is_one_gaussian(self, step: Step) -> bool:
+        """A block of variables that is no product of densities over vectors, or not in an order that is known."""
+        free = nodes_of(step).free & set(self.integrand.axes)
+        return not free and not step.result.layout.apart  # type: ignore[union-attr]
 
-    parameters = {key: value(node) for key, node in result.law.parameters.items()}
-    return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, at.domains[name]))
+    def _gaussian(self, step: Step, names: Sequence[Name]) -> Factor:
+        """All entries of these together, one after the other."""
+        leaves = [self.integrand.latents[name] for name in names]
+        size = sum(math.prod(leaf.shape) for leaf in leaves)
+        loc, covariance = (
+            to_array(self._parameter(key, step, names[0], shape, beside=leaves))
+            for key, shape in (("whole loc", (size,)), ("whole covariance", (size, size)))
+        )
+        inputs: dict[Name, Domain] = {name: self.integrand.domains[name] for name in names}
+        cells = {name: loc.inputs[name] for name in loc.names}
+        made = Gaussian(mean=loc.array, covariance=covariance.array, inputs={**cells, **inputs})
+        return made.normalize(*names)._marked(loc.exactness)
 
+    # -- parameters --------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """One parameter of a variable of a block, as a function of the arrays of the slots and of known variables."""
+    def _slots(self, later: Sequence[Name]) -> dict[Leaf, Value]:
+        of = self.integrand
+        return {**self.slots, **{of.latents[n]: Variable(n, of.domains[n]) for n in later}}
 
-    key: str
-    step: Step
-    leaf: Leaf
-    known: tuple[Leaf, ...]
-    slots: tuple[Leaf, ...]
-    reader: Reader
+    def _value(self, node: Node, event: Sequence[Any], later: Sequence[Name]) -> Value:
+        used = {slot: arg for slot, arg in self._slots(later).items() if slot in node.leaves}
+        return computed(Expression(node, used, self.integrand.reader, self.integrand.axes, event, mark=self.mark))
 
-    @property
-    def __name__(self) -> str:
-        return self.key
+    def _parameter(
+        self,
+        key: str,
+        step: Step,
+        name: Name,
+        shape: tuple[int, ...],
+        before: Sequence[Name] = (),
+        later: Sequence[Name] = (),
+        beside: Sequence[Leaf] = (),
+    ) -> Value:
+        of = self.integrand
+        given = beside or [of.latents[other] for other in before]
+        slots = self._slots((*later, *before))
+        return computed(
+            Parameter(key, step, of.latents[name], shape, slots, of.reader, of.axes, tuple(given), self.mark)
+        )
 
-    def __call__(self, *arrays: Data) -> Data:
-        given = dict(zip((*self.slots, *self.known), map(jnp.asarray, arrays), strict=True))
-        evaluation = Evaluation(LeafArrays({slot: given[slot] for slot in self.slots}, self.reader))
-        result: Any = self.step.result
-        if isinstance(result, Block):
-            found = conditional_parameters(result, self.leaf, {leaf: given[leaf] for leaf in self.known}, evaluation)
-        else:
-            found = joint_parameters(result, self.leaf, evaluation)
-        if self.key in ("loc", "df"):
-            return found[self.key].reshape(self.leaf.shape) if self.key == "loc" else found["df"]
-        covariance = found["covariance"]
-        return jnp.sqrt(covariance.reshape(self.leaf.shape)) if _is_one(self.leaf) else jnp.linalg.cholesky(covariance)
+    def _shape_of_labels(self, leaf: Leaf) -> tuple[int, ...]:
+        assert leaf.high is not None
+        return (*leaf.shape, int(leaf.high) + 1)
+
+    def _refusal(self, step: Step, name: Name, why: str) -> NoRule:
+        return NoRule(
+            f"the distribution of {name!r} as one factor",
+            expected="a family of `fubini.dist`, over a number, an array of independent ones or a vector",
+            nearest=why,
+            advice=f"draws do not need one: sample, predict(key, {name!r}) and infer(key) answer",
+        )
 
 
 def _is_one(leaf: Leaf) -> bool:
     return math.prod(leaf.shape) == 1
-
-
-def _of_block(step: Step, name: Name, before: Sequence[Name], slots: Mapping[Leaf, Value], at: Setting) -> Factor:
-    result, leaf = step.result, at.latents[name]
-    assert isinstance(result, (Block, Student))
-    free = frozenset().union(*(row.free for row in result.rows)) & set(at.axes)
-    is_vector = _is_one(leaf) or (len(leaf.shape) == 1 and not result.layout.apart)
-    if free or not is_vector or (before and isinstance(result, Student)):
-        raise _no_density(step, f"{name!r} depends on others along several axes")
-    needed = frozenset().union(*(row.leaves for row in result.rows))
-    needed |= result.scale.leaves if isinstance(result, Block) else result.df.leaves | result.spread.leaves
-    used = {slot: value for slot, value in slots.items() if slot in needed}
-    known = tuple(at.latents[other] for other in before)
-    values = (*used.values(), *(Variable(other, at.domains[other]) for other in before))
-
-    def parameter(key: str) -> Value:
-        return lift(Parameter(key, step, leaf, known, tuple(used), at.reader))(*values)
-
-    scale = "scale" if _is_one(leaf) else "scale_tril"
-    keys = ("loc", scale) if isinstance(result, Block) else ("df", "loc", scale)
-    kind = {"scale": "", "scale_tril": "Multivariate"}[scale] + ("Normal" if isinstance(result, Block) else "StudentT")
-    return Density(getattr(dist, kind)(**{key: parameter(key) for key in keys}), Variable(name, at.domains[name]))

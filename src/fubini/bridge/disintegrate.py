@@ -7,87 +7,39 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
 
 from fubini.arrays import Data, is_traced
 from fubini.bridge.bounds import known_bounds
-from fubini.bridge.conditionals import Setting, conditionals
-from fubini.bridge.expression import Expression
+from fubini.bridge.indexed_density import Disintegration, IndexedDensity
+from fubini.bridge.integrand import Integrand
 from fubini.bridge.reader import FactorReader, Facts, Unreadable, leaf_of
 from fubini.closure import Closure
-from fubini.domains import Domain
+from fubini.eliminate.plan import PLANS
 from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import Mixture
-from fubini.factors.table import Table
-from fubini.index.build import plus
 from fubini.index.node import Index, Leaf
 from fubini.index.notation import written
 from fubini.ops import Lifted
-from fubini.read.reader import Reader
 from fubini.symbolic.collect import require_convergent
-from fubini.symbolic.search import Latent, Reduced, reduced
-from fubini.terms.factor import Factor, Unit, Weight, product, terms_of
+from fubini.terms.factor import Factor, Weight, product, terms_of
 from fubini.terms.heads import exact_disintegrate
 from fubini.terms.term import Name, Term
-from fubini.terms.value import Apply, Array, Value, Variable, is_enumerable, to_array
+from fubini.terms.value import Apply, Array, Value, Variable
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How names are integrated out of factors of one structure; `slots` are the leaves of their arrays, in order."""
+    """What factors of one structure are in index notation; `slots` are the leaves of their arrays, in order."""
 
-    reader: Reader
-    latents: Mapping[Name, Leaf]
-    domains: Mapping[Name, Domain]
-    axes: Mapping[Index, Name]
+    integrand: Integrand
     slots: tuple[Leaf, ...]
     places: tuple[int | Name, ...]  # where the value of each slot is: the place of an array, or the name of a variable
-    reduced: Reduced
     read: Captured  # what its functions read when it was made, kept so that no other array takes its place
-
-
-@dataclass(frozen=True, eq=False)
-class Disintegration:
-    """Z and the conditionals of what was integrated out of a factor, made when they are asked for."""
-
-    recipe: Recipe
-    slots: Mapping[Leaf, Value]
-    factor: Factor
-
-    @cached_property
-    def remaining(self) -> Factor:
-        """Z, over all names that are left: a Table where these are finite."""
-        whole, recipe = plus(*self.recipe.reduced.terms), self.recipe
-        used = {leaf: value for leaf, value in self.slots.items() if leaf in whole.leaves}
-        found = Expression(whole, used, recipe.reader, recipe.axes, mark=self.factor.exactness)
-        rest = {name: domain for name, domain in self.factor.inputs.items() if name not in recipe.latents}
-        missing = {name: domain for name, domain in rest.items() if name not in found.inputs}
-        if is_enumerable(found):
-            logs = to_array(found)
-            made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(found.exactness)
-        else:
-            made = Weight(found)
-        return product(Unit(missing), made) if missing else made
-
-    @cached_property
-    def conditionals(self) -> tuple[Factor, ...]:
-        """p(x | y, what is eliminated after x), in the order of elimination."""
-        recipe, found = self.recipe, []
-        setting = Setting(recipe.latents, recipe.domains, recipe.reader, recipe.axes, self.factor.exactness)
-        for place, step in enumerate(recipe.reduced.steps):
-            later = [name for after in recipe.reduced.steps[place + 1 :] for name in after.names]
-            slots = {**self.slots, **{recipe.latents[n]: Variable(n, recipe.domains[n]) for n in later}}
-            found.extend(reversed(conditionals(step, slots, setting)))
-        return tuple(found)
-
-
-_RECIPES: dict[tuple, Recipe] = {}
-_KEPT = 1024
 
 
 def arrays_of(term: Term) -> list[Array]:
@@ -127,31 +79,45 @@ def disintegrate(f: Factor, names: tuple) -> Disintegration:
 
 def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     """The names integrated out of a product of factors that no rule joins, or the error that says why not."""
+    found = indexed(f, names).without(names)
+    if found.plan.blocked:
+        raise not_integrable(f, found)
+    return replace(found, otherwise=lambda: indexed(f, names, has_axes=False).without(names))
+
+
+def not_integrable(f: Factor, found: Disintegration) -> Intractable:
+    """Why names stayed that were asked for."""
+    require_convergent(found.plan.blocked)
+    why = "; ".join(
+        f"{name!r} needs {error.why}, in {written(error.node)[:160]}"  # type: ignore[attr-defined]
+        for name, error in found.plan.blocked.items()
+    )
+    return _blocked(f, list(found.plan.blocked), why, found.plan.eliminated)
+
+
+def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedDensity:
+    """A product of factors in index notation, over these names; others of finite domains are indices if it has axes."""
     as_written = (Delta, Mixture)  # the reader says why they stand in the way
     terms = [term if term.promotes or isinstance(term, as_written) else Weight(term.log()) for term in terms_of(f)]
     whole = product(*terms)
-    names = [name for name in whole.inputs if name in names]  # as they are first met: orders are tried from the last
+    names = tuple(name for name in whole.inputs if name in names)  # as they are first met: orders begin with the last
     arrays = arrays_of(whole)
     facts = {id(array.array): Facts.of(array.array) for array in arrays}
     first: dict[int, int] = {}
     pattern = tuple(first.setdefault(id(array.array), place) for place, array in enumerate(arrays))
     read = captured(whole)
     key = (
-        *(whole.structure, tuple(whole.inputs), tuple(names), pattern),  # names that are bound are told apart
+        *(whole.structure, tuple(whole.inputs), names, has_axes, pattern),  # names that are bound are told apart
         *(tuple(facts[id(array.array)] for array in arrays), read.key),
     )
-    recipe = _RECIPES.get(key)
-    if recipe is None:
-        recipe = _recipe(whole, names, facts, first, read)
-        if not is_traced(*read.arrays, *recipe.reader.known.values()):
-            _RECIPES[key] = recipe
-            if len(_RECIPES) > _KEPT:
-                del _RECIPES[next(iter(_RECIPES))]
+    recipe: Recipe = PLANS.found(key, lambda: _recipe(whole, names, facts, first, read, has_axes))
+    if is_traced(*read.arrays, *recipe.integrand.reader.known.values()):
+        PLANS.forget(key)
     slots = {
         leaf: _held(arrays[place]) if isinstance(place, int) else Variable(place, whole.inputs[place])
         for leaf, place in zip(recipe.slots, recipe.places, strict=True)
     }
-    return Disintegration(recipe, slots, whole)
+    return IndexedDensity(recipe.integrand, slots, whole.inputs, whole.exactness)
 
 
 def _held(array: Array) -> Value:
@@ -160,25 +126,23 @@ def _held(array: Array) -> Value:
 
 
 def _recipe(
-    f: Factor, names: Sequence[Name], facts: Mapping[int, Facts], first: Mapping[int, int], read: Captured
+    f: Factor,
+    names: Sequence[Name],
+    facts: Mapping[int, Facts],
+    first: Mapping[int, int],
+    read: Captured,
+    has_axes: bool,
 ) -> Recipe:
     bounded = known_bounds(f)
     latents = {name: leaf_of(name, f.inputs[name], bounded.get(name)) for name in names}
     kept = [name for name, domain in f.inputs.items() if name not in latents and domain.is_finite and not domain.shape]
-    indices = {name: Index(f.inputs[name].extent, str(name)) for name in kept}
+    indices = {name: Index(f.inputs[name].extent, str(name)) for name in kept} if has_axes else {}
     reading = FactorReader(latents, indices, facts)
     try:
-        terms = reading.terms(f)
+        terms = tuple(reading.terms(f))
     except Unreadable as error:
         infinite = [name for name in names if not f.inputs[name].is_finite]
         raise _blocked(f, infinite or names, str(error).splitlines()[0]) from error
-    found = reduced(terms, {name: Latent(leaf, f.inputs[name]) for name, leaf in latents.items()})  # type: ignore[arg-type]
-    if found.blocked:
-        require_convergent(found.blocked)
-        why = "; ".join(
-            f"{name!r} needs {error.why}, in {written(error.node)[:160]}" for name, error in found.blocked.items()
-        )
-        raise _blocked(f, list(found.blocked), why, [name for step in found.steps for name in step.names])
     places: list[int | Name] = []
     for value in reading.slots.values():
         if isinstance(value, Variable):
@@ -186,9 +150,9 @@ def _recipe(
         else:
             assert isinstance(value, Array)
             places.append(first[id(value.array)])
-    axes = {of: name for name, of in indices.items()}
     domains = {name: f.inputs[name] for name in latents}
-    return Recipe(reading.reader, latents, domains, axes, tuple(reading.slots), tuple(places), found, read)
+    integrand = Integrand(terms, latents, domains, reading.reader, {of: name for name, of in indices.items()})
+    return Recipe(integrand, tuple(reading.slots), tuple(places), read)
 
 
 def _blocked(f: Factor, names: Sequence[Name], why: str, gone: Sequence[Name] = ()) -> Intractable:

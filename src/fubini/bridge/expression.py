@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import eval_context
 
 from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.index.axes import aligned
+from fubini.index.beforehand import QUICK, largest
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
 from fubini.interpretations import current
@@ -22,6 +25,9 @@ from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array
+
+KEPT = 64
+_COMPILED: dict[tuple, Callable[..., Data]] = {}  # functions of the data, by all else of an expression
 
 
 class Expression(Value):
@@ -93,43 +99,68 @@ class Expression(Value):
 
     def _ground(self, *children: Array) -> Array:
         outer = merge_inputs(*(child.inputs for child in children))
-        data = [child.array for child in children]
-        if self._is_on_jax(data) or self.reader.opaque or outer:
-            found = self._on_jax(children, tuple(outer))
-        else:
-            with np.errstate(all="ignore"):
-                found = self._evaluated(data, np)
         names = (*outer, *self.names)
         inputs: dict[Name, Domain] = {**outer, **{name: self.inputs[name] for name in self.names}}
-        return Array._of(found, names, inputs, self.output)
+        return Array._of(self._numbers(children, tuple(outer)), names, inputs, self.output)
 
-    def _is_on_jax(self, data: Sequence[Data]) -> bool:
-        known = self.reader.known
-        return any(map(is_jax, data)) or any(leaf in known and is_traced(known[leaf]) for leaf in self.node.leaves)
-
-    def _on_jax(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Data:
-        """Mapped over the names of the arguments; NumPy's numbers in double precision, and back."""
-
-        def run(*data: Data) -> Data:
-            return self._evaluated(data, jnp)
-
-        function: Any = run
-        for name in reversed(outer):
-            function = jax.vmap(function, in_axes=tuple(0 if name in child.names else None for child in children))
+    def _numbers(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Data:
+        """On the trace in progress; compiled; or by NumPy in double precision, where that is done before a compiler."""
         data = [
             align(child.array, child.names, [name for name in outer if name in child.names], len(child.output.shape))
             for child in children
         ]
-        if self._is_on_jax(data):
-            return function(*map(jnp.asarray, data))
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            return np.asarray(function(*map(jnp.asarray, data)))
+        known = [self.reader.known[leaf] for leaf in self._known]
+        if is_traced(*data, *known):
+            return self._mapped(children, outer)(*map(jnp.asarray, (*data, *known)))
+        if any(map(is_jax, data)):
+            return self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
+        with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+            if outer or self.reader.opaque or not self._is_quick:
+                return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))
+            return self._evaluated((*data, *known), np)
+
+    @cached_property
+    def _known(self) -> tuple[Leaf, ...]:
+        """The leaves of numbers that it does not take as arguments."""
+        return tuple(leaf for leaf in self.reader.known if leaf in self.node.leaves and leaf not in self.slots)
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        return all(size <= most for size, most in zip(largest([self.node]), QUICK, strict=True))
+
+    def _mapped(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
+        """Along the names of the arguments."""
+        function: Callable[..., Data] = lambda *data: self._evaluated(data, jnp)  # noqa: E731
+        for name in reversed(outer):
+            along = [0 if name in child.names else None for child in children]
+            function = jax.vmap(function, in_axes=(*along, *[None] * len(self._known)))
+        return function
+
+    def _compiled(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
+        """Once for expressions that differ in their numbers alone."""
+        along = tuple(tuple(name in child.names for name in outer) for child in children)
+        key = (type(self), *(getattr(self, field) for field in self._static_fields if field != "mark"), along)
+        found = _COMPILED.get(key)
+        if found is None:
+            found = _COMPILED[key] = jax.jit(self._bare()._mapped(children, outer))
+            if len(_COMPILED) > KEPT:
+                del _COMPILED[next(iter(_COMPILED))]
+        return found
+
+    def _bare(self) -> Expression:
+        """Without its arguments: what is compiled is kept longer than these."""
+        bare = object.__new__(type(self))
+        bare.__dict__.update((field, value) for field, value in self.__dict__.items() if field != "args")
+        return bare
 
     def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:
-        arrays = LeafArrays(dict(zip(self.slots, data, strict=True)), self.reader)
         order = (*self.axes, *self.event)
-        found = Evaluation(arrays, xp=xp).of(self.node)
+        found = self._evaluation(data, xp).of(self.node)
         return xp.broadcast_to(aligned(found, order), tuple(index.size for index in order))
+
+    def _evaluation(self, data: Sequence[Data], xp: Any) -> Evaluation:
+        given = dict(zip((*self.slots, *self._known), data, strict=True))
+        return Evaluation(LeafArrays(given, self.reader), xp=xp)
 
     def notation(self) -> Notation:
         return Symbol(repr(self.node))

@@ -28,9 +28,9 @@ from fubini.eliminate.prepare import (
     together,
 )
 from fubini.eliminate.run import run_forward
-from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit
+from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit, NoRule
 from fubini.factors.mixture import relabelled
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import is_open, promoted
 from fubini.factors.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.factors.table import Table, no_mass
 from fubini.factors.table_choice import nothing_to_choose
@@ -38,7 +38,7 @@ from fubini.interpretations import current, exact, interpret
 from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, terms_of
-from fubini.terms.heads import CHOOSE, DRAW, SUM, exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import CHOOSE, DRAW, MARGINAL, SUM, exact_argmax, exact_sample, exact_sum
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array
@@ -148,13 +148,16 @@ def marginals(
     >>> marginals(f, ("a", "b"))["b"].weights
     array([0.5, 0.5])
     """
-    terms, targets = covering_terms(split_terms(factors), names, "the marginal of")
-    terms = [term if isinstance(term, Unit) else promoted(term) for term in terms]
+    given, targets = covering_terms(split_terms(factors), names, "the marginal of")
+    terms = [term if isinstance(term, Unit) else promoted(term) for term in given]
     covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
     others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
     summed = [*targets, *((name, None) for name in others)]
+    if not plates and not scale and semiring is sum_product and any(map(is_open, given)):
+        every = (*wanted, *others)
+        return {name: _open_marginal(given, name, tuple(n for n in every if n != name)) for name in wanted}
     if len(wanted) == 1 and not plates and not scale:
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, True)
@@ -215,6 +218,17 @@ def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_li
     """One marginal needs no backward pass."""
     belief = promoted(eliminate(terms, others, semiring=semiring, memory_limit=memory_limit))
     return normalized(_ordered(belief, merge_inputs(*(term.inputs for term in terms))), name)
+
+
+def _open_marginal(terms: list[Factor], name: Name, others: tuple[Name, ...]) -> Factor:
+    """Of terms that no rule joins: the order in which the others go is chosen for this one to be what is left."""
+    try:
+        return interpret(MARGINAL, product(*terms), name, others)
+    except (Intractable, NoRule) as error:
+        try:
+            return _single(terms, name, list(others), sum_product, None)
+        except (Intractable, NoRule):
+            raise error from None
 
 
 def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:

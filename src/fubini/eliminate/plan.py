@@ -1,12 +1,14 @@
-"""Plans: ordered lists of eliminations, decided from structure alone.
+"""Plans: ordered lists of eliminations, decided from structure alone; one kind for factors, chains and models.
 
 Factors and intermediate results are numbered *slots*: the inputs first, then one for each step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from fubini.terms.term import Name
 
@@ -17,6 +19,7 @@ class Step:
 
     `contract`: ⊕ over `eliminated` of the product of one or two operands.
     `multiply out`: ⊗ over the plates in `eliminated` of one operand, to the power `scale`.
+    `integrate`: ∫ over `eliminated` of operands that no rule joins, in index notation; `integral` says how.
     """
 
     kind: str
@@ -26,11 +29,16 @@ class Step:
     work: int
     size: int
     scale: float = 1.0
+    integral: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Steps over `inputs` slots; `results` are the slots that remain, `slices` the names fixed one value at a time."""
+    """Steps over `inputs` slots; `results` are the slots that remain, `slices` the names fixed one value at a time.
+
+    After steps that integrate, `terms` is what is left of the log-density in index notation, and `blocked` says why
+    names that were asked for stayed.
+    """
 
     inputs: tuple[frozenset[Name], ...]
     steps: tuple[Step, ...]
@@ -40,6 +48,18 @@ class Plan:
     plates: tuple[Name, ...] = ()
     slices: tuple[Name, ...] = ()
     reals: frozenset[Name] = frozenset()
+    terms: tuple[Any, ...] = ()
+    blocked: Mapping[Name, Exception] = field(default_factory=dict)
+
+    @property
+    def eliminated(self) -> tuple[Name, ...]:
+        """The names in the order in which they go."""
+        return tuple(name for step in self.steps for name in step.eliminated)
+
+    @property
+    def integrals(self) -> tuple[Any, ...]:
+        """How each step integrates, of those that do."""
+        return tuple(step.integral for step in self.steps if step.integral is not None)
 
     @cached_property
     def names(self) -> tuple[frozenset[Name], ...]:
@@ -73,3 +93,28 @@ class Plan:
     def last_use(self) -> dict[int, int]:
         """For each slot, the step that reads it last."""
         return {slot: position for position, step in enumerate(self.steps) for slot in step.operands}
+
+
+class PlanCache:
+    """Plans by what they were made for; the oldest are forgotten. `misses` counts those that were made."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept, self.misses = kept, 0
+        self._plans: dict[Hashable, Any] = {}
+
+    def found(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The plan for a key, made where there is none yet."""
+        plan = self._plans.get(key)
+        if plan is None:
+            self.misses += 1
+            plan = self._plans[key] = make()
+            if len(self._plans) > self.kept:
+                del self._plans[next(iter(self._plans))]
+        return plan
+
+    def forget(self, key: Hashable) -> None:
+        """A plan that holds for one trace alone."""
+        self._plans.pop(key, None)
+
+
+PLANS = PlanCache(2048)  # of all questions

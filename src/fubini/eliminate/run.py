@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from fubini.arrays import namespace
 from fubini.eliminate.passes import over_slices, reached_by_slices
-from fubini.eliminate.plan import Plan, Step
+from fubini.eliminate.plan import PLANS, Plan, Step
 from fubini.eliminate.plates import Problem, make_plan
 from fubini.eliminate.slicing import with_slices
 from fubini.errors import Intractable
@@ -51,10 +51,9 @@ def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Fact
     return interpret(SUM, semiring, factor, names)
 
 
-@lru_cache(maxsize=1024)
 def find_plan(problem: Problem, whole: bool) -> Plan:
     """The plan for a problem; found again where the structure is the same."""
-    return with_slices(make_plan(problem), problem.limit, whole)
+    return PLANS.found((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
 
 
 def forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring, keep_all: bool = False) -> list[Any]:

@@ -55,6 +55,11 @@ class Family:
         """Some parameter is a vector: its values are vectors, or labels."""
         return any(constraint.event_dim for constraint in self.parameters.values())
 
+    @property
+    def is_of_labels(self) -> bool:
+        """It is recognised from the weights of finitely many labels."""
+        return self.signature is not None and self.signature.form == "labels"
+
     def constraint_of(self, parameter: str) -> Any:
         """The constraint of a parameter."""
         return self.parameters[parameter] if parameter in self.parameters else (self.alternatives or {})[parameter]

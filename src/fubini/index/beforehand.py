@@ -10,6 +10,7 @@ from fubini.index.node import BINDERS, Node, children, node
 from fubini.index.rows import has_triangle
 
 LARGEST = 5_000_000  # numbers of a part that is computed beforehand
+QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longest chain, that NumPy is done with at once
 
 
 def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[Node]:

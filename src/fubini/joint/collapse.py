@@ -15,7 +15,7 @@ from jax.core import eval_context
 from fubini.arrays import Data, is_double_precision, is_traced, within_memory
 from fubini.errors import listed
 from fubini.index.axes import Axes
-from fubini.index.beforehand import known_parts, largest
+from fubini.index.beforehand import QUICK, known_parts, largest
 from fubini.index.build import scale
 from fubini.index.lower import Evaluation
 from fubini.index.node import Node
@@ -30,7 +30,6 @@ from fubini.symbolic.student import Student, scale_law
 
 _PLANS: dict[tuple, Collapse] = {}
 _KEPT = 256
-QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longest chain, that NumPy is done with at once
 
 
 def collapse(joint: Any, names: Iterable[str] | None = None, last: str | None = None) -> Collapse:

@@ -1,0 +1,103 @@
+"""A density in index notation, and what is left of it when names are integrated out: p(x | y) · Z(y)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from fubini.arrays import is_traced
+from fubini.bridge.conditionals import Conditionals
+from fubini.bridge.expression import Expression
+from fubini.bridge.integrand import Integrand
+from fubini.domains import Domain
+from fubini.eliminate.plan import PLANS, Plan
+from fubini.errors import NoRule
+from fubini.factors.table import Table
+from fubini.index.build import plus
+from fubini.index.node import Leaf
+from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.factor import Factor, Unit, Weight, product
+from fubini.terms.term import Name
+from fubini.terms.value import Value, is_enumerable, to_array
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedDensity:
+    """An integrand, and what those of its leaves stand for that are not integrated over."""
+
+    integrand: Integrand
+    slots: Mapping[Leaf, Value]
+    inputs: Mapping[Name, Domain]  # of the factors that it was read from
+    mark: Exactness = exactly
+
+    def without(self, names: Iterable[Name], last: Name | None = None) -> Disintegration:
+        """As many of these names integrated out as can be, `last` after all others."""
+        return Disintegration(self, plan_of(self.integrand, frozenset(names), last))
+
+    def given(self, values: Mapping[Name, Value]) -> IndexedDensity:
+        """At values of some of its names."""
+        slots = {**self.slots, **{self.integrand.latents[name]: value for name, value in values.items()}}
+        inputs = {name: domain for name, domain in self.inputs.items() if name not in values}
+        for value in values.values():
+            inputs.update(value.inputs)
+        return replace(self, slots=slots, inputs=inputs)
+
+
+def plan_of(integrand: Integrand, names: frozenset[Name], last: Name | None = None) -> Plan:
+    """The plan for some names of an integrand; found again, unless its numbers are of a trace in progress."""
+
+    def made() -> Plan:
+        return integrand.plan(names, last)
+
+    traced = is_traced(*integrand.reader.known.values())
+    return made() if traced else PLANS.found((integrand, names, last), made)
+
+
+@dataclass(frozen=True, eq=False)
+class Disintegration:
+    """Z and the conditionals of what is integrated out, made when they are asked for."""
+
+    of: IndexedDensity
+    plan: Plan
+    otherwise: Callable[[], Disintegration] | None = None  # the same, where its conditionals have no factors
+
+    @cached_property
+    def remaining(self) -> Factor:
+        """Z, over all names that are left: a Table where these are finite."""
+        whole, integrand = plus(*self.plan.terms), self.of.integrand
+        used = {leaf: value for leaf, value in self.of.slots.items() if leaf in whole.leaves}
+        found = Expression(whole, used, integrand.reader, integrand.axes, mark=self.of.mark)
+        gone = set(self.plan.eliminated)
+        missing = {n: domain for n, domain in self.of.inputs.items() if n not in gone and n not in found.inputs}
+        if is_enumerable(found):
+            logs = to_array(found)
+            made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(found.exactness)
+        else:
+            made = Weight(found)
+        return product(Unit(missing), made) if missing else made
+
+    @cached_property
+    def conditionals(self) -> tuple[Factor, ...]:
+        """p(x | y, what is eliminated after x), in the order of elimination."""
+        try:
+            return tuple(self._each())
+        except NoRule:
+            if self.otherwise is None:
+                raise
+            return self.otherwise().conditionals
+
+    def _each(self) -> Iterator[Factor]:
+        steps = self.plan.integrals
+        for place, step in enumerate(steps):
+            later = [name for after in steps[place + 1 :] for name in after.names]
+            yield from reversed(self._conditionals.of_step(step, later))
+
+    def marginal(self, name: Name) -> Factor:
+        """p(x | y), of a plan that ends with x."""
+        step = next(step for step in self.plan.integrals if name in step.names)
+        return self._conditionals.marginal(step, name)
+
+    @property
+    def _conditionals(self) -> Conditionals:
+        return Conditionals(self.of.integrand, self.of.slots, self.of.mark)

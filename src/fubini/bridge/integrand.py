@@ -1,0 +1,57 @@
+"""What is integrated: the terms of a log-density in index notation, read from factors or from a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fubini.domains import Domain
+from fubini.eliminate.plan import Plan, Step
+from fubini.index.node import Index, Leaf, Node
+from fubini.read.reader import Reader
+from fubini.symbolic.last import ending_with
+from fubini.symbolic.search import Latent, Reduced, Search, work
+from fubini.terms.term import Name
+
+
+@dataclass(frozen=True, eq=False)
+class Integrand:
+    """Terms, the leaf and domain of each variable in them, and the names of free indices; `reader` knows the rest."""
+
+    terms: tuple[Node, ...]
+    latents: Mapping[Name, Leaf]
+    domains: Mapping[Name, Domain]
+    reader: Reader
+    axes: Mapping[Index, Name] = field(default_factory=dict)
+
+    def plan(self, names: Iterable[Name], last: Name | None = None) -> Plan:
+        """As many of these eliminated as can be; in an order that ends with `last`, where that is given."""
+        asked = frozenset(names)
+        latents = {n: Latent(leaf, self.domains[n]) for n, leaf in self.latents.items() if n in asked}
+        search = Search(latents).best if last is None else lambda terms: ending_with(terms, latents, last)  # type: ignore[arg-type]
+        return self._plan(search(self.terms))  # type: ignore[arg-type]
+
+    def _plan(self, found: Reduced) -> Plan:
+        """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""
+        inputs = tuple(map(self._names, self.terms))
+        scopes, alive = list(inputs), set(range(len(inputs)))
+        steps = []
+        for step in found.steps:
+            operands = tuple(slot for slot in sorted(alive) if scopes[slot] & set(step.names))
+            keep = frozenset().union(*(scopes[slot] for slot in operands)) - set(step.names)
+            entries = sum(math.prod(self.latents[name].shape) for name in step.names)
+            steps.append(Step("integrate", operands, step.names, keep, int(work(step)), entries, integral=step))
+            alive = alive.difference(operands) | {len(scopes)}
+            scopes.append(keep)
+        sizes = {name: math.prod(leaf.shape) for name, leaf in self.latents.items()}
+        homes: dict[Name, tuple[Name, ...]] = dict.fromkeys(self.latents, ())
+        return Plan(
+            *(inputs, tuple(steps), tuple(sorted(alive)), sizes, homes),
+            terms=found.terms,
+            blocked=found.blocked,
+        )
+
+    def _names(self, term: Node) -> frozenset[Name]:
+        names = {name for name, leaf in self.latents.items() if leaf in term.leaves}
+        return frozenset(names | {name for index, name in self.axes.items() if index in term.free})

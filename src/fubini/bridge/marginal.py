@@ -1,0 +1,81 @@
+"""The marginal of one variable of a density: by an order that ends with it, or given finite variables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from fubini.bridge.disintegrate import indexed, not_integrable
+from fubini.bridge.indexed_density import Disintegration, IndexedDensity
+from fubini.domains import Bint, Domain
+from fubini.errors import NoRule
+from fubini.factors.mixture import CAP
+from fubini.index.node import Leaf
+from fubini.terms.factor import Factor
+from fubini.terms.heads import exact_marginal
+from fubini.terms.term import Name
+from fubini.terms.value import Array, Value
+
+
+@exact_marginal.rule
+def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
+    """p(x)  =  ∫ f(x, y) dy / ∫∫ f(x, y) dy dx"""
+    names = (*others, name)
+    try:
+        found = marginal(indexed(f, names), name, others)
+    except NoRule:  # of a block along named axes: each of their values on its own
+        found = marginal(indexed(f, names, has_axes=False), name, others)
+    if isinstance(found, Disintegration):
+        raise not_integrable(f, found)
+    return found
+
+
+def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Factor | Disintegration:
+    """The normalised density of a name, the others integrated out; or what is left, where that has no closed form."""
+    direct = density.without((*others, name), name)
+    if not direct.plan.blocked:
+        return direct.marginal(name)
+    leaves = density.integrand.latents
+    for labels in _choices({other: leaves[other] for other in others}):
+        index = "_".join(map(str, labels))
+        rest = [other for other in (*others, name) if other not in labels]
+        found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(rest, name)
+        if not found.plan.blocked:
+            return (found.remaining.normalize(index) * found.marginal(name)).sum(index)
+    return direct
+
+
+def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:
+    """One finite variable, or all of them, where these have few values."""
+    counts = {name: _count(leaf) for name, leaf in leaves.items()}
+    few = tuple(name for name, count in counts.items() if count <= CAP)
+    yield from ((name,) for name in few)
+    if len(few) > 1 and math.prod(counts[name] for name in few) <= CAP:
+        yield few
+
+
+def _count(leaf: Leaf) -> float:
+    """How many values all entries of a variable have together."""
+    if not leaf.is_integer or leaf.low is None or leaf.high is None:
+        return math.inf
+    return float(leaf.high - leaf.low + 1) ** math.prod(leaf.shape)
+
+
+def _assignments(labels: Mapping[Name, Leaf], index: Name, density: IndexedDensity) -> dict[Name, Value]:
+    """All values of finite variables together, along a named axis."""
+    ranges = [range(int(leaf.low or 0), int(leaf.high or 0) + 1) for leaf in labels.values() for _ in _entries(leaf)]
+    every = np.array(list(itertools.product(*ranges)))
+    ends = np.cumsum([len(_entries(leaf)) for leaf in labels.values()])
+    parts = np.split(every, ends[:-1], axis=1)
+    domains: Mapping[Name, Domain] = density.integrand.domains
+    return {
+        name: Array._of(part.reshape(-1, *leaf.shape), (index,), {index: Bint[len(every)]}, domains[name])
+        for (name, leaf), part in zip(labels.items(), parts, strict=True)
+    }
+
+
+def _entries(leaf: Leaf) -> range:
+    return range(math.prod(leaf.shape))

@@ -1,0 +1,127 @@
+"""Parameters of what was eliminated, where they are no single node: those of blocks, chains and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fubini.arrays import Data
+from fubini.bridge.expression import Expression
+from fubini.domains import Domain, Real
+from fubini.index.axes import aligned
+from fubini.index.build import ZERO
+from fubini.index.chains import log_sum_exp
+from fubini.index.node import Index, Leaf, Node, node
+from fubini.read.reader import Reader
+from fubini.symbolic.block import Block
+from fubini.symbolic.laws import block_parameters, conditional_parameters, parameters
+from fubini.symbolic.search import Step
+from fubini.symbolic.student import Student
+from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.notation import Notation, Symbol
+from fubini.terms.term import Name
+from fubini.terms.value import Value
+
+
+class How:
+    """A step, compared by identity: found again with its plan, it finds again what was compiled for it."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, How) and self.step is other.step
+
+    def __hash__(self) -> int:
+        return id(self.step)
+
+
+class Parameter(Expression):
+    """One parameter of a variable of a step, as a function of the slots, and of known variables of the same block."""
+
+    _static_fields = (*Expression._static_fields, "which", "how", "leaf", "given")
+    which: str
+    how: How
+    leaf: Leaf
+    given: tuple[Leaf, ...]
+
+    def __init__(
+        self,
+        which: str,
+        step: Step,
+        leaf: Leaf,
+        shape: tuple[int, ...],
+        slots: Mapping[Leaf, Value],
+        reader: Reader,
+        axes: Mapping[Index, Name] | None = None,
+        given: Sequence[Leaf] = (),
+        mark: Exactness = exactly,
+    ) -> None:
+        whole = nodes_of(step)
+        used = {slot: arg for slot, arg in slots.items() if slot in whole.leaves or slot in given}  # of the same block
+        super().__init__(whole, used, reader, axes, (), Real, mark)
+        self._set(which=which, how=How(step), leaf=leaf, given=tuple(given), output=Real.with_shape(shape))
+
+    def _with(self, args: Sequence[Value], names: Sequence[Name]) -> Parameter:
+        slots, axes = dict(zip(self.slots, args, strict=True)), dict(zip(self.axes, names, strict=True))
+        step, shape = self.how.step, self.output.shape
+        return Parameter(self.which, step, self.leaf, shape, slots, self.reader, axes, self.given, self.mark)
+
+    def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:
+        evaluation = self._evaluation(data, xp)
+        result = self.how.step.result
+        if self.which == "probs" and self.axes:
+            logits = evaluation.of(result.law.parameters["logits"])  # type: ignore[union-attr]
+            found = aligned(logits, (*self.axes, *result.at))  # type: ignore[union-attr]
+            return _from_zero(xp.exp(found - log_sum_exp(found)[..., None]), self.leaf, xp)
+        if self.which.startswith("whole"):
+            assert isinstance(result, Block)
+            return block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")]
+        if isinstance(result, Block):
+            known = {leaf: evaluation.arrays[leaf] for leaf in self.given}
+            made = conditional_parameters(result, self.leaf, known, evaluation)
+        else:
+            made = parameters(self.how.step, self.leaf, evaluation)
+        if self.which == "probs":
+            return _from_zero(made["probs"], self.leaf, xp)
+        if self.which == "scale":
+            return xp.sqrt(made["covariance"]).reshape(self.output.shape)
+        if self.which == "scale_tril":
+            return _root(made["covariance"], xp)
+        return xp.asarray(made[self.which]).reshape(self.output.shape)
+
+    def notation(self) -> Notation:
+        return Symbol(f"{self.which} of {self.leaf.name}")
+
+
+def nodes_of(step: Step) -> Node:
+    """A node that reads all that the distribution of a step is computed from."""
+    result = step.result
+    if isinstance(result, Block):
+        return node("call", "parameters", *result.rows, result.scale)
+    if isinstance(result, Student):
+        return node("call", "parameters", *result.rows, result.df, result.spread)
+    return node("call", "parameters", *result.law.parameters.values(), ZERO)
+
+
+def _from_zero(probs: Data, leaf: Leaf, xp: Any) -> Data:
+    """Values count from 0: those before the first have no weight."""
+    return xp.pad(probs, [(0, 0)] * (probs.ndim - 1) + [(int(leaf.low or 0), 0)])
+
+
+def _root(covariance: Data, xp: Any) -> Data:
+    """The Cholesky root; where rounding made the matrix singular, as next to a scale of 0, with as much on the diagonal."""
+    size, dtype = covariance.shape[-1], covariance.dtype
+    greatest = xp.max(xp.diagonal(covariance, axis1=-2, axis2=-1), axis=-1)[..., None, None]
+    regular = covariance + 8 * size * np.finfo(dtype).eps * greatest * xp.eye(size, dtype=dtype)
+    if xp is np:
+        try:
+            return np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            return np.linalg.cholesky(regular)
+    found = xp.linalg.cholesky(covariance)
+    return xp.where(xp.isnan(found), xp.linalg.cholesky(regular), found)
