@@ -25,7 +25,7 @@ from fubini.symbolic.student import Student
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
-from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
+from fubini.terms.value import Value, Variable, is_enumerable, to_array
 
 
 def name_in_dist(kind: str) -> str:
@@ -95,7 +95,9 @@ class Conditionals:
         is_vector = apart == tuple(range(len(apart))) and len(leaf.shape) == len(apart) + 1
         if not _is_one(leaf) and not is_vector:
             if apart or before or later or isinstance(result, Student):
-                raise self._refusal(step, name, f"entries of shape {leaf.shape} depend on each other along several axes")
+                raise self._refusal(
+                    step, name, f"entries of shape {leaf.shape} depend on each other along several axes"
+                )
             return self._gaussian(step, (name,))
         scale, shape = ("scale", leaf.shape) if _is_one(leaf) else ("scale_tril", (*leaf.shape, leaf.shape[-1]))
         kind = ("" if _is_one(leaf) else "Multivariate") + ("Normal" if isinstance(result, Block) else "StudentT")

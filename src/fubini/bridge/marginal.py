@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,24 +29,33 @@ def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
         found = marginal(indexed(f, names), name, others)
     except NoRule:  # of a block along named axes: each of their values on its own
         found = marginal(indexed(f, names, has_axes=False), name, others)
-    if isinstance(found, Disintegration):
-        raise not_integrable(f, found)
-    return found
+    if found.factor is None:
+        raise not_integrable(f, found.whole)
+    return found.factor
 
 
-def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Factor | Disintegration:
-    """The normalised density of a name, the others integrated out; or what is left, where that has no closed form."""
+class Marginal(NamedTuple):
+    """The normalised density of a variable, if it has a closed form, and what was integrated out for it."""
+
+    factor: Factor | None
+    whole: Disintegration
+
+
+def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Marginal:
+    """The density of a name, the others integrated out."""
     direct = density.without((*others, name), name)
     if not direct.plan.blocked:
-        return direct.marginal(name)
+        return Marginal(direct.marginal(name), direct)
     leaves = density.integrand.latents
     for labels in _choices({other: leaves[other] for other in others}):
         index = "_".join(map(str, labels))
         rest = [other for other in (*others, name) if other not in labels]
-        found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(rest, name)
+        found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(
+            rest, name
+        )
         if not found.plan.blocked:
-            return (found.remaining.normalize(index) * found.marginal(name)).sum(index)
-    return direct
+            return Marginal((found.remaining.normalize(index) * found.marginal(name)).sum(index), found)
+    return Marginal(None, direct)
 
 
 def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:

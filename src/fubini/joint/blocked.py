@@ -14,22 +14,21 @@ from jax.core import eval_context
 from fubini.arrays import Data
 from fubini.compile.schedule import Schedule
 from fubini.errors import NoRule, listed
-from fubini.joint.collapse import Collapse
-from fubini.joint.form import Form
+from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.moves import Values, Whole, whole_moves
 
 
 class Blocked:
     """Sweeps over groups of latents: the labels, then the others."""
 
-    def __init__(self, joint: Any, plan: Collapse, labels: Sequence[str]) -> None:
-        self.joint, self.plan, self.form = joint, plan, Form(joint)
+    def __init__(self, left: EliminatedModel, labels: Sequence[str]) -> None:
+        self.left = left
         self.moves: list[Whole] = []
-        for group in ([name for name in plan.kept if name not in labels], labels):
-            found, blocked = whole_moves(plan, group)
+        for group in ([name for name in left.kept if name not in labels], labels):
+            found, blocked = whole_moves(left, group)
             if blocked:
                 raise NoRule(
-                    f"a blocked sweep of {listed(plan.kept)}",
+                    f"a blocked sweep of {listed(left.kept)}",
                     expected="conditionals in closed form of all latents, given the others",
                     nearest=f"{listed(blocked)} has none",
                     advice="leave more latents in, eliminate them, or leave blocked=True out",
@@ -64,17 +63,17 @@ class Blocked:
         self, key: Data, schedule: Schedule, chains: int, start: Mapping[str, np.ndarray], warmup: int = 0
     ) -> dict[str, np.ndarray]:
         """Draws [chain, sweep, …], after some sweeps that are not stored."""
-        with self.form.width(), eval_context():
-            plain = self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
+        with self.left.model.width(), eval_context():
+            plain = self.left.model.prior
             first, second = jax.random.split(key)
             found = plain.sample(first, (chains,))
             prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
-            values = {name: jnp.asarray(prior[name]) for name in self.plan.kept}
+            values = {name: jnp.asarray(prior[name]) for name in self.left.kept}
             for name, value in start.items():
                 values[name] = jnp.broadcast_to(jnp.asarray(value), values[name].shape)
             count = schedule.sweeps // schedule.thin
             keys = jax.random.split(second, chains)
-            numbers = jax.tree_util.tree_map(jnp.asarray, self.plan.numbers)
+            numbers = jax.tree_util.tree_map(jnp.asarray, self.left.numbers)
             draws = self._stretch(keys, values, numbers, jnp.asarray(warmup), schedule.thin, count)
             kept = {name: np.asarray(value)[:, count - schedule.kept :] for name, value in draws.items()}
-        return {name: kept[name] for name in self.plan.kept}
+        return {name: kept[name] for name in self.left.kept}

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.core import eval_context
 
-from fubini.arrays import Data
-from fubini.dist.validity import satisfied, shown
-from fubini.errors import DataError, Intractable, UnknownName, closest, listed
+from fubini.arrays import is_traced
+from fubini.bridge.indexed_density import Disintegration
+from fubini.errors import DataError, Intractable, listed
 from fubini.index.build import index, plus
-from fubini.index.node import Index, Leaf, Node
+from fubini.index.node import Index, Node
 from fubini.index.notation import written
-from fubini.joint.collapse import Collapse
+from fubini.joint.eliminated_model import EliminatedModel
+from fubini.joint.flat_model import FlatModel
 from fubini.joint.reading import Reading
 from fubini.symbolic.collect import require_convergent
 
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates it"
-
-
-def is_network(joint: Any) -> bool:
-    """All sites are finite and scalar: their factors are tables, and the order of elimination is what matters."""
-    domains = [site.domain for site in joint.outline.sites if site.kind in ("random", "joint")]
-    return len(domains) > 1 and all(domain is not None and domain.is_finite for domain in domains)
-
-
-def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
-    """A free site."""
-    free = tuple(joint.outline.free) if among is None else tuple(among)
-    if name not in free:
-        seen, gone = name in getattr(joint, "observed", {}), name in joint.outline.free
-        why = ", which is observed" if seen else ", which is eliminated already" if gone else ""
-        raise UnknownName(
-            f"the site {name!r}{why}",
-            expected=f"a site that is left: {listed(free)}" if free else "none, as no site is left",
-            nearest="" if why else closest(name, free),
-        )
-    return name
 
 
 def require_evidence(value: float, joint: Any, reading: Reading | None = None) -> None:
@@ -64,6 +44,13 @@ def require_evidence(value: float, joint: Any, reading: Reading | None = None) -
         )
 
 
+def require_mass(found: Disintegration, model: FlatModel) -> None:
+    """A finite evidence, of a density that was integrated."""
+    data = found.remaining.log().data  # type: ignore[attr-defined]
+    if not is_traced(data):
+        require_evidence(float(np.max(data)), model.joint, model.reading)
+
+
 def require_numbers(joint: Any) -> None:
     """Where an answer is not a number, say so if what the model reads is not either."""
     for leaf in jax.tree_util.tree_leaves(joint):
@@ -76,20 +63,6 @@ def require_numbers(joint: Any) -> None:
                 nearest=f"an array of shape {array.shape} has NaN at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
             )
-
-
-def require_allowed(reading: Reading, values: Mapping[str, Data]) -> None:
-    """Parameters within their constraints at values of the latents; `reading` says which may not be."""
-    for mark, array, _ in reading.reader.marks:
-        if all(leaf.name in values for leaf in _sites_in(array, reading)):
-            with jax.enable_x64(True), eval_context():
-                numbers = np.asarray(reading.arrays(values).whole(array))
-            if not np.all(satisfied(mark.requirement.constraint, numbers)):
-                raise mark.requirement.error(shown(numbers))
-
-
-def _sites_in(array: Any, reading: Reading) -> set[Leaf]:
-    return set(reading.reader.leaves_of(array)) & set(reading.sites.values())
 
 
 def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:
@@ -105,12 +78,12 @@ def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:
     )
 
 
-def require_proper(plan: Collapse, names: Iterable[str]) -> None:
+def require_proper(left: EliminatedModel, names: Iterable[str]) -> None:
     """Every one of these sites has some density, and no integral is known to be infinite."""
-    require_convergent(plan.blocked)
-    whole = plus(*plan.reduced.terms)
+    require_convergent(left.blocked)
+    whole = plus(*left.plan.terms)
     for name in names:
-        if plan.reading.sites[name] not in whole.leaves:
+        if left.reading.sites[name] not in whole.leaves:
             raise DataError(
                 f"the posterior of {name!r}",
                 expected="a posterior that integrates to one",
@@ -119,7 +92,7 @@ def require_proper(plan: Collapse, names: Iterable[str]) -> None:
             )
 
 
-def require_labels(found: Collapse, node: Node) -> None:
+def require_labels(found: EliminatedModel, node: Node) -> None:
     """Where entries are taken by known labels, all of these are in range."""
     opaque = found.reading.reader.opaque
     for leaf in node.leaves & set(opaque):
@@ -142,7 +115,7 @@ def _is_part(mark: Node, of: Node) -> bool:
     return of.kind == mark.kind == "get" and of.args[0] is mark.args[0]
 
 
-def no_closed_form(asked: str, found: Collapse, advice: str = "") -> Intractable:
+def no_closed_form(asked: str, found: EliminatedModel, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
     require_convergent(found.blocked)
     error = next(iter(found.blocked.values()))

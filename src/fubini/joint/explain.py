@@ -11,13 +11,12 @@ from typing import Any
 from fubini.errors import Intractable, NoRule, listed
 from fubini.families.family import family_of
 from fubini.index.notation import written
-from fubini.joint.closed_form import is_network
-from fubini.joint.closed_posterior import require_posterior
-from fubini.joint.collapse import Collapse, collapse
+from fubini.joint.eliminated_model import EliminatedModel, eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.joint.graph import Graph
-from fubini.joint.marginal import method_of
+from fubini.joint.marginal import closed_marginal
 from fubini.joint.mode import require_real
-from fubini.joint.posterior import factors_if_any
+from fubini.joint.posterior import posterior
 from fubini.symbolic.block import Block
 from fubini.symbolic.search import Step, work
 from fubini.symbolic.student import Student
@@ -95,33 +94,33 @@ class Report:
         return self.to_html()
 
 
-def report(joint: Any) -> Report:
+def report(model: FlatModel) -> Report:
     """How a model would be answered."""
-    plan = collapse(joint)
-    lines = tuple(_line(step, plan) for step in plan.reduced.steps)
-    blocked = tuple((name, error.why, _short(written(error.node))) for name, error in plan.blocked.items())
-    return Report(f"{joint}", joint.graph(), lines, plan.kept, blocked, tuple(_refused(joint, plan)))
+    left, joint = eliminated(model), model.joint
+    lines = tuple(_line(step, left) for step in left.plan.integrals)
+    blocked = tuple((name, error.why, _short(written(error.node))) for name, error in left.blocked.items())
+    return Report(f"{joint}", joint.graph(), lines, left.kept, blocked, tuple(_refused(left)))
 
 
-def _refused(joint: Any, plan: Collapse) -> Iterator[tuple[str, str]]:
+def _refused(left: EliminatedModel) -> Iterator[tuple[str, str]]:
     """Questions that have no answer though nothing is left, and why; `map()` in any case."""
-    is_table = is_network(joint) and factors_if_any(joint) is not None
-    checks: list[tuple[str, Callable[[], Any]]] = [("map()", lambda: require_real(plan))]
-    if not plan.kept:
-        checks.extend((f"marginal({name!r})", partial(method_of, joint, name)) for name in plan.reading.sites)
-        checks.append(("posterior()", partial(require_posterior, joint, plan)))
-    for question, check in () if is_table else checks:
+    model = left.model
+    checks: list[tuple[str, Callable[[], Any]]] = [("map()", lambda: require_real(left))]
+    if not left.kept:
+        checks.extend((f"marginal({name!r})", partial(closed_marginal, model, name)) for name in left.reading.sites)
+        checks.append(("posterior()", partial(posterior, model)))
+    for question, check in () if model.tables is not None else checks:
         try:
             check()
         except (Intractable, NoRule) as error:
             yield question, _short(" ".join(str(error).split("\n", 1)[-1].split()))
 
 
-def _line(step: Step, plan: Collapse) -> Line:
+def _line(step: Step, left: EliminatedModel) -> Line:
     result = step.result
     if isinstance(result, (Block, Student)):
         return _joint_line(step, result)
-    sizes = [plan.reading.domains[name].shape for name in step.names]
+    sizes = [left.reading.domains[name].shape for name in step.names]
     count = 1
     for size in sizes[0]:
         count *= size

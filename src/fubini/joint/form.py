@@ -9,6 +9,8 @@ from copy import copy
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from fubini.arrays import Data, is_double_precision, is_jax
 from fubini.errors import DomainError, listed
@@ -30,9 +32,18 @@ class Form:
         """Its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or is_double_precision()
 
+    @property
+    def prior(self) -> Any:
+        """The joint without its observations."""
+        return self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
+
     def width(self) -> AbstractContextManager:
         """The precision that its answers are computed in."""
         return jax.enable_x64(True) if self.is_wide else nullcontext()
+
+    def numbers(self, data: Data) -> Data:
+        """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""
+        return np.asarray(data) if self.is_wide else jnp.asarray(data)
 
     def rebuilt(self, leaves: list[Data]) -> Any:
         """The joint over other leaves."""

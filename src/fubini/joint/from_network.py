@@ -14,8 +14,8 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.joint.flavour import Sites
 from fubini.joint.joint import Joint
-from fubini.joint.posterior import Symbols
 from fubini.joint.run import Choice, Run
+from fubini.joint.written import Symbols
 from fubini.ops import sqrt
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.term import Name

@@ -13,8 +13,8 @@ from fubini.arrays import Data, cached_for_precision
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.errors import DomainError, UnknownName, closest, listed
-from fubini.joint.collapse import Collapse
 from fubini.joint.draws import arviz_data
+from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.form import Form
 from fubini.joint.observed import Partly
 from fubini.joint.paths import flat, flat_sites, nested
@@ -25,25 +25,24 @@ LARGE = 20_000_000  # numbers of a group that is left out unless asked for
 
 def groups_of(
     key: Data,
-    joint: Any,
+    model: Form,
     values: Mapping[str, np.ndarray],
     log_likelihood: bool | None,
     predictive: bool | None,
     lead: tuple[int, int],
 ) -> dict[str, dict[str, np.ndarray]]:
     """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
-    form = Form(joint)
-    sites = _observed(joint, form, values)
+    sites = _observed(model, values)
     size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
     found: dict[str, dict[str, np.ndarray]] = {}
     questions: dict[str, tuple[bool | None, Callable]] = {
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    found["deterministic"] = _over_draws(_computed, (), form, key, values, lead)
+    found["deterministic"] = _over_draws(_computed, (), model, key, values, lead)
     for group, (asked, question) in questions.items():
         if sites and (asked or (asked is None and size <= LARGE)):
-            found[group] = _over_draws(question, tuple(sites), form, key, values, lead)
+            found[group] = _over_draws(question, tuple(sites), model, key, values, lead)
     if sites:
         found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return found
@@ -67,12 +66,12 @@ def _over_draws(
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
 
 
-def _observed(joint: Any, form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _observed(form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
     found = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
     shown = {name: value[0, 0] for name, value in found.items()}
-    for name, value in flat(getattr(joint, "observed", {})).items():
+    for name, value in flat(getattr(form.joint, "observed", {})).items():
         if isinstance(value, Partly):
             shown[name] = np.where(value.present, value.value, np.nan)
     return shown
@@ -112,7 +111,7 @@ def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str
 
 
 def to_arviz(
-    plan: Collapse,
+    left: EliminatedModel,
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
     groups: dict[str, dict[str, np.ndarray]],
@@ -128,7 +127,7 @@ def to_arviz(
     _require_axes(
         dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    return arviz_data(given, dims, coords, method=how, eliminated=list(plan.eliminated))
+    return arviz_data(given, dims, coords, method=how, eliminated=list(left.eliminated))
 
 
 def _require_axes(

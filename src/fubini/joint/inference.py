@@ -23,13 +23,14 @@ from fubini.infer.nuts import nuts
 from fubini.infer.report import report
 from fubini.infer.settings import Settings
 from fubini.infer.target import Target
-from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper, required
-from fubini.joint.collapse import Collapse, collapse
-from fubini.joint.form import Form
+from fubini.joint.closed_form import no_closed_form, require_evidence, require_numbers, require_proper
+from fubini.joint.eliminated_model import EliminatedModel, eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.joint.groups import groups_of, to_arviz
 from fubini.joint.numpyro_gibbs import discrete_gibbs
 from fubini.joint.options import require_options, whole_number
 from fubini.joint.paths import flat_sites
+from fubini.joint.required import required
 from fubini.joint.run import Blank
 from fubini.joint.sampler import compiled_gibbs
 from fubini.joint.target import target_of
@@ -44,7 +45,7 @@ METHODS = ("grid", "nuts", "svi", "laplace")
 
 
 def infer(
-    joint: Any,
+    model: FlatModel,
     key: Data,
     *,
     draws: int,
@@ -66,30 +67,29 @@ def infer(
     require_options("infer", options, OPTIONS)
     if method is not None and method not in METHODS:
         raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
-    form = Form(joint)
-    plan = elimination_for_draws(joint, eliminate)
-    _warn_of_restriction(key, joint, plan)
+    left = elimination_for_draws(model, eliminate)
+    warn_of_restriction(key, left)
     first, second, third = jax.random.split(key, 3)
-    asked = f"infer(…) of {listed(plan.reading.sites)}"
-    require_room(asked, *((chains, draws, *domain.shape) for domain in plan.reading.domains.values()))
-    with within_memory(asked), form.width():
-        if any(plan.reading.domains[name].is_discrete for name in plan.kept):
+    asked = f"infer(…) of {listed(left.reading.sites)}"
+    require_room(asked, *((chains, draws, *domain.shape) for domain in left.reading.domains.values()))
+    with within_memory(asked), model.width():
+        if any(left.reading.domains[name].is_discrete for name in left.kept):
             _no_checkpoint(checkpoint, "a discrete remainder")
             if method not in (None, "nuts") or options:
                 raise Intractable(
                     f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
                     expected="a model whose discrete sites can be summed out",
-                    nearest=f"{listed(n for n in plan.kept if plan.reading.domains[n].is_discrete)} cannot be",
+                    nearest=f"{listed(n for n in left.kept if left.reading.domains[n].is_discrete)} cannot be",
                 )
             settings = _settings(draws, chains, warmup, progress, {})
-            labels = compiled_gibbs(first, joint, plan, settings)
+            labels = compiled_gibbs(first, left, settings)
             if labels is None:
-                values, stats, how = discrete_gibbs(first, joint, settings)
-                plan = collapse(joint, ())
+                values, stats, how = discrete_gibbs(first, model.joint, settings)
+                left = eliminated(model, ())
             else:
-                values, stats, how = _recovered(second, plan, labels, chains, draws), {}, "gibbs"
+                values, stats, how = _recovered(second, left, labels, chains, draws), {}, "gibbs"
         else:
-            require_proper(plan, plan.kept)
+            require_proper(left, left.kept)
             settings = _settings(draws, chains, warmup, progress, options)
             if options and method not in (None, "nuts"):
                 raise DomainError(
@@ -98,20 +98,19 @@ def infer(
                 )
             if method is None and (options or checkpoint is not None):
                 method = "nuts"
-            file = None if checkpoint is None else Checkpoint(checkpoint, _run(form, plan, key, method, settings))
-            kept, stats, how = _drawn(first, joint, plan, method, settings, file)
-            values = _recovered(second, plan, kept, chains, draws)
-        groups = groups_of(third, joint, values, log_likelihood, predictive, (chains, draws))
-    return to_arviz(plan, values, stats, groups, how, dims, coords)
+            file = None if checkpoint is None else Checkpoint(checkpoint, _run(left, key, method, settings))
+            kept, stats, how = _drawn(first, left, method, settings, file)
+            values = _recovered(second, left, kept, chains, draws)
+        groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
+    return to_arviz(left, values, stats, groups, how, dims, coords)
 
 
-def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
+def warn_of_restriction(key: Data, left: EliminatedModel) -> None:
     """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
-    if not plan.reading.reader.marks:
+    if not left.reading.reader.marks:
         return
-    plain = joint.uncondition() if hasattr(joint, "uncondition") else joint
     try:
-        plain.sample(key, (PRIOR_DRAWS,))
+        left.model.prior.sample(key, (PRIOR_DRAWS,))
     except NoRule:
         return  # an improper prior
     except DataError as error:
@@ -119,44 +118,43 @@ def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
         warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
 
 
-def elimination_for_draws(joint: Any, names: Sequence[str] | None) -> Collapse:
+def elimination_for_draws(model: FlatModel, names: Sequence[str] | None = None) -> EliminatedModel:
     """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
     if isinstance(names, str):
         names = [names]
     for name in names or ():
-        required(name, joint, collapse(joint, ()).reading.sites)
-    plan = collapse(joint, names)
-    if names is not None and plan.blocked:
-        raise no_closed_form(f"infer(eliminate={list(names)!r})", plan)
-    while held := _read_by_supports(joint, plan):
-        plan = collapse(joint, [name for name in plan.eliminated if name not in held])
-    return plan
+        required(name, model.joint, model.reading.sites)
+    left = eliminated(model, names)
+    if names is not None and left.blocked:
+        raise no_closed_form(f"infer(eliminate={list(names)!r})", left)
+    while held := _read_by_supports(left):
+        left = eliminated(model, [name for name in left.eliminated if name not in held])
+    return left
 
 
-def _read_by_supports(joint: Any, plan: Collapse) -> set[str]:
+def _read_by_supports(left: EliminatedModel) -> set[str]:
     """Eliminated sites from which bounds of sites that are left may be computed."""
-    outline = joint.outline
+    outline = left.model.outline
     found: set[str] = set()
-    for name in plan.kept:
+    for name in left.kept:
         top = name.split(".")[0]
-        if plan.reading.domains[name].kind == "real" and _is_bounded(joint, name):
+        if left.reading.domains[name].kind == "real" and _is_bounded(left.model, name):
             read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
-            found.update(other for other in plan.eliminated if other.split(".")[0] in read)
+            found.update(other for other in left.eliminated if other.split(".")[0] in read)
     return found
 
 
-def _is_bounded(joint: Any, name: str) -> bool:
+def _is_bounded(model: FlatModel, name: str) -> bool:
     """Its support is not all real numbers: an interval, say."""
     found: list[bool] = []
 
     def look(leaves: list[Data]) -> Data:
-        sites = flat_sites(form.rebuilt(leaves).run(Blank()))
+        sites = flat_sites(model.rebuilt(leaves).run(Blank()))
         source = sites[name].source
         found.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
         return leaves
 
-    form = Form(joint)
-    jax.eval_shape(look, form.leaves)
+    jax.eval_shape(look, model.leaves)
     return found[0]
 
 
@@ -175,17 +173,17 @@ def _no_checkpoint(path: Any, what: str) -> None:
         raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
 
 
-def _run(form: Form, plan: Collapse, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
+def _run(left: EliminatedModel, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
     """What a checkpoint is of."""
     content = hashlib.blake2b(digest_size=16)
-    for leaf in (*form.leaves, *plan.reading.reader.known.values()):
+    for leaf in (*left.model.leaves, *left.reading.reader.known.values()):
         array = np.asarray(leaf)
         content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return {
-        "sites": {name: repr(domain) for name, domain in plan.reading.domains.items()},
-        "eliminated": list(plan.eliminated),
-        "model": hashlib.blake2b(plan.reading.text.encode(), digest_size=16).hexdigest(),
-        "width": 64 if form.is_wide else 32,
+        "sites": {name: repr(domain) for name, domain in left.reading.domains.items()},
+        "eliminated": list(left.eliminated),
+        "model": hashlib.blake2b(left.reading.text.encode(), digest_size=16).hexdigest(),
+        "width": 64 if left.model.is_wide else 32,
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,
@@ -199,17 +197,17 @@ def _run(form: Form, plan: Collapse, key: Data, method: str | None, settings: Se
 
 
 def _drawn(
-    key: Data, joint: Any, plan: Collapse, method: str | None, settings: Settings, file: Checkpoint | None
+    key: Data, left: EliminatedModel, method: str | None, settings: Settings, file: Checkpoint | None
 ) -> tuple[dict[str, Data], dict[str, Data], str]:
     """Draws [chain, draw, …] of the sites that are left, what is said of them, and the method."""
-    if not plan.kept:
-        require_evidence(float(plan.asked("log_density", {}, wide=Form(joint).is_wide)), joint)
+    if not left.kept:
+        require_evidence(float(left.asked("log_density", {})), left.joint)
         return {}, {}, "exact"
-    target, support = target_of(joint, plan)
+    target, support = target_of(left)
     try:
         free, stats, how = _free_draws(key, target, method, settings, file)
     except DataError:
-        require_numbers(joint)  # what is wrong may be said better
+        require_numbers(left.joint)  # what is wrong may be said better
         raise
     return support.of_draws(free, target.numbers[0]), stats, how
 
@@ -239,8 +237,10 @@ def _free_draws(
     return {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in drawn.items()}, {}, method
 
 
-def _recovered(key: Data, plan: Collapse, kept: Mapping[str, Data], chains: int, draws: int) -> dict[str, np.ndarray]:
+def _recovered(
+    key: Data, left: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
+) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    found = plan.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
+    found = left.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}

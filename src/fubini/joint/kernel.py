@@ -14,9 +14,10 @@ from fubini.compile.exact import Function, Output, function_of, room
 from fubini.compile.machine import interpreted, loaded, require_engine
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.index.node import Index, Leaf, Node
-from fubini.joint.closed_form import required
+from fubini.joint.flat_model import FlatModel
 from fubini.joint.form import Form
 from fubini.joint.reading import Reading, read
+from fubini.joint.required import required
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
 from fubini.symbolic.search import ORDER
@@ -28,10 +29,10 @@ class Kernel:
     Calling it with arrays in place of the observations, and values of later latents, gives parameters by latent.
     """
 
-    def __init__(self, joint: Any, names: Sequence[str], engine: str = "numba") -> None:
+    def __init__(self, model: FlatModel, names: Sequence[str], engine: str = "numba") -> None:
         require_engine(engine)
-        self.joint, self.engine = joint, engine
-        self.form = Form(joint)
+        self.form, self.joint, self.engine = model, model.joint, engine
+        joint = model.joint
         if is_traced(*self.form.leaves):
             raise DomainError(
                 f"kernel of {joint} under jit, vmap or grad",
@@ -150,7 +151,7 @@ def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
         leaves = list(form.leaves)
         for place, number in zip(real, numbers, strict=True):
             leaves[place] = number
-        reading = read(form.rebuilt(leaves))
+        reading = read(Form(form.rebuilt(leaves)))
         places = {id(number): place for place, number in zip(real, numbers, strict=True)}
         known = reading.reader.known.items()
         found.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))

@@ -14,7 +14,8 @@ from fubini.domains import Domain, Real
 from fubini.factors.table import Table
 from fubini.index.build import index
 from fubini.index.node import Index, Leaf, Node
-from fubini.joint.reading import Reading, SitePart, read
+from fubini.joint.flat_model import FlatModel
+from fubini.joint.reading import Reading, SitePart
 from fubini.read.reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 from fubini.terms.factor import Factor, Unit, Weight
@@ -22,9 +23,9 @@ from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
 
 
-def model_factors(joint: Any) -> tuple[list[Factor], list[Variable]]:
+def model_factors(model: FlatModel) -> tuple[list[Factor], list[Variable]]:
     """The log-density of a model as factors, one for each site and weight, and its free sites as variables."""
-    reading = read(joint)
+    reading = model.reading
     variables = [Variable(name, domain) for name, domain in reading.domains.items()]
     writer = _Writer(reading, {reading.sites[str(variable.name)]: variable for variable in variables})
     factors = [writer.factor(name, term) for name, term in reading.terms.items()]

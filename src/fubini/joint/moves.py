@@ -14,8 +14,7 @@ from numpyro.infer.hmc import hmc
 from fubini.arrays import Data
 from fubini.errors import NoRule
 from fubini.infer.target import impossible_if_not_finite, starting_points
-from fubini.joint.collapse import Collapse
-from fubini.joint.form import Form
+from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.target import Support
 from fubini.symbolic.draws import drawn
 from fubini.symbolic.search import Latent, Search, Step
@@ -26,57 +25,57 @@ Values = dict[str, Data]
 class Whole:
     """Latents drawn together, given all others: those that were eliminated last come first."""
 
-    def __init__(self, plan: Collapse, steps: Sequence[Step]) -> None:
-        self.plan, self.steps = plan, tuple(steps)
+    def __init__(self, left: EliminatedModel, steps: Sequence[Step]) -> None:
+        self.left, self.steps = left, tuple(steps)
         self.names = tuple(name for step in steps for name in step.names)
 
     def draw(self, key: Data, values: Values, numbers: Any) -> Values:
         """New values of these latents."""
         found = {name: value for name, value in values.items() if name not in self.names}
         for place, step in enumerate(reversed(self.steps)):
-            evaluation = self.plan.evaluation(found, numbers)
-            leaves = [self.plan.reading.sites[name] for name in step.names]
+            evaluation = self.left.evaluation(found, numbers)
+            leaves = [self.left.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
             found.update((leaf.name, value) for leaf, value in new.items())
         return found
 
 
-def whole_moves(plan: Collapse, names: Sequence[str]) -> tuple[list[Whole], list[str]]:
+def whole_moves(left: EliminatedModel, names: Sequence[str]) -> tuple[list[Whole], list[str]]:
     """Moves that draw these latents from closed forms, as many as can be together; and those that have none."""
-    latents = {name: Latent(plan.reading.sites[name], plan.reading.domains[name]) for name in names}
-    together = Search(latents).best(plan.reduced.terms)
+    latents = {name: Latent(left.reading.sites[name], left.reading.domains[name]) for name in names}
+    together = Search(latents).best(left.plan.terms)
     if not together.blocked:
-        return ([Whole(plan, together.steps)] if together.steps else []), []
+        return ([Whole(left, together.steps)] if together.steps else []), []
     found, blocked = [], []
     for name, latent in latents.items():
-        alone = Search({name: latent}).best(plan.reduced.terms)
+        alone = Search({name: latent}).best(left.plan.terms)
         if alone.blocked:
             blocked.append(name)
         else:
-            found.append(Whole(plan, alone.steps))
+            found.append(Whole(left, alone.steps))
     return found, blocked
 
 
 class Walk:
     """Continuous latents without a closed form, moved together by one transition of the no-U-turn sampler."""
 
-    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], warmup: int) -> None:
+    def __init__(self, left: EliminatedModel, names: Sequence[str], warmup: int) -> None:
         for name in names:
-            if plan.reading.domains[name].is_discrete:
+            if left.reading.domains[name].is_discrete:
                 raise NoRule(
                     f"draws of {name!r} in a sweep",
                     expected="a conditional in closed form, or a continuous latent",
                     nearest=f"{name!r} is discrete, and its entries are not independent given the others",
                     advice=f"name it in gibbs(…, {name!r}), which draws one entry after another",
                 )
-        self.form, self.plan, self.names, self.warmup = Form(joint), plan, tuple(names), warmup
-        self.support = Support(self.form.tree, self.names)
+        self.left, self.names, self.warmup = left, tuple(names), warmup
+        self.support = Support(left.model.tree, self.names)
 
     def log_density(self, free: Values, numbers: Any) -> Data:
         """Of unconstrained numbers, given all other latents."""
         leaves, mine, others = numbers
         values, log_det = self.support.values(free, leaves)
-        return self.plan.log_density({**others, **values}, mine) + log_det
+        return self.left.log_density({**others, **values}, mine) + log_det
 
     @cached_property
     def _kernel(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -86,7 +85,7 @@ class Walk:
         start, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
         def begin(key: Data, numbers: Any) -> Any:
-            shapes = tuple(self.support.shapes(self.form).items())
+            shapes = tuple(self.support.shapes(self.left.model).items())
             points, log_p = starting_points(self.log_density, shapes)(key, numbers)
             free = {name: value[jnp.argmax(log_p)] for name, value in points.items()}
             return start(free, self.warmup, model_args=(numbers,), rng_key=key)
@@ -100,7 +99,7 @@ class Walk:
 
     def numbers(self, values: Values, mine: Any) -> Any:
         """What the density reads: data, and the other latents."""
-        leaves = [jnp.asarray(leaf) for leaf in self.form.leaves]
+        leaves = [jnp.asarray(leaf) for leaf in self.left.model.leaves]
         return leaves, mine, {name: value for name, value in values.items() if name not in self.names}
 
     def begin(self, key: Data, values: Values, mine: Any) -> Any:
@@ -116,17 +115,16 @@ class Walk:
 class Rest:
     """All latents that no compiled loop draws: closed forms first, then the no-U-turn sampler for what has none."""
 
-    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], warmup: int = 0) -> None:
-        self.joint, self.plan = joint, plan
-        self.form = Form(joint)
+    def __init__(self, left: EliminatedModel, names: Sequence[str], warmup: int = 0) -> None:
+        self.left = left
         self.names = tuple(names)
-        self.whole, blocked = whole_moves(plan, names)
-        self.walk = Walk(joint, plan, blocked, warmup) if blocked else None
+        self.whole, blocked = whole_moves(left, names)
+        self.walk = Walk(left, blocked, warmup) if blocked else None
 
     @cached_property
     def numbers(self) -> Any:
         """Data, and what they alone decide, on the device."""
-        return jax.tree_util.tree_map(jnp.asarray, self.plan.numbers)
+        return jax.tree_util.tree_map(jnp.asarray, self.left.numbers)
 
     @cached_property
     def _drawn(self) -> Callable[[Data, Values, Any], Values]:
@@ -139,8 +137,8 @@ class Rest:
 
     def begin(self, key: Data, values: Mapping[str, Any]) -> tuple[Any, Values]:
         """Values to begin with, from the prior; and the state of the no-U-turn sampler."""
-        with self.form.width(), eval_context():
-            plain = self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
+        with self.left.model.width(), eval_context():
+            plain = self.left.model.prior
             found = plain.sample(key)
             prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
             first = {name: jnp.asarray(prior[name]) for name in self.names}
@@ -150,7 +148,7 @@ class Rest:
 
     def step(self, key: Data, state: Any, values: Values) -> tuple[Any, Values]:
         """New values of all of these latents."""
-        with self.form.width(), eval_context():
+        with self.left.model.width(), eval_context():
             values = {name: jnp.asarray(value) for name, value in values.items()}
             if self.whole:
                 values = self._drawn(key, values, self.numbers)

@@ -21,8 +21,8 @@ from fubini.errors import DataError, DomainError, FubiniError, NoRule
 from fubini.joint.fixed import Fixed
 from fubini.joint.flavour import Sites, failed_inside
 from fubini.joint.joint import Conditioned, Joint
-from fubini.joint.posterior import Symbols
 from fubini.joint.run import Blank, Choice, Chosen, Deterministic, Run, Site, missing
+from fubini.joint.written import Symbols
 
 
 def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Joint:

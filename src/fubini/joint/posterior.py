@@ -1,106 +1,64 @@
-"""Exact answers: the sites of a run as variables, their densities as factors."""
+"""All sites given the observations, as one factor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import jax
 import numpy as np
 
 from fubini.arrays import is_traced
-from fubini.dist.density import Distribution
-from fubini.domains import Domain
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, DomainError, FailedLine, FubiniError
-from fubini.factors.table import Table
-from fubini.joint.closed_form import is_network
-from fubini.joint.observed import Partly
-from fubini.joint.run import Alike, Apart, Chosen, Run
-from fubini.joint.tables import tables_of
+from fubini.errors import DataError, Intractable, NoRule
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import CAP
+from fubini.interpretations import interpret
+from fubini.joint.approximate import POINTS, approximation
+from fubini.joint.closed_form import require_mass
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.terms.factor import Factor, product
-from fubini.terms.value import Variable
+from fubini.terms.heads import NORMALIZE
 
 
-@dataclass
-class Symbols(Alike):
-    """Each site as a variable, the observed ones at their values; their densities are collected."""
-
-    observed: Mapping[str, Any]
-    path: str
-    factors: list[Factor]
-    variables: list[Variable]
-
-    def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        value = self.symbol(name, source.domain)
-        self.factors.append(source(value))
-        return Chosen(value, lambda: 0.0)
-
-    def met(self, name: str, source: Distribution, value: Any) -> Chosen:
-        self.factors.append(source(value))
-        return Chosen(value, lambda: 0.0)
-
-    def symbol(self, name: str, domain: Domain) -> Any:
-        """The value of an observed site, a variable for one that is not."""
-        value = self.observed.get(name)
-        if isinstance(value, Partly):
-            raise DomainError(
-                f"the factors of {name!r}, which has missing entries", expected="a site observed as a whole"
-            )
-        if value is None:
-            value = Variable(f"{self.path}{name}", domain)
-            self.variables.append(value)
-        return value
-
-    def beside(self, place: int) -> Any:
-        return Apart({}).beside(place)
-
-    def within(self, place: int, name: str) -> Symbols:
-        return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
-
-
-def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
-    """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
-    found = Symbols(getattr(joint, "observed", {}), "", [], [])
+def posterior(model: FlatModel) -> Factor:
+    """As it is written, by the rules of factors; or each site given those that are eliminated after it."""
+    written = _of_written(model)
+    if written is not None and written.exactness.is_exact:
+        return written
     try:
-        run = getattr(joint, "joint", joint).run(found)
-        found.factors.extend(_weights(run))
-    except (TypeError, IndexError) as error:
-        if isinstance(error, FubiniError) and not isinstance(error, FailedLine):
+        return _closed(model)
+    except (Intractable, NoRule):
+        if written is None:
             raise
-        raise DomainError(
-            "the factors of a model",
-            expected="parameters written in operators and fb.ops",
-            nearest=str(error.__cause__ or error).splitlines()[0],
-            advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
-        ) from error
-    return found.factors, found.variables
+        return written
 
 
-def _weights(run: Run) -> Iterator[Factor]:
-    """The factors among the sites, and the numbers that only weigh."""
-    for site in run.sites:
-        if site.inner is not None:
-            yield from _weights(site.inner)
-        elif isinstance(site.source, Factor):
-            yield site.source
-        elif site.log_density is not None and not isinstance(site.source, Distribution):
-            yield Table.from_log(site.log_density(), ())
-
-
-def factors_if_any(joint: Any) -> tuple[list[Factor], list[Variable]] | None:
-    """The same; for a model in plain JAX tables, if all its sites are finite, and else nothing."""
+def _of_written(model: FlatModel) -> Factor | None:
+    """p(free | observed)  =  p(free, observed) / p(observed), where there is a rule for it."""
+    given = model.tables or model.written
+    if given is None:
+        return None
+    factors, variables = given
     try:
-        return factors_of(joint)
-    except FubiniError:
-        return tables_of(joint) if is_network(joint) and not is_traced(*jax.tree_util.tree_leaves(joint)) else None
+        evidence = eliminate(factors, variables)
+        data = evidence.log().data  # type: ignore[attr-defined]
+        if not is_traced(data) and not data > -np.inf:
+            raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
+        return interpret(NORMALIZE, product(*factors), evidence)
+    except (Intractable, NoRule):
+        return None
 
 
-def posterior(conditioned: Any, factors: list[Factor], variables: list[Variable]) -> Factor:
-    """p(free | observed)  =  p(free, observed) / p(observed)"""
-    evidence = eliminate(factors, variables)
-    data = evidence.log().data
-    if not is_traced(data) and not data > -np.inf:
-        raise DataError(f"the posterior of {conditioned}", expected="observations of positive density")
-    return product(*factors) / evidence
+def _closed(model: FlatModel) -> Factor:
+    """p(last | data) · p(last but one | last, data) · …"""
+    found = model.density.without(model.reading.sites)
+    if found.plan.blocked:
+        return _approximate(model)
+    require_mass(found, model)
+    return product(*map(model.rounded, found.conditionals))
+
+
+def _approximate(model: FlatModel) -> Factor:
+    """Σ_s w_s δ(θ = θ_s) p(the others | θ_s, data), over weighted points of the latents θ without a closed form."""
+    found = approximation(model, "posterior()", eliminated(model), CAP)
+    others = model.density.given(found.at).without(found.left.eliminated)
+    closed = map(model.rounded, others.conditionals)
+    return product(found.weights, Delta(found.at), *closed).sum(POINTS)

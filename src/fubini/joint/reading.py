@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from numpyro.distributions import constraints
 
 from fubini.arrays import Data, is_key, is_traced, trusting
 from fubini.bridge.bounds import base_of
+from fubini.bridge.integrand import Integrand
 from fubini.bridge.reader import leaf_of
 from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
@@ -61,6 +63,11 @@ class Reading:
     text: str  # the program that was read, to know it again
     parts: Mapping[str, SitePart]
 
+    @cached_property
+    def integrand(self) -> Integrand:
+        """The same, to be integrated over its free sites."""
+        return Integrand(tuple(self.terms.values()), self.sites, self.domains, self.reader)  # type: ignore[arg-type]
+
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
         found = Evaluation(self.arrays(values))
@@ -76,9 +83,8 @@ _READ: dict[tuple, tuple[Reading, list[Data]]] = {}  # with the arrays that were
 _KEPT = 64
 
 
-def read(joint: Any) -> Reading:
-    """The log-density of a joint, site by site, in index notation; read once for the same model and numbers."""
-    form = Form(joint)
+def read(form: Form) -> Reading:
+    """The log-density of a model, site by site, in index notation; read once for the same model and numbers."""
     if is_traced(*form.leaves):
         return _read(form)
     contents = tuple(map(_content, form.leaves))

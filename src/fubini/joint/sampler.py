@@ -31,11 +31,12 @@ from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.settings import Settings
 from fubini.joint.blocked import Blocked
 from fubini.joint.chains import Chains
-from fubini.joint.closed_form import required
-from fubini.joint.collapse import Collapse
 from fubini.joint.draws import Draws
+from fubini.joint.eliminated_model import EliminatedModel
+from fubini.joint.heads import exact_gibbs, exact_metropolis
 from fubini.joint.moves import Rest
 from fubini.joint.options import require_options
+from fubini.joint.required import required
 from fubini.symbolic.collect import Blocked as NoElimination
 from fubini.symbolic.search import Latent
 
@@ -66,27 +67,27 @@ class Options(NamedTuple):
 class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
-    def __init__(self, joint: Any, plan: Collapse, names: Sequence[str], options: Options | None = None) -> None:
-        self.joint, self.plan, self.options = joint, plan, options or Options()
+    def __init__(self, left: EliminatedModel, names: Sequence[str], options: Options | None = None) -> None:
+        self.joint, self.left, self.options = left.joint, left, options or Options()
         self.options.check()
-        finite = tuple(name for name in plan.kept if is_finite(plan.reading.sites[name]))
+        finite = tuple(name for name in left.kept if is_finite(left.reading.sites[name]))
         self.names = tuple(names) or finite
         for name in self.names:
-            required(name, joint, plan.kept)
+            required(name, left.joint, left.kept)
         if not self.names:
             raise NoRule(
-                f"gibbs() of {joint}",
+                f"gibbs() of {left.joint}",
                 expected="a latent with finitely many values that is left",
-                nearest=f"{listed(plan.kept)} is left",
+                nearest=f"{listed(left.kept)} is left",
                 advice="infer(key) draws continuous latents",
             )
         self.passes = tuple(name for name in PASSES if name not in self.options.without)
-        self.labels = {name: plan.reading.sites[name] for name in self.names}
+        self.labels = {name: left.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
-        require_finite(joint, plan)
+        require_finite(left)
         self._rests: dict[int, Rest | None] = {}
-        self.blocked = Blocked(joint, plan, self.names) if self.options.blocked else None
+        self.blocked = Blocked(left, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
@@ -106,12 +107,12 @@ class Sampler:
 
     def _terms(self) -> tuple[Node, ...]:
         """The density that is left, normal latents integrated out in natural form where they can be."""
-        reading = self.plan.reading
-        latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.plan.eliminated}
+        reading = self.left.reading
+        latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.left.eliminated}
         try:
             return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
         except NoElimination:
-            return self.plan.reduced.terms
+            return self.left.plan.terms
 
     @cached_property
     def program(self) -> Program:
@@ -127,18 +128,18 @@ class Sampler:
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
         if node.kind == "get" and node.args[1:] == tuple(map(index, order)):
-            return np.asarray(self.plan.reading.arrays({})[node.args[0]])
+            return np.asarray(self.left.reading.arrays({})[node.args[0]])
         if node.kind == "sum" and (found := grouped_sum(node, order, self._evaluate)) is not None:
             return found
         if node.kind == "const":
             return np.asarray(node.args[0])
         with jax.enable_x64(True), eval_context():
-            return np.asarray(aligned(Evaluation(self.plan.reading.arrays({})).of(node), tuple(order)))
+            return np.asarray(aligned(Evaluation(self.left.reading.arrays({})).of(node), tuple(order)))
 
     def _value(self, of: Derived, states: Mapping[Leaf, np.ndarray]) -> np.ndarray:
         """What is derived from statistics, at given ones."""
         with jax.enable_x64(True), eval_context():
-            known = self.plan.reading.arrays({}, {**self.plan.reading.reader.known, **states})
+            known = self.left.reading.arrays({}, {**self.left.reading.reader.known, **states})
             return np.asarray(aligned(Evaluation(known).of(of.value), of.axes))
 
     # -- draws -------------------------------------------------------------------------------------------------------
@@ -188,8 +189,8 @@ class Sampler:
     def _rest(self, warmup: int) -> Rest | None:
         """Moves of the latents that are left beside the labels."""
         if warmup not in self._rests:
-            names = [name for name in self.plan.kept if name not in self.labels]
-            self._rests[warmup] = Rest(self.joint, self.plan, names, warmup) if names else None
+            names = [name for name in self.left.kept if name not in self.labels]
+            self._rests[warmup] = Rest(self.left, names, warmup) if names else None
         return self._rests[warmup]
 
     def _no_options(self, **options: Any) -> None:
@@ -202,13 +203,13 @@ class Sampler:
     def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, given: Sequence[np.ndarray]) -> dict:
         """What a checkpoint is of."""
         content = hashlib.blake2b(digest_size=16)
-        for array in (*self.plan.reading.reader.known.values(), *given):
+        for array in (*self.left.reading.reader.known.values(), *given):
             content.update(repr(np.shape(array)).encode())
             content.update(np.ascontiguousarray(array).tobytes())
         return {
-            "model": hashlib.blake2b(self.plan.reading.text.encode(), digest_size=16).hexdigest(),
+            "model": hashlib.blake2b(self.left.reading.text.encode(), digest_size=16).hexdigest(),
             "labels": list(self.labels),
-            "eliminated": list(self.plan.eliminated),
+            "eliminated": list(self.left.eliminated),
             "numbers": content.hexdigest(),
             "key": words(key),
             "schedule": list(schedule),
@@ -246,11 +247,11 @@ class Sampler:
         if self.options.proposal is not None:
             raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
         leaf = self.labels[required(name, self.joint, self.names)]
-        for other in self.plan.kept:
+        for other in self.left.kept:
             if other not in labels:
-                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.plan.kept)}")
+                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.left.kept)}")
         self.machine.set(
-            {other: self._given(required(other, self.joint, self.plan.kept), labels[other]) for other in labels}
+            {other: self._given(required(other, self.joint, self.left.kept), labels[other]) for other in labels}
         )
         at = tuple(np.atleast_1d(place)) if leaf.shape else ()
         if len(at) != len(leaf.shape) or not all(0 <= one < size for one, size in zip(at, leaf.shape, strict=True)):
@@ -263,7 +264,7 @@ class Sampler:
         """The value of a latent that is left, in its shape."""
         if name in self.labels:
             return given_labels(self.labels[name], value)
-        shape = self.plan.reading.sites[name].shape
+        shape = self.left.reading.sites[name].shape
         if np.shape(value) != shape:
             raise DomainError(f"a value of {name!r} of shape {np.shape(value)}", expected=f"the shape {shape}")
         return np.asarray(value)
@@ -275,10 +276,10 @@ def _reported(draws: dict[str, np.ndarray]) -> Draws:
     return Draws(draws)
 
 
-def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) -> Draws | None:
+def compiled_gibbs(key: Data, left: EliminatedModel, settings: Settings) -> Draws | None:
     """Draws [chain, draw, …] of what is left by a compiled sampler; None where no rule makes one."""
     try:
-        sampler = Sampler(joint, plan, ())
+        sampler = Sampler(left, ())
         return sampler.run(
             key,
             sweeps=settings.draws,
@@ -290,21 +291,40 @@ def compiled_gibbs(key: Data, joint: Any, plan: Collapse, settings: Settings) ->
         return None
 
 
-def require_finite(joint: Any, plan: Collapse) -> None:
+def require_finite(left: EliminatedModel) -> None:
     """Observations and arguments that are known, and finite."""
-    if plan.is_traced:
+    if left.is_traced:
         raise DomainError(
-            f"gibbs of {joint} under jit, vmap or grad",
+            f"gibbs of {left.joint} under jit, vmap or grad",
             expected="data that are known when the sampler is made",
             advice="make and run it outside; blocked=True runs many chains at once",
         )
-    for leaf, value in plan.reading.reader.known.items():
+    for leaf, value in left.reading.reader.known.items():
         array = np.asarray(value)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
             raise DataError(
-                f"gibbs of {joint}",
+                f"gibbs of {left.joint}",
                 expected="finite numbers in the data and arguments of the model",
                 nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
             )
+
+
+@exact_gibbs.rule
+def gibbs(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+    """A sampler of labels, one entry after another"""
+    require_options("gibbs", _unknown(options), ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
+    given = {**options, "without": tuple(options.get("without", ()))}
+    return Sampler(left, names, Options(**given))
+
+
+@exact_metropolis.rule
+def metropolis(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+    """A sampler of labels by proposals"""
+    require_options("metropolis", _unknown(options), ("proposal", "engine"), RUN_OPTIONS)
+    return Sampler(left, names, Options(**options))
+
+
+def _unknown(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in Options._fields}

@@ -9,8 +9,8 @@ from typing import Any
 from fubini.families.parameters import Vector
 from fubini.index.build import ONE, add, call, const, get, plus, scale
 from fubini.index.node import Index, Leaf, Node
-from fubini.joint.collapse import Collapse, collapse
-from fubini.joint.questions import Collapsed
+from fubini.joint.eliminated_model import EliminatedModel, eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.measures.change import flat_law
 from fubini.measures.integrals import law_of
 from fubini.measures.laws import Law
@@ -57,23 +57,24 @@ def simplify(of: Any) -> Measure | Program:
     return simplify_measure(of) if isinstance(of, Measure) else _program(_plan(of))
 
 
-def _plan(joint: Any) -> Collapse:
-    """The plan that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
-    if isinstance(joint, Collapsed):
-        return joint.collapse
-    whole = collapse(joint)
+def _plan(joint: Any) -> EliminatedModel:
+    """The left that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
+    if isinstance(joint, EliminatedModel):
+        return joint
+    model = FlatModel(joint)
+    whole = eliminated(model)
     sites = {name: domain for name, domain in whole.reading.domains.items() if not domain.is_discrete}
     if not whole.kept or len(sites) == len(whole.reading.domains):
         return whole
-    others = collapse(joint, tuple(sites))
+    others = eliminated(model, tuple(sites))
     return others if len(others.kept) < len(whole.kept) else whole
 
 
-def _program(plan: Collapse) -> Program:
-    sites = plan.reading.sites
-    left = [_left(sites[name]) for name in plan.kept]
-    weight = tidied(add((term, 1.0) for term in (*plan.reduced.terms, *(mass for _, mass in left))))
-    steps = tuple(reversed(plan.reduced.steps))
+def _program(left: EliminatedModel) -> Program:
+    sites = left.reading.sites
+    left = [_left(sites[name]) for name in left.kept]
+    weight = tidied(add((term, 1.0) for term in (*left.plan.terms, *(mass for _, mass in left))))
+    steps = tuple(reversed(left.plan.integrals))
     draws = [_draw(step, sites) for step in steps]
     value = tuple(map(_whole, sites.values()))
     branch = Branch(

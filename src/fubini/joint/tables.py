@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,16 +14,15 @@ from fubini.index.binding import replaced
 from fubini.index.build import get, index
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Node
-from fubini.joint.reading import Reading, read
+from fubini.joint.reading import Reading
 from fubini.terms.factor import Factor
 from fubini.terms.value import Variable
 
 LARGEST = 10_000_000  # entries of a table
 
 
-def tables_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
+def tables_of(reading: Reading) -> tuple[list[Factor], list[Variable]]:
     """The density of finite scalar sites as tables over them, and these as variables."""
-    reading = read(joint)
     sizes = {name: int(leaf.high or 0) + 1 for name, leaf in reading.sites.items()}
     factors: list[Factor] = [_table(reading, term, sizes) for term in reading.terms.values()]
     lacking = [name for name in sizes if not any(name in factor.inputs for factor in factors)]

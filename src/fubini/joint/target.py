@@ -14,7 +14,7 @@ from fubini.dist.density import Distribution
 from fubini.dist.law import blank
 from fubini.infer.target import Target
 from fubini.joint.bijector import Constrain, unconstrained, unconstrained_shapes
-from fubini.joint.collapse import Collapse
+from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.form import Form
 from fubini.joint.paths import flat, nested
 from fubini.joint.run import Chosen, Given
@@ -71,27 +71,27 @@ class Support:
 
 
 @lru_cache(maxsize=64)
-def _support(plan: Collapse, tree: Any) -> Support:
-    return Support(tree, plan.kept)
+def _support(left: EliminatedModel, tree: Any) -> Support:
+    return Support(tree, left.kept)
 
 
 @lru_cache(maxsize=64)
-def _density(plan: Collapse, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
-    """The same function for the same plan, so that what is compiled for it is found again."""
+def _density(left: EliminatedModel, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+    """The same function for the same left, so that what is compiled for it is found again."""
 
     def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
         leaves, mine = numbers
         values, log_det = support.values(free, leaves)
-        return plan.log_density(values, mine) + log_det
+        return left.log_density(values, mine) + log_det
 
     return log_density
 
 
-def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
+def target_of(left: EliminatedModel) -> tuple[Target, Support]:
     """The target of what is left, and the way back to values."""
-    form = Form(joint)
-    support = _support(plan, form.tree)
-    numbers = jax.tree_util.tree_map(jnp.asarray, (form.leaves, plan.numbers))
+    model = left.model
+    support = _support(left, model.tree)
+    numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, left.numbers))
 
     def prior(keys: Data) -> dict[str, Data] | None:
         try:
@@ -99,4 +99,4 @@ def target_of(joint: Any, plan: Collapse) -> tuple[Target, Support]:
         except NotImplementedError:  # of numpyro, for laws that are not proper
             return None
 
-    return Target(support.shapes(form), _density(plan, support), numbers, prior), support
+    return Target(support.shapes(model), _density(left, support), numbers, prior), support

@@ -20,7 +20,12 @@ def ending_with(terms: Terms, latents: Latents, name: str) -> Reduced:
     direct = _one_by_one(terms, latents, name)
     if not direct.blocked:
         return direct
-    return _together(terms, latents, name) or _real_first(terms, latents, name) or _by_chance(terms, latents, name) or direct
+    return (
+        _together(terms, latents, name)
+        or _real_first(terms, latents, name)
+        or _by_chance(terms, latents, name)
+        or direct
+    )
 
 
 def _one_by_one(terms: Terms, latents: Latents, name: str) -> Reduced:

@@ -1,0 +1,43 @@
+"""log p(observed)."""
+
+from __future__ import annotations
+
+from fubini.arrays import is_traced
+from fubini.domains import Real
+from fubini.eliminate.ask import eliminate
+from fubini.joint.approximate import approximation
+from fubini.joint.closed_form import no_closed_form, require_evidence
+from fubini.joint.eliminated_model import EliminatedModel, eliminated
+from fubini.joint.flat_model import FlatModel
+from fubini.joint.heads import exact_eliminate, exact_log_evidence
+from fubini.terms.value import Array, Value
+
+
+@exact_log_evidence.rule
+def log_evidence(model: FlatModel) -> Value:
+    """log ∫ p(observed, θ) dθ"""
+    if model.tables is not None:
+        return eliminate(*model.tables).log()
+    whole = eliminated(model)
+    if whole.blocked:
+        points = approximation(model, "log_evidence()", whole).points
+        data, known = model.numbers(points.log_total), points.exactness.error
+        rounded = (
+            points.exactness
+            if known is None
+            else points.exactness.with_error(known + abs(float(data) - points.log_total))
+        )
+        return Array._of(data, (), {}, Real, rounded)
+    found = whole.asked("log_density", {})
+    if not is_traced(found):
+        require_evidence(float(found), model.joint, whole.reading)
+    return Array(found)
+
+
+@exact_eliminate.rule
+def without(model: FlatModel, names: tuple, new: tuple) -> EliminatedModel:
+    """∫ p(observed, θ) dθ over some sites, or the error that says why not"""
+    found = eliminated(model, names)
+    if found.blocked:
+        raise no_closed_form(f"eliminate({', '.join(map(repr, new))})", found)
+    return found
