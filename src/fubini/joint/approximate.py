@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import eval_context
 from jax.flatten_util import ravel_pytree
 
-from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
 from fubini.arrays import Data
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.evaluation import by_name, evaluation, plausible_box
@@ -23,9 +24,9 @@ from fubini.infer.normal import climb
 from fubini.infer.target import Target
 from fubini.joint.closed_form import no_closed_form, require_proper
 from fubini.joint.collapse import Collapse
-from fubini.joint.inference import elimination_for_draws
-from fubini.joint.target import target_of
-from fubini.numerics.frame import Frame, LogDensity
+from fubini.joint.inference import elimination_for_draws, warn_of_restriction
+from fubini.joint.target import Support, target_of
+from fubini.numerics.frame import LogDensity
 from fubini.numerics.importance import Normal
 
 POINTS = "point"  # the index of weighted points
@@ -45,9 +46,11 @@ def approximation(
 ) -> Approximation:
     """Weighted points of the latents that have no closed form, at most so many; under `exact`, the error."""
     require_proper(blocked, blocked.blocked)
-    plan = elimination_for_draws(joint, None)
-    with jax.enable_x64(True):
-        integral, values_at = _open_integral(joint, plan, lambda: no_closed_form(asked, blocked, advice))
+    error = partial(no_closed_form, asked, blocked, advice)
+    plan = _elimination(joint, blocked, error)
+    target = cache(lambda: _target(joint, plan))
+    integral = OpenIntegral(plan.kept, error, lambda: _open_density(target()[0]))
+    with jax.enable_x64(True), eval_context():
         points = integral.points()
         if not points.log_total > -np.inf:
             raise DataError(
@@ -55,45 +58,49 @@ def approximation(
             )
         points = points.without_negligible()
         points = points if most is None else points.at_most(most)
-        return Approximation(plan, points, values_at(points.points))
+        return Approximation(plan, points, _values(points.points, *target()))
 
 
-def _open_integral(
-    joint: Any, plan: Collapse, error: Callable[[], Intractable]
-) -> tuple[OpenIntegral, Callable[[np.ndarray], dict[str, Data]]]:
-    """The integral over what is left of a model, and the way from its points to values of the sites."""
+def _elimination(joint: Any, blocked: Collapse, error: Callable[[], Intractable]) -> Collapse:
+    """All that can be eliminated; all but the blocked sites where, in another order, these can be too."""
+    plan = elimination_for_draws(joint, None)
+    if plan.kept:
+        return plan
+    try:
+        return elimination_for_draws(joint, [name for name in plan.eliminated if name not in blocked.blocked])
+    except Intractable:
+        raise error() from None
+
+
+def _target(joint: Any, plan: Collapse) -> tuple[Target, Support]:
+    """The density of the latents that are not eliminated, where points of them can be found."""
     discrete = [name for name in plan.kept if plan.reading.domains[name].is_discrete]
     if discrete or plan.is_traced:
-        why = f"{listed(discrete)} are discrete" if discrete else "the numbers are traced by jit, vmap or grad"
+        raise DomainError(
+            f"an approximate integral over {listed(plan.kept)}",
+            expected="real latents, and data and arguments that are known",
+            nearest=f"discrete: {listed(discrete)}" if discrete else "the numbers are traced by jit, vmap or grad",
+            advice="infer(key) draws the latents" if discrete else "ask outside of jit, vmap and grad",
+        )
+    warn_of_restriction(jax.random.key(0), joint, plan)
+    return target_of(joint, plan)
 
-        def refuse(*_: Any) -> Any:
-            raise DomainError(
-                f"an approximate integral over {listed(plan.kept)}",
-                expected="real latents, and data and arguments that are known",
-                nearest=why,
-                advice="infer(key) draws the latents" if discrete else "ask outside of jit, vmap and grad",
-            )
 
-        return OpenIntegral(plan.kept, 0 if discrete else 1, refuse, refuse, refuse, error), refuse
-    target, support = target_of(joint, plan)
+def _open_density(target: Target) -> OpenDensity:
+    """A target, with the box of its prior and its modes."""
     density = cache(lambda: evaluation(target))
-
-    def values(points: np.ndarray) -> dict[str, Data]:
-        free = by_name(jnp.asarray(points)[None], target.shapes)
-        return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}
-
-    def box() -> Frame | None:
-        return plausible_box(target)
-
-    integral = OpenIntegral(
-        plan.kept,
+    return OpenDensity(
         target.size,
         lambda points: density()(points),
-        cache(box),
+        cache(lambda: plausible_box(target)),
         lambda: normals_at_modes(target, density()),
-        error,
     )
-    return integral, values
+
+
+def _values(points: np.ndarray, target: Target, support: Support) -> dict[str, Data]:
+    """Values of the sites, by name [point, …], at points [point, number]."""
+    free = by_name(jnp.asarray(points)[None], target.shapes)
+    return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}
 
 
 def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:

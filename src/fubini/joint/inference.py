@@ -68,7 +68,7 @@ def infer(
         raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
     form = Form(joint)
     plan = elimination_for_draws(joint, eliminate)
-    _warn_of_restriction(key, joint, plan)
+    warn_of_restriction(key, joint, plan)
     first, second, third = jax.random.split(key, 3)
     asked = f"infer(…) of {listed(plan.reading.sites)}"
     require_room(asked, *((chains, draws, *domain.shape) for domain in plan.reading.domains.values()))
@@ -105,7 +105,7 @@ def infer(
     return to_arviz(plan, values, stats, groups, how, dims, coords)
 
 
-def _warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
+def warn_of_restriction(key: Data, joint: Any, plan: Collapse) -> None:
     """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
     if not plan.reading.reader.marks:
         return

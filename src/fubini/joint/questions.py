@@ -269,8 +269,9 @@ class Collapsed:
         if whole.blocked:
             points = approximation(self.joint, "log_evidence()", whole).points
             data = np.asarray(points.log_total) if self.wide else jnp.asarray(points.log_total)
-            error = (points.exactness.error or 0.0) + abs(float(data) - points.log_total)
-            return Array._of(data, (), {}, Real, points.exactness.with_error(error))
+            mark, rounding = points.exactness, abs(float(data) - points.log_total)
+            mark = mark if mark.error is None else mark.with_error(mark.error + rounding)
+            return Array._of(data, (), {}, Real, mark)
         found = whole.asked("log_density", {}, wide=self.wide)
         if not is_traced(found):
             require_evidence(float(found), self.joint, whole.reading)
