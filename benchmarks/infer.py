@@ -28,7 +28,8 @@ from numpyro.infer import MCMC, NUTS
 
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from examples.twelve.cases import Case, cases
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 
 OURS, NUMPYRO = "ours", "NumPyro"
 COMPILED: list[float] = []  # seconds of each compilation in this process
@@ -136,7 +137,7 @@ def planned(case: Case) -> float:
     """Seconds to read a model and plan its elimination, of a model that was not seen before."""
     post = case.post()
     start = time.perf_counter()
-    collapse(post)
+    eliminated(FlatModel(post))
     return time.perf_counter() - start
 
 

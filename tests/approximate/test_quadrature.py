@@ -8,7 +8,10 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist, ops
+from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.domains import Integer
 from fubini.errors import DomainError, Intractable
+from fubini.terms.exactness import projected
 
 r, x = fb.Variable("r", fb.Positive), fb.Variable("x", fb.Real)
 ENGINES = [np.asarray, jnp.asarray]
@@ -104,3 +107,35 @@ def test_under_jit():
 def test_other_semirings_are_not_integrals():
     with fb.quadrature(), pytest.raises(Intractable):
         log_normal_poisson().reduce(fb.max_product, "r")
+
+
+def test_an_error_does_not_pass_through_jit():
+    passed = jax.jit(lambda table: table)
+    with fb.quadrature():
+        found = [(dist.LogNormal(mean, 1.0)("r") * dist.Poisson(r)(4)).sum("r") for mean in (0.0, 3.0)]
+    assert found[0].exactness.error != found[1].exactness.error
+    assert [passed(table).exactness.error for table in found] == [None, None]
+    assert passed(found[1]).exactness.marks == ("quadrature",)
+
+
+@pytest.mark.parametrize("domain", [fb.Nat, Integer])
+def test_whole_numbers_without_end(domain):
+    """They are not on a grid: the error says why their sum has no closed form."""
+    k = fb.Variable("k", domain)
+    whole = fb.weight(log=-ops.exp(k) - k * k)
+    with fb.quadrature(), pytest.raises(Intractable, match="the integral over 'k'"):
+        whole.sum("k")
+
+
+def test_an_interpretation_without_an_error():
+    """Where a rule gives points without an error, no rounding error stands for it."""
+    rules = fb.RuleSet("no_error.integrate", head=fb.heads.INTEGRATE)
+
+    @rules.rule
+    def integrate_without_error(integral: OpenIntegral) -> WeightedPoints:
+        """One point."""
+        return WeightedPoints(np.zeros((1, integral.density().size)), np.zeros(1), projected("one point"))
+
+    with fb.Interpretation("no_error", (rules,), base=fb.quadrature()):
+        found = log_normal_poisson().sum("r")
+    assert found.exactness.marks == ("projected(one point)",) and found.exactness.error is None

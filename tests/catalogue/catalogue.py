@@ -6,7 +6,8 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 
 KEY = jax.random.key(0)
 DRAWS = 20_000
@@ -19,7 +20,7 @@ def close(expected):
 
 def assert_eliminates(post, *names, kept=()):
     """All that can be eliminated is, and these are the names."""
-    plan = collapse(post)
+    plan = eliminated(FlatModel(post))
     assert (set(plan.eliminated), set(plan.kept)) == (set(names), set(kept))
     assert len(plan.eliminated) == len(names)
 

@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import multivariate_normal
 
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 
 KEY = jax.random.key(0)
 MANY = 4000
@@ -15,7 +16,7 @@ MANY = 4000
 
 def left(post, gone, kept=()):
     """The model without the latents that its plan eliminates, which are those in `gone`; in any order."""
-    plan = collapse(post)
+    plan = eliminated(FlatModel(post))
     assert (set(plan.eliminated), set(plan.kept)) == (set(gone), set(kept)), (plan.eliminated, plan.blocked)
     return post.eliminate(*gone)
 

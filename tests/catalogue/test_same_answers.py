@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.collapse import Collapse, collapse
-from fubini.joint.reading import read
+from fubini.joint.eliminated_model import EliminatedModel, eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.symbolic.search import Latent, Reduced, Search
 from tests.catalogue.ways import EFFECTS, GROUP, ITEM, MODELS, SCHOOLS, X, Y, schools
 
@@ -33,7 +33,7 @@ def first(model):
 @pytest.mark.parametrize(("model", "way"), OTHERS)
 def test_one_evidence(model, way):
     post, _ = MODELS[model][way]
-    assert not collapse(post).kept
+    assert not eliminated(FlatModel(post)).kept
     assert float(post.log_evidence()) == pytest.approx(first(model)[0], rel=1e-9)
 
 
@@ -46,8 +46,8 @@ def test_one_mean(model, way):
 
 @pytest.mark.parametrize("way", SCHOOLS)
 def test_one_density_of_what_is_left(way):
-    plan, reference = collapse(SCHOOLS[way]), schools().condition(y=EFFECTS)
-    assert plan.kept == ("tau",) == collapse(reference).kept
+    plan, reference = eliminated(FlatModel(SCHOOLS[way])), schools().condition(y=EFFECTS)
+    assert plan.kept == ("tau",) == eliminated(FlatModel(reference)).kept
     for tau in (1e-3, 4.0):
         found = SCHOOLS[way].eliminate(*plan.eliminated).log_prob(tau=tau)
         assert float(found) == pytest.approx(float(reference.eliminate("theta", "mu").log_prob(tau=tau)), rel=1e-9)
@@ -104,7 +104,8 @@ def groupings(names):
 
 def eliminated_in_order(post, groups):
     """One group of latents after another, or nothing where one is blocked."""
-    reading = read(post)
+    model = FlatModel(post)
+    reading = model.reading
     terms, steps = tuple(reading.terms.values()), ()
     for names in groups:
         latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in names}
@@ -112,7 +113,7 @@ def eliminated_in_order(post, groups):
         if found.blocked:
             return None
         terms, steps = found.terms, (*steps, *found.steps)
-    return Collapse(reading, Reduced(terms, steps, {}))
+    return EliminatedModel(model, reading.integrand.planned(Reduced(terms, steps, {})))
 
 
 ORDERS = {name: next(iter(MODELS[name].values()))[0] for name in MODELS if name not in ("rates", "a coin", "a die")}

@@ -10,7 +10,10 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist
+from fubini.dist.makers import maker_of
+from fubini.errors import NameClash, NoRule
 from fubini.families.family import family_of
+from fubini.index.build import const
 
 Rayleigh = fb.register_family(
     "RayleighOfTests",
@@ -34,6 +37,20 @@ Positives = fb.register_family(
     support=constraints.positive_integer,
     log_density=lambda x, rate: x * jnp.log(rate) - gammaln(x + 1) - jnp.log(jnp.expm1(rate)),
 )
+
+
+def register_triangle(slope=2.0):
+    """Whole numbers from 0 to n, each with a weight of one more than the last."""
+    return fb.register_family(
+        "WholeTriangleOfTests",
+        parameters={"n": constraints.nonnegative_integer},
+        support=lambda n: constraints.integer_interval(0, n),
+        log_density=lambda x, n: jnp.log(slope * (x + 1)) - jnp.log((n + 1) * (n + 2)),
+        draw=lambda key, n: jnp.floor(jax.nn.relu(n * jax.random.uniform(key))),  # with a custom derivative
+    )
+
+
+Triangle = register_triangle()
 Y = np.array([0.3, -0.4, 1.0])
 
 
@@ -127,8 +144,45 @@ def test_draws():
     law = stats.rayleigh(scale=2)
     assert np.mean(draws) == pytest.approx(law.mean(), abs=5 * law.std() / 4000**0.5)
     assert np.std(draws) == pytest.approx(law.std(), rel=0.1)
-    with pytest.raises(fb.FubiniError, match="sampled"):
-        gaps(1.0).sample(jax.random.key(0))
+    one = Pareto(1.0, 2.0)("y")
+    for ask in (lambda: gaps(1.0).sample(jax.random.key(0)), lambda: fb.sample(jax.random.key(0), one, ("y",))):
+        with pytest.raises(NoRule, match="registered without `draw=`") as error:
+            ask()
+        assert "draw=lambda key, low, alpha: …" in str(error.value)
+
+
+def test_several_modes_under_a_prior_without_draws():
+    """Where the prior cannot be drawn from, it does not say how far modes may be."""
+
+    @fb.model
+    def two_modes():
+        s = yield Pareto(1.0, 0.5)
+        y = yield dist.Normal((jnp.log(s) - 4.0) ** 2, 0.05)
+
+    with fb.quadrature():
+        found = two_modes().condition(y=9.0).log_evidence()
+    density = lambda t: stats.expon(scale=2).pdf(t) * stats.norm(9, 0.05).pdf((t - 4) ** 2)  # noqa: E731
+    truth = sum(integrate.quad(density, centre - 0.2, centre + 0.2)[0] for centre in (1, 7))
+    assert float(found) == pytest.approx(np.log(truth), rel=1e-6)
+
+
+def test_whole_numbers_up_to_a_parameter():
+    record = family_of("WholeTriangleOfTests")
+    assert record.support_at({"n": const(3.0)}).is_whole
+    assert maker_of("WholeTriangleOfTests").support.is_discrete
+    assert Triangle(3)("k").inputs == {"k": fb.Nat}
+    weights = np.array([1, 2, 3, 4]) / 10
+    assert [float(Triangle(3)(k)) for k in range(4)] == pytest.approx(weights)
+    assert float(Triangle(3)(4)) == float(Triangle(3)(-1)) == 0
+    with pytest.raises(fb.FubiniError, match="an integer"):
+        Triangle(3)(1.5)
+
+
+def test_a_family_that_is_registered_again():
+    """The same definition is the same family, whatever line it is on; another is refused."""
+    assert register_triangle() is Triangle
+    with pytest.raises(NameClash, match="another definition"):
+        register_triangle(slope=2.00001)
 
 
 def test_printing_makes_it_again():

@@ -11,7 +11,8 @@ from scipy.special import gammaln
 import fubini as fb
 from fubini import dist
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
-from fubini.errors import DomainError, Intractable
+from fubini.errors import DomainError, Intractable, Restriction
+from fubini.joint import approximate
 from fubini.terms.exactness import projected
 
 KEY = jax.random.key(0)
@@ -234,7 +235,40 @@ def test_marginals_by_monte_carlo():
         found = post.marginal("mu")
     assert float(found.mean("mu")) == pytest.approx(mu, abs=0.05)
     assert float(found.variance("mu")) == pytest.approx(variance, rel=0.02)
-    assert found.exactness.marks == ("estimated(20000)",)
+    assert found.exactness.marks == ("estimated(20000)", "16,384 of the points")
+
+
+def test_a_grid_of_more_points_than_a_mixture_has_says_so():
+    """Long tails take a fine grid; the marginal has fewer points, of one weight, and no bound on their error."""
+
+    @fb.model
+    def ratio():
+        r = yield dist.Gamma(2.0, 3.0)
+        t = yield dist.Laplace(0.0, 1 / r)
+
+    with fb.quadrature():
+        found = ratio().marginal("t")
+        shares = found.sum("t")
+    assert found.exactness.marks == ("quadrature", "16,384 of the points")
+    assert found.exactness.error is None
+    assert float(shares) == pytest.approx(1, rel=1e-9)
+
+
+@fb.model
+def shifted():
+    m = yield dist.Normal(0.0, 1.0)
+    t = yield dist.Normal(jnp.exp(m), 1.0)
+
+
+def test_a_marginal_where_all_latents_have_a_closed_form_in_another_order():
+    """t is eliminated first and m then, though t cannot be last: points of m, and the normal of t at each."""
+    with pytest.raises(Intractable, match=r"marginal\('t'\): the integral over 'm' has no closed form"):
+        shifted().marginal("t")
+    with fb.quadrature():
+        found = shifted().marginal("t")
+    assert float(found.mean("t")) == pytest.approx(np.exp(0.5), rel=1e-8)
+    assert float(found.variance("t")) == pytest.approx(1 + (np.e - 1) * np.e, rel=1e-8)
+    assert found.exactness.marks == ("quadrature",)
 
 
 def test_moment_matching_of_an_approximate_mixture():
@@ -335,6 +369,59 @@ def test_under_jit():
         jax.jit(lambda x: logistic_in(x).condition(y=Y).log_evidence().data)(X)
 
 
+@pytest.mark.parametrize("interpretation", [fb.quadrature, lambda: fb.monte_carlo(KEY, 1000)])
+def test_known_numbers_under_jit(interpretation):
+    with interpretation():
+        eager = logistic().condition(y=Y).log_evidence()
+    with interpretation():
+        traced = jax.jit(lambda: logistic().condition(y=Y).log_evidence().data)()
+    assert float(traced) == pytest.approx(float(eager), rel=1e-6)
+
+
+def test_a_traced_key():
+    def estimate(key):
+        with fb.monte_carlo(key, 1000):
+            return logistic().condition(y=Y).log_evidence().data
+
+    assert np.isfinite(estimate(KEY))
+    with pytest.raises(DomainError, match="a key that is known") as error:
+        jax.jit(estimate)(KEY)
+    assert "ask outside of jit" in str(error.value)
+
+
+@pytest.mark.parametrize("interpretation", [fb.quadrature, lambda: fb.monte_carlo(KEY, 1000)])
+def test_a_discrete_latent(interpretation):
+    @fb.model
+    def counted():
+        k = yield dist.Poisson(3.0)
+        y = yield dist.Normal(jnp.exp(-0.1 * k), 1.0)
+
+    post = counted().condition(y=0.3)
+    with pytest.raises(Intractable, match="over 'k' has no closed form"):
+        post.log_evidence()
+    with interpretation(), pytest.raises(DomainError, match="discrete: 'k'") as error:
+        post.log_evidence()
+    assert "infer(key)" in str(error.value)
+
+
+@pytest.mark.parametrize("interpretation", [fb.quadrature, lambda: fb.monte_carlo(KEY, 1000)])
+def test_a_parameter_that_may_leave_its_family(interpretation):
+    """The evidence is that of positive w, and the warning of infer says so."""
+
+    @fb.model
+    def real_scale():
+        w = yield dist.Normal(0.0, 1.0)
+        y = yield dist.Normal(0.0, w)
+
+    post = real_scale().condition(y=0.3)
+    with pytest.raises(Intractable):  # and no warning, which would be an error here
+        post.log_evidence()
+    with interpretation(), pytest.warns(Restriction, match="scale=.*\n.*\n.*\n.*taken to be impossible"):
+        found = post.log_evidence()
+    truth = integrate.quad(lambda w: stats.norm.pdf(w) * stats.norm.pdf(0.3, 0, w), 0, 12)[0]
+    assert float(found) == pytest.approx(np.log(truth), abs=0.2)
+
+
 def test_every_reason_is_told():
     @fb.model
     def two_reasons():
@@ -360,11 +447,30 @@ def test_an_interpretation_of_ones_own():
     @rules.rule
     def integrate_at_modes(integral: OpenIntegral) -> WeightedPoints:
         """∫ f  ≈  f(mode) √(2π)ᵈ |Σ|^½"""
-        (normal,) = integral.normals()
-        volume = 0.5 * integral.size * np.log(2 * np.pi)
+        density = integral.density()
+        (normal,) = density.normals()
+        volume = 0.5 * density.size * np.log(2 * np.pi)
         return WeightedPoints(normal.mode[None], np.array([normal.log_mass + volume]), projected("mine"))
 
     with fb.Interpretation("mine", (rules,), base=fb.exact):
         found = logistic().condition(y=Y).log_evidence()
     truth = np.log(integrate.quad(MODELS["logistic"][1], -15, 15)[0])
     assert float(found) == pytest.approx(truth, abs=0.05) and "mine" in str(found.exactness)
+    assert found.exactness.error is None
+
+
+def test_a_density_is_made_when_it_is_asked_for(monkeypatch):
+    """Not under `exact`."""
+    monkeypatch.setattr(approximate, "target_of", lambda *_: pytest.fail("the density was made"))
+    with pytest.raises(Intractable, match="no closed form"):
+        logistic().condition(y=Y).log_evidence()
+
+
+def test_an_error_does_not_pass_through_jit():
+    """A compiled function has no error of its results, rather than that of its first call."""
+    passed = jax.jit(lambda value: value)
+    with fb.quadrature():
+        first, second = (model().condition(y=Y).log_evidence() for model in (logistic, logistic_with_intercept))
+    assert first.exactness.error != second.exactness.error
+    for found in (first, second):
+        assert passed(found).exactness.marks == ("quadrature",) and passed(found).exactness.error is None

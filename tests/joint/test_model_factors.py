@@ -95,5 +95,27 @@ def test_under_jit_and_grad():
 
 
 def test_single_precision():
-    found = fb.eliminate(regression(jnp.asarray(X)).condition(y=jnp.asarray(NOISY)).factors(), ["w", "v"]).log()
+    post = regression(jnp.asarray(X)).condition(y=jnp.asarray(NOISY))
+    assert {leaf.dtype.name for factor in post.factors() for leaf in factor.leaves()} == {"float32"}
+    found = fb.eliminate(post.factors(), ["w", "v"]).log()
+    assert found.data.dtype == jnp.float32 and isinstance(found.data, jax.Array)
     assert float(found) == pytest.approx(float(POSTS["a regression"].log_evidence()), rel=1e-5)
+
+
+def test_double_precision():
+    found = fb.eliminate(POSTS["a regression"].factors(), ["w", "v"]).log()
+    assert found.data.dtype == np.float64 and not isinstance(found.data, jax.Array)
+
+
+@fb.model
+def weighted(loss):
+    s = yield dist.LogNormal(loss, 1.0)
+    x = yield dist.Normal(jnp.exp(-s), 1.0)  # not written in operators
+    yield fb.weight(log=-loss)
+
+
+def test_single_precision_of_a_known_weight():
+    """A term of the density that depends on no site is a table of one number."""
+    factors = weighted(jnp.asarray(0.5)).condition(x=jnp.asarray(0.2)).factors()
+    assert isinstance(factors[-1], fb.Table) and float(factors[-1].log()) == -0.5
+    assert {leaf.dtype.name for factor in factors for leaf in factor.leaves()} == {"float32"}

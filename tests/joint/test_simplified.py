@@ -8,7 +8,8 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 from tests.measures.oracle import cloud
 
 RANDOM = np.random.default_rng(0)
@@ -70,7 +71,7 @@ def test_density(name):
     found = fb.simplify(post)
     assert found.measure is not None
     (branch,) = found.measure.branches
-    known = {leaf: value for leaf, value in collapse(post).reading.reader.known.items()}
+    known = {leaf: value for leaf, value in eliminated(FlatModel(post)).reading.reader.known.items()}
     values = {leaf: np.asarray(VALUES[name][leaf.name], float) for leaf in branch.drawn}
     _, weight = cloud(branch, known, fixed=values)
     expected = post.log_prob({key: jnp.asarray(value) for key, value in VALUES[name].items()})

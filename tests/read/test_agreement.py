@@ -12,7 +12,7 @@ from scipy.stats import norm
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, DomainError, Intractable, UnknownName
-from fubini.joint.reading import read
+from fubini.joint.flat_model import FlatModel
 
 RANDOM = np.random.default_rng(3)
 
@@ -74,7 +74,7 @@ def agrees(model, value):
     post = model.condition(y=y)
     for one in (value, -value) if value.dtype.kind == "f" else (value, value[::-1]):
         with jax.enable_x64(True):
-            found = float(read(post).log_density({latent: jnp.asarray(one)}))
+            found = float(FlatModel(post).reading.log_density({latent: jnp.asarray(one)}))
         np.testing.assert_allclose(found, float(post.log_prob(**{latent: one})), rtol=1e-9, equal_nan=True)
 
 
@@ -231,7 +231,7 @@ def test_a_prior_of_another_scale_is_another_model():
             m = yield dist.StudentT(3.0, 0.0, scale)
             y = yield dist.StudentT(4.0, m, 1.0)
 
-        return read(model().condition(y=3.0)).text
+        return FlatModel(model().condition(y=3.0)).reading.text
 
     assert texts(1.0) == texts(1.0)
     assert texts(1.0) != texts(100.0)

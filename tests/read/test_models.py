@@ -7,7 +7,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.reading import read
+from fubini.joint.flat_model import FlatModel
 
 RANDOM = np.random.default_rng(0)
 DESIGN, DOCUMENT = RANDOM.normal(size=(20, 3)), RANDOM.integers(0, 3, size=40)
@@ -67,7 +67,7 @@ def test_density(name):
     post = MODELS[name]
     values = post.sample_and_log_weight(jax.random.key(0)).values._asdict()
     with jax.enable_x64(True):
-        found = read(post).log_density({site: jnp.asarray(value) for site, value in values.items()})
+        found = FlatModel(post).reading.log_density({site: jnp.asarray(value) for site, value in values.items()})
     np.testing.assert_allclose(found, post.log_prob(**values), rtol=1e-10)
 
 
@@ -81,4 +81,4 @@ def test_density(name):
     ],
 )
 def test_form(name, site, form):
-    assert form in str(read(MODELS[name]).terms[site])
+    assert form in str(FlatModel(MODELS[name]).reading.terms[site])

@@ -20,7 +20,8 @@ from fubini.infer.nuts import nuts
 from fubini.infer.report import effective, report
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Target, choose_starts
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 from fubini.joint.draws import arviz
 from fubini.joint.target import target_of
 
@@ -281,7 +282,7 @@ def test_the_memory_of_a_grid_is_what_its_evaluation_takes() -> None:
     """A regression of 5,000 × 24 whose noise differs from row to row: no part of it is known before."""
     post = noise(np.ones((5000, 24))).condition(y=np.zeros(5000))
     with jax.enable_x64(True):
-        target, _ = target_of(post, collapse(post))
+        target, _ = target_of(eliminated(FlatModel(post)))
         given = grids.abstract(target.numbers)
         block, compiled = grids._compiled(target.log_density, tuple(target.shapes.items()), given, True)
     assert target.size == 2 and 1 <= block <= grids.BLOCK

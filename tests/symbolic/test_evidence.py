@@ -8,7 +8,8 @@ from scipy.stats import halfcauchy, multivariate_normal, multivariate_t, norm
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.collapse import collapse
+from fubini.joint.eliminated_model import eliminated
+from fubini.joint.flat_model import FlatModel
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(20, 3)), RANDOM.normal(size=20)
@@ -19,7 +20,7 @@ Y7, X7 = RANDOM.normal(size=7), RANDOM.normal(size=(7, 2))
 
 def asked(post, **kept):
     """The log-density of the observations and the sites kept, and the names that were eliminated, in order."""
-    found = collapse(post, [name for name in post.outline.free if name not in kept])
+    found = eliminated(FlatModel(post), [name for name in post.outline.free if name not in kept])
     value = None if found.blocked else float(found.asked("log_density", kept, wide=True))
     return value, [step.names for step in found.reduced.steps], found.blocked
 

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import biject_to, constraints
 
-from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
 from fubini.arrays import Data, is_jax, is_traced
 from fubini.domains import Domain
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.numerics.importance import Normal
-from fubini.terms.exactness import Exactness
+from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
 from fubini.terms.named import align
 from fubini.terms.term import Bound, Name
@@ -47,6 +47,8 @@ def factor_points(f: Factor, names: Sequence[Name], reason: Exception) -> Factor
     """∫ f(x, k) g(x) dx  ≈  Σ_s w_ks g(x_ks), as the interpretation in force has it; the reason where it cannot."""
     cells = {name: domain for name, domain in f.inputs.items() if name not in names}
     if any(not domain.is_finite or domain.shape for domain in cells.values()) or f.pins:
+        raise reason
+    if any(f.inputs[name].kind not in SUPPORTS for name in names):
         raise reason
     if math.prod(domain.extent for domain in cells.values()) > MOST_CELLS:
         raise Intractable(
@@ -129,8 +131,8 @@ def _cell_points(
     def error() -> Intractable:
         return reason if isinstance(reason, Intractable) else Intractable(str(reason))
 
-    size = sum(each.size for each in maps.values())
-    return OpenIntegral(tuple(maps), size, log_density, lambda: None, no_modes, error).points()
+    density = OpenDensity(sum(each.size for each in maps.values()), log_density, lambda: None, no_modes)
+    return OpenIntegral(tuple(maps), error, lambda: density).points()
 
 
 def _stacked(
@@ -145,10 +147,17 @@ def _stacked(
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         values = {name: np.asarray(value) for name, value in _values(jnp.asarray(points), maps)[0].items()}
     logs = numbers(logs.reshape(*shape, count))
-    error = max((each.exactness.error or 0.0) for each in found) + float(np.finfo(logs.dtype).eps)
     return FactorPoints(
         Table.from_log(logs, names),
         {n: Array(numbers(v.reshape(*shape, count, *v.shape[1:])), names, maps[n].domain) for n, v in values.items()},
         index,
-        found[0].exactness.with_error(error),
+        _greatest_error(found, float(np.finfo(logs.dtype).eps)),
     )
+
+
+def _greatest_error(found: Sequence[WeightedPoints], rounding: float) -> Exactness:
+    """Of all cells together; no error where one of them has none."""
+    errors = [each.exactness.error for each in found]
+    known = [error for error in errors if error is not None]
+    mark = combined(found)
+    return mark.with_error(max(known) + rounding) if len(known) == len(errors) else mark

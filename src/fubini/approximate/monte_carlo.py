@@ -18,7 +18,7 @@ from fubini.approximate.proposals import averaged, drawn
 from fubini.arrays import Data, is_traced
 from fubini.eliminate.ask import eliminate
 from fubini.eliminate.expect import weighted
-from fubini.errors import DataError, Intractable, NoRule, listed
+from fubini.errors import DataError, DomainError, Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
 from fubini.factors.randomness import SAMPLES, Randomness, require_key, words
@@ -222,6 +222,13 @@ def multiply_out_mixture_at_points(f: Mixture, names: tuple) -> Factor:
 def integrate_by_importance(integral: OpenIntegral) -> WeightedPoints:
     """∫ f(x) dx  ≈  1/n Σ_i f(x_i) / q(x_i), x_i drawn from q, a mixture of Student's t around the modes of f"""
     sampler = _sampler()
+    if is_traced(sampler.arrays):
+        raise DomainError(
+            f"an estimate of the integral over {listed(integral.names)} with a key that jit, vmap or grad traces",
+            expected="a key that is known: the draws depend on where the modes are found",
+            advice="ask outside of jit, vmap and grad, in a loop over the keys",
+        )
+    density = integral.density()
     random = np.random.default_rng(words(sampler.next_key(f"integral over {integral.names}")))
-    points, log_weights, error = importance_sample(random, integral.log_density, integral.normals(), sampler.n)
+    points, log_weights, error = importance_sample(random, density.log_density, density.normals(), sampler.n)
     return WeightedPoints(points, log_weights, estimated(sampler.n).with_error(error))

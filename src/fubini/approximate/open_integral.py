@@ -18,24 +18,34 @@ from fubini.interpretations import interpret
 from fubini.numerics.frame import Frame, LogDensity
 from fubini.numerics.importance import Normal
 from fubini.numerics.log_sum_exp import log_sum_exp
-from fubini.terms.exactness import Exactness
+from fubini.terms.exactness import Exactness, thinned
 from fubini.terms.heads import INTEGRATE, exact_integrate
 from fubini.terms.term import Name
 
 
 @dataclass(frozen=True, eq=False)
-class OpenIntegral:
-    """∫ exp(log_density(x)) dx over points x [point, number], and what helps to find where the density is.
+class OpenDensity:
+    """A density exp(log_density(x)) of points x [point, number], and what helps to find where it is.
 
     `plausible` is a box in which a prior puts the numbers, `normals` are approximations at the modes.
     """
 
-    names: tuple[Name, ...]
     size: int
     log_density: LogDensity
     plausible: Callable[[], Frame | None]
     normals: Callable[[], list[Normal]]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenIntegral:
+    """The integral of a density over some variables, and the error that says why it has no closed form.
+
+    `density` makes the density over unconstrained numbers, or raises where there is none.
+    """
+
+    names: tuple[Name, ...]
     error: Callable[[], Intractable]
+    density: Callable[[], OpenDensity]
 
     def points(self) -> WeightedPoints:
         """As the interpretation in force has it."""
@@ -65,12 +75,13 @@ class WeightedPoints(NamedTuple):
         return WeightedPoints(self.points[kept], self.log_weights[kept], self.exactness)
 
     def at_most(self, count: int) -> WeightedPoints:
-        """As few points: drawn systematically, each with the same weight, where there are more."""
+        """So many points: drawn systematically, each with the same weight, where there are more."""
         if len(self.points) <= count:
             return self
         places = np.searchsorted(np.cumsum(self.shares), (np.arange(count) + 0.5) / count)
         log_weights = np.full(count, self.log_total - np.log(count))
-        return WeightedPoints(self.points[np.minimum(places, len(self.points) - 1)], log_weights, self.exactness)
+        chosen = self.points[np.minimum(places, len(self.points) - 1)]
+        return WeightedPoints(chosen, log_weights, self.exactness | thinned(count))
 
 
 @exact_integrate.rule

@@ -32,7 +32,7 @@ class Quadrature(Interpretation):
 def quadrature() -> Interpretation:
     """The interpretation in force, with integrals over up to three numbers that have no closed form done on a grid.
 
-    What has a closed form stays exact. The exactness of an answer holds a bound on its error.
+    What has a closed form stays exact. The exactness of an evidence or a sum holds a bound on its error.
 
     >>> @fb.model
     ... def logistic():
@@ -49,15 +49,16 @@ def quadrature() -> Interpretation:
 @quadrature_integrate.rule
 def integrate_on_grid(integral: OpenIntegral) -> WeightedPoints:
     """∫ f(x) dx  ≈  Σ_k h f(x_k) x′_k, x = c + s sinh(k h)"""
-    if integral.size > MOST_NUMBERS:
+    density = integral.density()
+    if density.size > MOST_NUMBERS:
         raise Intractable(
-            f"quadrature over the {integral.size} numbers of {listed(integral.names)}",
+            f"quadrature over the {density.size} numbers of {listed(integral.names)}",
             expected=f"at most {MOST_NUMBERS} numbers without a closed form",
             nearest=" ".join(str(integral.error()).split()),
             advice="use fb.monte_carlo(key, n) instead, or infer(key)",
         )
     try:
-        found = integrate(integral.log_density, integral.size, integral.plausible)
+        found = integrate(density.log_density, density.size, density.plausible)
     except NoGrid as reason:
         raise Intractable(
             f"quadrature over {listed(integral.names)}",

@@ -95,9 +95,7 @@ class Conditionals:
         is_vector = apart == tuple(range(len(apart))) and len(leaf.shape) == len(apart) + 1
         if not _is_one(leaf) and not is_vector:
             if apart or before or later or isinstance(result, Student):
-                raise self._refusal(
-                    step, name, f"entries of shape {leaf.shape} depend on each other along several axes"
-                )
+                raise self._refusal(step, name, f"entries of shape {leaf.shape} meet along several axes")
             return self._gaussian(step, (name,))
         scale, shape = ("scale", leaf.shape) if _is_one(leaf) else ("scale_tril", (*leaf.shape, leaf.shape[-1]))
         kind = ("" if _is_one(leaf) else "Multivariate") + ("Normal" if isinstance(result, Block) else "StudentT")

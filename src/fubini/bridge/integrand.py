@@ -30,9 +30,9 @@ class Integrand:
         asked = frozenset(names)
         latents = {n: Latent(leaf, self.domains[n]) for n, leaf in self.latents.items() if n in asked}
         search = Search(latents).best if last is None else lambda terms: ending_with(terms, latents, last)  # type: ignore[arg-type]
-        return self._plan(search(self.terms))  # type: ignore[arg-type]
+        return self.planned(search(self.terms))  # type: ignore[arg-type]
 
-    def _plan(self, found: Reduced) -> Plan:
+    def planned(self, found: Reduced) -> Plan:
         """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""
         inputs = tuple(map(self._names, self.terms))
         scopes, alive = list(inputs), set(range(len(inputs)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
 from fubini.arrays import Data
+from fubini.errors import NoRule
 
 
 class Functions(NamedTuple):
@@ -24,6 +26,7 @@ class Functions(NamedTuple):
     mean: Callable[..., Any] | None = None
     variance: Callable[..., Any] | None = None
     mode: Callable[..., Any] | None = None
+    is_whole: bool = False  # values are whole numbers
 
     def support_at(self, parameters: Mapping[str, Any]) -> Any:
         """The constraint of values, at parameters."""
@@ -66,7 +69,7 @@ def _support(functions: Functions) -> Any:
     def support(self: Any) -> Any:
         return functions.support(**_values(self, functions))
 
-    return constraints.dependent_property(support, is_discrete=False, event_dim=0)  # type: ignore[arg-type]
+    return constraints.dependent_property(support, is_discrete=functions.is_whole, event_dim=0)  # type: ignore[arg-type]
 
 
 def _values(self: Any, functions: Functions) -> dict[str, Data]:
@@ -87,11 +90,14 @@ def _each(function: Callable[..., Any], *args: Data, **parameters: Data) -> Data
 def _draws(self: Any, functions: Functions, key: Data, sample_shape: tuple[int, ...]) -> Data:
     """One draw for each entry, each with a key of its own."""
     if functions.draw is None:
-        raise NotImplementedError
+        name, first = type(self).__name__, ", ".join(("key", *functions.parameters))
+        raise NoRule(
+            f"a draw from dist.{name}, which was registered without `draw=`",
+            expected="a family that can be sampled",
+            advice=f"register it with a function of a key: fb.register_family({name!r}, …, draw=lambda {first}: …)",
+        )
     shape = (*sample_shape, *self.batch_shape)
-    size = 1
-    for extent in shape:
-        size *= extent
+    size = math.prod(shape)
     flat = {name: jnp.broadcast_to(one, shape).reshape(size) for name, one in _values(self, functions).items()}
     draw = functions.draw
     return jax.vmap(lambda k, p: jnp.asarray(draw(k, **p)))(jax.random.split(key, size), flat).reshape(shape)

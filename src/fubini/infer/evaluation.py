@@ -15,7 +15,7 @@ from fubini.arrays import Data
 from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 
-PRIOR_DRAWS = 256  # that say how far other hills may be
+PRIOR_DRAWS = 256  # that say how far away other modes may be
 BLOCK = 128  # points at which the density is computed at once, where there is memory for it
 MEMORY = 2**29  # bytes that the evaluation of a block may take
 

@@ -21,13 +21,9 @@ def log_evidence(model: FlatModel) -> Value:
     whole = eliminated(model)
     if whole.blocked:
         points = approximation(model, "log_evidence()", whole).points
-        data, known = model.numbers(points.log_total), points.exactness.error
-        rounded = (
-            points.exactness
-            if known is None
-            else points.exactness.with_error(known + abs(float(data) - points.log_total))
-        )
-        return Array._of(data, (), {}, Real, rounded)
+        data = model.numbers(points.log_total)
+        mark, rounding = points.exactness, abs(float(data) - points.log_total)
+        return Array._of(data, (), {}, Real, mark if mark.error is None else mark.with_error(mark.error + rounding))
     found = whole.asked("log_density", {})
     if not is_traced(found):
         require_evidence(float(found), model.joint, whole.reading)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from fubini.arrays import is_traced
+from fubini.arrays import Data, is_jax, is_traced
 from fubini.bridge.expression import Expression
 from fubini.dist.density import Density, Distribution
 from fubini.domains import Domain, Real
@@ -27,7 +25,8 @@ def model_factors(model: FlatModel) -> tuple[list[Factor], list[Variable]]:
     """The log-density of a model as factors, one for each site and weight, and its free sites as variables."""
     reading = model.reading
     variables = [Variable(name, domain) for name, domain in reading.domains.items()]
-    writer = _Writer(reading, {reading.sites[str(variable.name)]: variable for variable in variables})
+    sites = {reading.sites[str(variable.name)]: variable for variable in variables}
+    writer = _Writer(reading, sites, model.numbers)
     factors = [writer.factor(name, term) for name, term in reading.terms.items()]
     present = {name for factor in factors for name in factor.inputs}
     flat: dict[Name, Domain] = {v.name: v.output for v in variables if v.name not in present}
@@ -35,10 +34,10 @@ def model_factors(model: FlatModel) -> tuple[list[Factor], list[Variable]]:
 
 
 class _Writer:
-    """Nodes of a reading as Values: leaves of sites are variables, those of data arrays."""
+    """Nodes of a reading as Values: leaves of sites are variables, those of data arrays, of NumPy or of JAX."""
 
-    def __init__(self, reading: Reading, sites: Mapping[Leaf, Variable]) -> None:
-        self.reading, self.sites = reading, sites
+    def __init__(self, reading: Reading, sites: Mapping[Leaf, Variable], numbers: Callable[[Any], Data]) -> None:
+        self.reading, self.sites, self.numbers = reading, sites, numbers
 
     def factor(self, name: str, term: Node) -> Factor:
         """The density of a site, or what weighs, as a factor."""
@@ -60,14 +59,17 @@ class _Writer:
     def _array(self, array: SymbolicArray, domain: Domain) -> Value:
         """A symbolic array as a Value."""
         if array.constant is not None and not is_traced(array.constant):
-            return Array(np.asarray(array.constant), (), domain.with_shape(array.shape))
+            return Array(self.numbers(array.constant), (), domain.with_shape(array.shape))
         event = tuple(Index(size) for size in array.shape)
         return self._value(array.at(*map(index, event)), event, domain.with_shape(()))
 
     def _value(self, node: Node, event: Sequence[Index], domain: Domain) -> Value:
         slots = self._slots(node)
         made = Expression(node, slots, self.reading.reader, {}, event, domain)
-        return made if slots else made._ground()
+        if slots:
+            return made
+        known = made._ground()
+        return known if is_jax(known.data) else Array(self.numbers(known.data), (), known.output)
 
     def _slots(self, node: Node) -> dict[Leaf, Value]:
         """The sites that a node depends on, through functions that were not read too."""

@@ -9,12 +9,13 @@ from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, Intractable, NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import CAP
+from fubini.factors.promotion import is_open
 from fubini.interpretations import interpret
 from fubini.joint.approximate import POINTS, approximation
 from fubini.joint.closed_form import require_mass
 from fubini.joint.eliminated_model import eliminated
 from fubini.joint.flat_model import FlatModel
-from fubini.terms.factor import Factor, product
+from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import NORMALIZE
 
 
@@ -42,7 +43,8 @@ def _of_written(model: FlatModel) -> Factor | None:
         data = evidence.log().data  # type: ignore[attr-defined]
         if not is_traced(data) and not data > -np.inf:
             raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
-        return interpret(NORMALIZE, product(*factors), evidence)
+        whole = product(*factors)
+        return interpret(NORMALIZE, whole, evidence) if any(map(is_open, terms_of(whole))) else whole / evidence
     except (Intractable, NoRule):
         return None
 

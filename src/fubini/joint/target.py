@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from fubini.arrays import Data
 from fubini.dist.density import Distribution
 from fubini.dist.law import blank
+from fubini.errors import NoRule
 from fubini.infer.target import Target
 from fubini.joint.bijector import Constrain, unconstrained, unconstrained_shapes
 from fubini.joint.eliminated_model import EliminatedModel
@@ -96,7 +97,7 @@ def target_of(left: EliminatedModel) -> tuple[Target, Support]:
     def prior(keys: Data) -> dict[str, Data] | None:
         try:
             return support.prior(keys, numbers[0])
-        except NotImplementedError:  # of numpyro, for laws that are not proper
+        except NoRule:  # of an improper prior, or a family without draws
             return None
 
     return Target(support.shapes(model), _density(left, support), numbers, prior), support

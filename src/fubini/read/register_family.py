@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -53,7 +54,8 @@ def register_family(
 ) -> Maker:
     """A family of `fubini.dist` by its log-density, a JAX function of a number and of the parameters by name.
 
-    `examples` are parameters for which the density is checked to have mass 1.
+    `examples` are parameters for which the density is checked to have mass 1. A family that is registered again with
+    the same definition, as when a cell of a notebook runs twice, stays as it is.
 
     >>> import jax.numpy as jnp
     >>> Triangle = register_family(
@@ -62,19 +64,64 @@ def register_family(
     >>> round(float(Triangle()(0.5).log()), 3)
     0.0
     """
-    if name in maker_names() or is_family(name):
-        raise NameClash(
-            f"a family {name!r}", expected="a name that no family of `fubini.dist` has", advice="choose another name"
-        )
     functions = Functions(dict(parameters), support, log_density, draw, mean, variance, mode)
     _require_names(name, functions)
-    for numbers in examples or _examples(name, parameters):
-        _require_mass_one(name, functions, numbers)
+    if _is_registered(name, functions):
+        return dist_family(name)
+    numbers = list(examples or _examples(name, parameters))
+    functions = functions._replace(is_whole=_is_whole(name, functions, numbers))
+    for some in numbers:
+        _require_mass_one(name, functions, some)
     maker = distribution_class(name, functions)
     record = _record(name, functions, maker)
+    _DEFINITIONS[name] = _definition(name, functions)
     register_maker(name, maker)
     register(record)
     return dist_family(name)
+
+
+# -- definitions ----------------------------------------------------------------------------------------------------
+
+_DEFINITIONS: dict[str, tuple[str, ...]] = {}  # of the families that are registered
+
+
+def _is_registered(name: str, functions: Functions) -> bool:
+    """A family of this name has this definition; an error where it has another."""
+    if name not in maker_names() and not is_family(name):
+        return False
+    if name in _DEFINITIONS and _DEFINITIONS[name] == _definition(name, functions):
+        return True
+    raise NameClash(
+        f"a family {name!r}",
+        expected="a name that no family of `fubini.dist` has",
+        nearest=f"{name!r} is registered, with another definition" if name in _DEFINITIONS else "",
+        advice="choose another name" + (", or start Python anew" if name in _DEFINITIONS else ""),
+    )
+
+
+def _definition(name: str, functions: Functions) -> tuple[str, ...]:
+    """Constraints, and what each function computes, as text."""
+    key, numbers = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), float)
+    given = dict.fromkeys(functions.parameters, numbers)
+    support = functions.support
+    ends = None if isinstance(support, constraints.Constraint) else lambda **p: ends_of(support(**p), name)
+    return (
+        repr(functions.parameters),
+        repr(support) if ends is None else _trace(ends, (), given),
+        _trace(functions.log_density, (numbers,), given),
+        _trace(functions.draw, (key,), given),
+        *(_trace(getattr(functions, what), (), given) for what in ("mean", "variance", "mode")),
+    )
+
+
+def _trace(function: Callable[..., Any] | None, first: tuple, given: Mapping[str, Any]) -> str:
+    """What a JAX function computes, as text, without addresses in memory."""
+    if function is None:
+        return ""
+    with jax.enable_x64(True):
+        traced = jax.make_jaxpr(lambda first, given: function(*first, **given))(first, dict(given))
+    constants = [np.asarray(constant).tolist() for constant in traced.consts]
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{traced} {constants}")
 
 
 def _require_names(name: str, functions: Functions) -> None:
@@ -124,6 +171,17 @@ def ends_of(constraint: Any, name: str) -> tuple[Any, Any, bool]:
             expected="a support of numbers: all, those beyond an end, an interval, or whole numbers from an end on",
         )
     return (-math.inf if low is None else low), high, is_whole
+
+
+def _is_whole(name: str, functions: Functions, examples: Sequence[Mapping[str, float]]) -> bool:
+    """Values are whole numbers, at all of the examples or at none."""
+    kinds = {ends_of(functions.support_at(numbers), name)[2] for numbers in examples}
+    if len(kinds) > 1:
+        raise DomainError(
+            f"the family {name!r} with a support of whole numbers at some parameters",
+            expected="whole numbers at all parameters, or at none",
+        )
+    return kinds.pop()
 
 
 def _require_mass_one(name: str, functions: Functions, numbers: Mapping[str, float]) -> None:
@@ -194,7 +252,7 @@ def _record(name: str, functions: Functions, maker: Any) -> Family:
 
     def support(parameters: Mapping[str, Node]) -> Support:
         low, high = ends.all(**parameters)
-        return Support(low, high)
+        return Support(low, high, functions.is_whole)
 
     def everywhere(x: Node, parameters: Mapping[str, Node]) -> Node:
         low, high, _ = fixed or support(parameters)

@@ -65,3 +65,8 @@ def integrated(error: float) -> Exactness:
 def estimated(n: int) -> Exactness:
     """A Monte Carlo estimate from n samples."""
     return Exactness((f"estimated({n})",))
+
+
+def thinned(n: int) -> Exactness:
+    """A sum over n of the points of an integral, where there were more."""
+    return Exactness((f"{n:,} of the points",))

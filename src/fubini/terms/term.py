@@ -15,6 +15,7 @@ import numpy as np
 from fubini.arrays import Data
 from fubini.domains import Domain
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
+from fubini.terms.exactness import Exactness
 from fubini.terms.notation import Notation, latex, text, to_html
 
 
@@ -206,7 +207,7 @@ def _same_leaf(a: Data, b: Data) -> bool:
 
 
 class _Skeleton:
-    """A term without its leaves: the static part of the pytree, equal for alike terms."""
+    """A term without its leaves and the error of its numbers: the static part of the pytree, equal for alike terms."""
 
     __slots__ = ("hash", "structure", "template")
 
@@ -214,6 +215,10 @@ class _Skeleton:
         self.structure = term.structure
         self.hash = hash(term.structure)
         self.template = term._copied(lambda _: None, lambda child: _Skeleton(child).template)
+        for field in term._static_fields:
+            mark = term.__dict__[field]
+            if isinstance(mark, Exactness):
+                self.template._set(**{field: mark.without_error()})
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, _Skeleton) and self.structure == other.structure)
