@@ -9,7 +9,8 @@ from fubini.approximate.moment_matching import moment_matching as moment_matchin
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
 from fubini.approximate.quadrature import quadrature as quadrature
 from fubini.arrays import checked as checked
-from fubini.bridge import marginal as _bridge  # noqa: F401  (its rules are registered)
+from fubini.bridge import described as _described  # noqa: F401  (rules of open products are registered)
+from fubini.bridge import marginal as _marginal  # noqa: F401
 from fubini.domains import Bint as Bint
 from fubini.domains import Domain as Domain
 from fubini.domains import Nat as Nat

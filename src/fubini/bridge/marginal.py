@@ -25,27 +25,40 @@ from fubini.terms.value import Array, Value
 def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
     """p(x)  =  ∫ f(x, y) dy / ∫∫ f(x, y) dy dx"""
     names = (*others, name)
-    try:
-        found = marginal(indexed(f, names), name, others)
-    except NoRule:  # of a block along named axes: each of their values on its own
-        found = marginal(indexed(f, names, has_axes=False), name, others)
-    if found.factor is None:
+    found = marginal(indexed(f, names), name, others)
+    if not found.is_closed:
         raise not_integrable(f, found.whole)
-    return found.factor
+    try:
+        return found.factor()
+    except NoRule:  # of a block along named axes: each of their values on its own
+        return marginal(indexed(f, names, has_axes=False), name, others).factor()
 
 
 class Marginal(NamedTuple):
-    """The normalised density of a variable, if it has a closed form, and what was integrated out for it."""
+    """What was integrated out for the density of a variable, for each value of an index where there is one."""
 
-    factor: Factor | None
+    name: Name
     whole: Disintegration
+    index: Name | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing stands in the way."""
+        return not self.whole.plan.blocked
+
+    def factor(self) -> Factor:
+        """p(x), or  Σ_k p(k) p(x | k)."""
+        found = self.whole.marginal(self.name)
+        if self.index is None:
+            return found
+        return (self.whole.remaining.normalize(self.index) * found).sum(self.index)
 
 
 def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Marginal:
     """The density of a name, the others integrated out."""
     direct = density.without((*others, name), name)
     if not direct.plan.blocked:
-        return Marginal(direct.marginal(name), direct)
+        return Marginal(name, direct)
     leaves = density.integrand.latents
     for labels in _choices({other: leaves[other] for other in others}):
         index = "_".join(map(str, labels))
@@ -54,8 +67,8 @@ def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Mar
             rest, name
         )
         if not found.plan.blocked:
-            return Marginal((found.remaining.normalize(index) * found.marginal(name)).sum(index), found)
-    return Marginal(None, direct)
+            return Marginal(name, found, index)
+    return Marginal(name, direct)
 
 
 def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:

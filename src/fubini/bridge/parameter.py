@@ -114,7 +114,7 @@ def _from_zero(probs: Data, leaf: Leaf, xp: Any) -> Data:
 
 
 def _root(covariance: Data, xp: Any) -> Data:
-    """The Cholesky root; of a matrix that rounding made singular, as next to a scale of 0, with that on the diagonal."""
+    """The Cholesky root; of a matrix that rounding made singular, as next to a scale of 0, with a ridge of rounding."""
     size, dtype = covariance.shape[-1], covariance.dtype
     greatest = xp.max(xp.diagonal(covariance, axis1=-2, axis2=-1), axis=-1)[..., None, None]
     regular = covariance + 8 * size * np.finfo(dtype).eps * greatest * xp.eye(size, dtype=dtype)

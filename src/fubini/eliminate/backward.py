@@ -47,7 +47,7 @@ def adjoints(
 
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
     """What a step multiplied its operand by: the other operand, or the other cells of the plate."""
-    if step.kind == "contract":
+    if step.kind != "multiply out":
         return next((slots[other] for other in step.operands if other != operand), None)
     if step.scale == 1:
         return interpret(EXCLUDE, semiring, slots[operand], step.eliminated)
@@ -128,7 +128,7 @@ def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: C
     slots = forward(plan, [embed(semiring, factor) for factor in factors], semiring, keep_all=True)
     chosen: dict[Name, Value] = {}
     for step in reversed(plan.steps):
-        if step.kind == "contract" and step.eliminated:
+        if step.kind != "multiply out" and step.eliminated:
             given = [substitute(slots[slot], chosen) for slot in step.operands]
             keep = frozenset(name for factor in given for name in factor.inputs)
             chosen.update(choose(contract(semiring, given, keep), step.eliminated))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -11,18 +10,19 @@ import numpy as np
 
 from fubini.eliminate.array_variables import find_plan_with_arrays
 from fubini.eliminate.engine import engine_of
+from fubini.eliminate.explanation import Explanation, Line
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.prepare import Factors, Scopes, prepared, problem_of
+from fubini.eliminate.prepare import Factors, Scopes, prepared, problem_of, together
 from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table, is_tabular
-from fubini.interpretations import current, lazy
+from fubini.interpretations import current, interpret, lazy
 from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
-from fubini.terms.exactness import Exactness, exactly, projected
+from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
-from fubini.terms.heads import CONTRACT, MULTIPLY, MULTIPLY_OUT, SUM
+from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_OUT, SUM
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Value
 
@@ -43,60 +43,6 @@ class ExplainsItself(Protocol):
     """Something that knows how its questions are answered."""
 
     def explain(self) -> Explanation: ...
-
-
-ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """One step as `explain` shows it."""
-
-    equation: str
-    rule: str
-    work: int
-    size: int
-    exactness: Exactness
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The plan of one elimination: order, rule, cost, exactness, engine. Prints as a table."""
-
-    title: str
-    engine: str
-    lines: tuple[Line, ...]
-    scopes: Mapping[Name, tuple[Name, ...]]
-    plan: Plan
-    arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def order(self) -> tuple[Name, ...]:
-        """The names in the order they are eliminated."""
-        return tuple(name for step in self.plan.steps for name in step.eliminated)
-
-    def __str__(self) -> str:
-        summary = (
-            f"{self.title}: {len(self.lines)} steps, {self.plan.work:,} multiply-adds, "
-            f"largest result {self.plan.largest:,} entries, on {ENGINES[self.engine]}"
-        )
-        head = ("step", "rule", "work", "size", "exactness")
-        rows = [
-            (f"{number}. {line.equation}", line.rule, f"{line.work:,}", f"{line.size:,}", repr(line.exactness))
-            for number, line in enumerate(self.lines, 1)
-        ]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
-        plated = [f"{name!r} lives in the plates {listed(home)}" for name, home in self.scopes.items() if home]
-        plated += [
-            f"{name!r} of the plates {listed(home)}, which do not nest with others, is one array variable"
-            for name, home in self.arrays.items()
-        ]
-        slices = [f"sliced over {listed(self.plan.slices)}: {self.plan.passes:,} passes"] if self.plan.slices else []
-        return "\n".join([*self.notes, summary, *plated, *slices, *(line.rstrip() for line in table)])
-
-    __repr__ = __str__
 
 
 def explain(
@@ -121,9 +67,11 @@ def explain(
         return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates, semiring)
+    if semiring is sum_product and not scale:
+        terms = together(terms, [name for name, _ in summed], plates)
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"
-    return Explanation(title, engine_of(terms), tuple(_lines(plan, terms, semiring)), plan.scopes, plan, arrays)
+    return Explanation(title, tuple(_lines(plan, terms, semiring)), plan, engine_of(terms), arrays=arrays)
 
 
 def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors, Scopes, Semiring]:
@@ -148,13 +96,15 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
         mark = exactly
         for slot in step.operands:
             mark = mark | marks[slot]
-        if current().project is not None and step.kind == "contract" and step.eliminated:
+        if current().project is not None and step.kind != "multiply out" and step.eliminated:
             mark = mark | projected(current().name)
         marks.append(mark)
         operands = [slots[slot] for slot in step.operands]
         made = slots[len(plan.inputs) + len(lines)]
-        rule = _rule(step, operands, made, semiring)
-        lines.append(Line(_equation(step, plan, semiring), rule, step.work, step.size, mark))
+        is_whole = step.kind == "integrate" and max(step.operands) < len(terms)
+        how = interpret(DESCRIBE, product(*(terms[k] for k in step.operands)), step.eliminated) if is_whole else ()
+        rule = " · ".join(dict.fromkeys(one.family for one in how)) or _rule(step, operands, made, semiring)
+        lines.append(Line(_equation(step, plan, semiring), rule, step.work, step.size, mark, how))
     return lines
 
 
@@ -175,7 +125,8 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     if step.kind == "multiply out":
         power = f"^{step.scale:g}" if step.scale != 1 else ""
         return f"Π_{gone} {operands}{power}"
-    return f"{symbol_of(semiring)}_{gone} {operands}" if gone else operands
+    symbol = "∫" if step.kind == "integrate" else symbol_of(semiring)
+    return f"{symbol}_{gone} {operands}" if gone else operands
 
 
 def _rule(step: Step, operands: Sequence[Factor], made: Factor, semiring: Semiring) -> str:

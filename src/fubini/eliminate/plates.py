@@ -8,11 +8,11 @@ is multiplied out over the plates that none of its remaining variables live in. 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fubini.eliminate.order import Precedence, components
-from fubini.eliminate.plan import Plan
+from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.tree import Forest, search_order
 from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
 from fubini.terms.term import Name
@@ -30,6 +30,7 @@ class Problem:
     limit: int | None = field(default=None)
     dimensions: tuple[tuple[Name, int], ...] = ()  # of the variables that are not bounded integers
     before: frozenset[tuple[Name, Name]] = frozenset()  # pairs (first, second) that must go in this order
+    products: frozenset[int] = frozenset()  # factors that no rule joins, taken together
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -67,9 +68,17 @@ class _Planner:
         plates = self.problem.plates
         scopes = {name: tuple(plate for plate in plates if plate in self.lives[name]) for name in self.summed}
         inputs = tuple(frozenset(scope) for scope in self.problem.scopes)
-        return Plan(
-            inputs, tuple(self.forest.steps), tuple(self.results), self.sizes, scopes, plates, (), self.precedence.reals
-        )
+        steps = tuple(self._named(self.forest.steps))
+        return Plan(inputs, steps, tuple(self.results), self.sizes, scopes, plates, (), self.precedence.reals)
+
+    def _named(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Steps that sum variables that are not finite out of open factors integrate."""
+        is_open = [slot in self.problem.products for slot in range(len(self.problem.scopes))]
+        for step in steps:
+            mine, reals = any(is_open[slot] for slot in step.operands), self.precedence.reals
+            integrates = mine and step.kind == "contract" and bool(reals.intersection(step.eliminated))
+            is_open.append(mine and bool(reals.intersection(step.keep)))
+            yield replace(step, kind="integrate") if integrates else step
 
     def _groups(self, slots: list[int], here: Sequence[Name], inner: frozenset[Name]) -> list[list[int]]:
         """Outside plates everything is one group: the order search sees the components by itself."""

@@ -27,13 +27,13 @@ def marginal(model: FlatModel, name: str) -> Factor:
     except Intractable:
         return _approximate(model, name)
     require_mass(found.whole, model)
-    return model.rounded(found.factor)
+    return model.rounded(found.factor())
 
 
 def closed_marginal(model: FlatModel, name: str) -> Marginal:
     """The marginal of a site, or the error that says why it has no closed form."""
     found = marginal_of_density(model.density, name, _others(model, name))
-    if found.factor is None:
+    if not found.is_closed:
         raise no_closed_form(f"marginal({name!r})", EliminatedModel(model, found.whole.plan), ADVICE)
     return found
 
@@ -50,7 +50,7 @@ def _approximate(model: FlatModel, name: str) -> Factor:
         return (found.weights * Delta({name: found.at[name]})).sum(POINTS)
     others = [other for other in _others(model, name) if other not in found.left.kept]
     given = marginal_of_density(model.density.given(found.at), name, others)
-    if given.factor is None:
+    if not given.is_closed:
         asked = f"marginal({name!r}) at points of {listed(found.left.kept)}"
         raise no_closed_form(asked, EliminatedModel(model, given.whole.plan))
-    return (found.weights * model.rounded(given.factor)).sum(POINTS)
+    return (found.weights * model.rounded(given.factor())).sum(POINTS)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fubini.arrays import Data
+from fubini.eliminate.explanation import Explanation
 from fubini.interpretations import interpret
 from fubini.joint import evidence as evidence
 from fubini.joint import predict as predict
 from fubini.joint.eliminated_model import EliminatedModel, eliminated
-from fubini.joint.explain import Report, report
+from fubini.joint.explain import explain_model
 from fubini.joint.flat_model import FlatModel
 from fubini.joint.flavour import Flavour
 from fubini.joint.heads import LOG_EVIDENCE, PREDICT
@@ -83,9 +84,9 @@ class Questions(Flavour):
         """
         return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
 
-    def explain(self) -> Report:
+    def explain(self) -> Explanation:
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
-        return report(FlatModel(self))
+        return explain_model(FlatModel(self))
 
     def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Sampler:
         """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`."""

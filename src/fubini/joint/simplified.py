@@ -70,11 +70,11 @@ def _plan(joint: Any) -> EliminatedModel:
     return others if len(others.kept) < len(whole.kept) else whole
 
 
-def _program(left: EliminatedModel) -> Program:
-    sites = left.reading.sites
-    left = [_left(sites[name]) for name in left.kept]
-    weight = tidied(add((term, 1.0) for term in (*left.plan.terms, *(mass for _, mass in left))))
-    steps = tuple(reversed(left.plan.integrals))
+def _program(model: EliminatedModel) -> Program:
+    sites = model.reading.sites
+    left = [_left(sites[name]) for name in model.kept]
+    weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in left))))
+    steps = tuple(reversed(model.plan.integrals))
     draws = [_draw(step, sites) for step in steps]
     value = tuple(map(_whole, sites.values()))
     branch = Branch(

@@ -11,7 +11,8 @@ import numpy as np
 from fubini.approximate.moment_matching import window_of
 from fubini.approximate.monte_carlo import MonteCarlo, exactly, sampler_of
 from fubini.arrays import Data
-from fubini.eliminate.explain import Explanation, explain
+from fubini.eliminate.explain import explain
+from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.factors.randomness import require_key
 from fubini.interpretations import current

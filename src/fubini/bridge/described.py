@@ -1,0 +1,65 @@
+"""Integrals in words: what a variable is given the rest, by which equation, at which cost."""
+
+from __future__ import annotations
+
+import math
+
+from fubini.bridge.disintegrate import indexed, not_integrable
+from fubini.bridge.integrand import Integrand
+from fubini.eliminate.explanation import Integral
+from fubini.eliminate.plan import Plan
+from fubini.families.family import family_of
+from fubini.index.notation import written
+from fubini.symbolic.block import Block
+from fubini.symbolic.search import Step, work
+from fubini.symbolic.student import Student
+from fubini.terms.factor import Factor
+from fubini.terms.heads import exact_describe
+
+WIDTH = 150  # characters of an equation that are shown
+PATHS = "Σ over paths, forward in time"
+NORMALS = "∫ exp(−½ |A x − b|²) dx = (2π)^(d/2) |AᵀA|^(−½) exp(−½ min |A x − b|²)"
+POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |AᵀA|^(−½) (s + min)^(d/2 − p)"
+
+
+@exact_describe.rule
+def describe(f: Factor, names: tuple) -> tuple:
+    """How a product of factors is integrated"""
+    found = indexed(f, names).without(names)
+    if found.plan.blocked:
+        raise not_integrable(f, found)
+    return described(found.plan, found.of.integrand)
+
+
+def described(plan: Plan, integrand: Integrand) -> tuple[Integral, ...]:
+    """The integrals of a plan, in order."""
+    return tuple(_described(step, integrand) for step in plan.integrals)
+
+
+def _described(step: Step, integrand: Integrand) -> Integral:
+    result = step.result
+    if isinstance(result, (Block, Student)):
+        return _together(step, result)
+    count = math.prod(integrand.domains[step.names[0]].shape)
+    given = tuple((name, short(written(node))) for name, node in result.law.parameters.items() if name != "axis")
+    kind = result.law.family
+    equation = PATHS if kind == "Chain" else family_of(kind).equation
+    return Integral(step.names, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
+
+
+def _together(step: Step, result: Block | Student) -> Integral:
+    frame = result.layout.frame
+    shape = [f"{i.size:,} apart" for i in result.layout.apart]
+    if frame.length is not None:
+        shape.append(f"a chain of {frame.length:,}")
+    shape.append(f"{frame.cell:,} that meet")
+    cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
+    if isinstance(result, Student):
+        return Integral(step.names, "MultivariateStudentT", POWERS, (("df", short(written(result.df))),), cost)
+    precision = ("precision", f"{written(result.scale)} AᵀA")
+    return Integral(step.names, "MultivariateNormal", NORMALS, (precision,), cost)
+
+
+def short(text: str) -> str:
+    """As much of a text as is shown."""
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"

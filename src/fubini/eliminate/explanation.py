@@ -1,0 +1,180 @@
+"""How a question is answered: the steps of its plan with rule, cost and exactness, as text and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Protocol
+
+from fubini.eliminate.plan import Plan
+from fubini.errors import listed
+from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.term import Name
+
+ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
+HEAD = ("step", "rule", "work", "size", "exactness")
+
+
+class Drawing(Protocol):
+    """The graph of a model."""
+
+    def to_svg(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Integral:
+    """One elimination in index notation: which variables, what they are given the rest, by which equation."""
+
+    names: tuple[Name, ...]
+    family: str
+    equation: str
+    parameters: tuple[tuple[str, str], ...]
+    cost: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step of a plan; of one that integrates, how."""
+
+    equation: str
+    rule: str
+    work: int
+    size: int
+    exactness: Exactness = exactly
+    integrals: tuple[Integral, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plan of one question, what is left and what blocks it. Prints as text, shows as HTML in a notebook."""
+
+    title: str
+    lines: tuple[Line, ...]
+    plan: Plan
+    engine: str = ""
+    notes: tuple[str, ...] = ()
+    arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
+    graph: Drawing | None = None  # of a model
+    left: tuple[str, ...] = ()
+    blocked: tuple[tuple[str, str, str], ...] = ()  # site, what was expected, where
+    refused: tuple[tuple[str, str], ...] = ()  # question, why
+
+    @property
+    def order(self) -> tuple[Name, ...]:
+        """The names in the order they are eliminated."""
+        return self.plan.eliminated
+
+    @property
+    def integrals(self) -> tuple[Integral, ...]:
+        """What is integrated in index notation, in order."""
+        return tuple(integral for line in self.lines for integral in line.integrals)
+
+    @property
+    def verdict(self) -> str:
+        """What can be asked of a model; nothing of factors."""
+        if self.graph is None:
+            return ""
+        if self.left:
+            left = f"left: {listed(self.left)}; infer(key) samples them and draws the others back exactly"
+            return f"{left}\nlog_evidence, marginal, posterior and predict have no closed form"
+        if any(question.startswith("marginal") for question, _ in self.refused):
+            return "nothing is left: evidence and draws are exact, and so are the other marginals"
+        return "nothing is left: evidence, marginals and draws are exact"
+
+    # -- text --------------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        parts = [*self.notes]
+        if self.graph is not None:
+            parts += [self.title, *(f"  {line}" for line in repr(self.graph).splitlines())]
+        if self._is_table:
+            parts += [*self._summary, *_columns([HEAD, *self._rows])]
+        parts += self._integrals_told
+        for name, expected, where in self.blocked:
+            parts += [f"not {name}: expected {expected}", f"     found {where}"]
+        parts += [f"not {question}: {why}" for question, why in self.refused]
+        return "\n".join([*parts, *([self.verdict] if self.verdict else [])])
+
+    __repr__ = __str__
+
+    @property
+    def _is_table(self) -> bool:
+        """Some step is no integral in index notation, or nothing else is shown."""
+        return self.graph is None or any(not line.integrals for line in self.lines)
+
+    @property
+    def _summary(self) -> list[str]:
+        plan = self.plan
+        title = f"{self.title}: " if self.graph is None else ""
+        first = (
+            f"{title}{len(self.lines)} steps, {plan.work:,} multiply-adds, "
+            f"largest result {plan.largest:,} entries, on {ENGINES[self.engine]}"
+        )
+        plated = [f"{name!r} lives in the plates {listed(home)}" for name, home in plan.scopes.items() if home]
+        plated += [
+            f"{name!r} of the plates {listed(home)}, which do not nest with others, is one array variable"
+            for name, home in self.arrays.items()
+        ]
+        slices = [f"sliced over {listed(plan.slices)}: {plan.passes:,} passes"] if plan.slices else []
+        return [first, *plated, *slices]
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (f"{number}. {line.equation}", line.rule, f"{line.work:,}", f"{line.size:,}", repr(line.exactness))
+            for number, line in enumerate(self.lines, 1)
+        ]
+
+    @property
+    def _integrals_told(self) -> list[str]:
+        if not self.integrals:
+            return [] if self._is_table else ["nothing is eliminated"]
+        told = ["integrated out"] if self._is_table else ["eliminated"]
+        for number, one in enumerate(self.integrals, 1):
+            told.append(f"  {number}. {', '.join(map(str, one.names))}: {one.family}, {one.cost}")
+            told.append(f"     {one.equation}")
+            told.extend(f"     {name} = {value}" for name, value in one.parameters)
+        return told
+
+    # -- HTML --------------------------------------------------------------------------------------------------------
+
+    def to_html(self) -> str:
+        """A page: the graph, the steps, how they integrate, what is left and why."""
+        parts = [f"<h3>{escape(self.title)}</h3>", *(f"<p>{escape(note)}</p>" for note in self.notes)]
+        if self.graph is not None:
+            parts.append(self.graph.to_svg())
+        if self._is_table:
+            parts += [*(f"<p>{escape(line)}</p>" for line in self._summary), _table(HEAD, self._rows)]
+        if self.integrals:
+            rows = [
+                (", ".join(map(str, one.names)), one.family, "\n".join([one.equation, *_given(one)]), one.cost)
+                for one in self.integrals
+            ]
+            parts.append(_table(("variable", "given the rest", "equation", "cost"), rows))
+        elif not self._is_table:
+            parts.append("<p>nothing is eliminated</p>")
+        kept = [f"<b>{escape(n)}</b>: expected {escape(e)}; found <code>{escape(w)}</code>" for n, e, w in self.blocked]
+        kept += [f"<b>{escape(question)}</b>: {escape(why)}" for question, why in self.refused]
+        parts += [f"<ul>{''.join(f'<li>{item}</li>' for item in kept)}</ul>"] if kept else []
+        return f"<div>{''.join(parts)}<p>{escape(self.verdict)}</p></div>"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def _given(integral: Integral) -> list[str]:
+    return [f"{name} = {value}" for name, value in integral.parameters]
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _table(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(f"<{tag}>{escape(cell).replace(chr(10), '<br>')}</{tag}>" for cell in row)
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
