@@ -7,7 +7,7 @@ written once, against `namespace(…)`.
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, wraps
 from types import ModuleType
@@ -133,6 +133,16 @@ def unshared(arrays: list[Data]) -> list[Data]:
 def is_double_precision() -> bool:
     """JAX computes in double precision here."""
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def double_precision() -> AbstractContextManager:
+    """JAX in double precision, as NumPy is: for what is known, and for what is read."""
+    return jax.enable_x64(True)
+
+
+def precision(is_double: bool) -> AbstractContextManager:
+    """Double precision, or the one in force."""
+    return jax.enable_x64(True) if is_double else nullcontext()
 
 
 def stop_gradient(array: Data) -> Data:

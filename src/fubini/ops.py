@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from fubini.arrays import Data, is_jax, namespace
+from fubini.arrays import Data, double_precision, is_jax, namespace
 from fubini.domains import Bint, Domain, Integer, Real
 from fubini.errors import DomainError
 
@@ -196,7 +196,7 @@ class Lifted:
     def __call__(self, xp: Any, *arrays: Data) -> Data:
         if any(map(is_jax, arrays)):
             return self._run(tuple(map(jnp.asarray, arrays)))  # NumPy's would be refused where they are traced
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             result = self._run(tuple(map(jnp.asarray, arrays)))
         if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too
             return self._run(tuple(map(jnp.asarray, arrays)))

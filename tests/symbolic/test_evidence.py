@@ -22,7 +22,7 @@ def asked(post, **kept):
     """The log-density of the observations and the sites kept, and the names that were eliminated, in order."""
     found = eliminated(FlatModel(post), [name for name in post.outline.free if name not in kept])
     value = None if found.blocked else float(found.asked("log_density", kept, wide=True))
-    return value, [step.names for step in found.reduced.steps], found.blocked
+    return value, [step.names for step in found.plan.integrals], found.blocked
 
 
 @fb.model

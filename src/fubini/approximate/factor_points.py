@@ -13,7 +13,7 @@ import numpy as np
 from numpyro.distributions import biject_to, constraints
 
 from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, double_precision, is_jax, is_traced
 from fubini.domains import Domain
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.table import Table
@@ -122,7 +122,7 @@ def _cell_points(
     def log_density(points: np.ndarray) -> np.ndarray:
         count = -(-len(points) // BLOCK)
         filled = np.resize(points, (count * BLOCK, points.shape[1])).reshape(count, BLOCK, -1)
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             return np.concatenate([np.asarray(block(jnp.asarray(part))) for part in filled])[: len(points)]
 
     def no_modes() -> list[Normal]:
@@ -144,7 +144,7 @@ def _stacked(
     names = (*cells, index)
     logs = np.stack([np.pad(e.log_weights, (0, count - len(e.points)), constant_values=-np.inf) for e in found])
     points = np.concatenate([np.pad(e.points, ((0, count - len(e.points)), (0, 0)), mode="edge") for e in found])
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval():
         values = {name: np.asarray(value) for name, value in _values(jnp.asarray(points), maps)[0].items()}
     logs = numbers(logs.reshape(*shape, count))
     return FactorPoints(

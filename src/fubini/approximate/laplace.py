@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax, require
+from fubini.arrays import Data, double_precision, is_jax, require
 from fubini.domains import Domain
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.gaussian import Gaussian
@@ -71,7 +71,7 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
     if any(map(is_jax, factor.leaves())):
         mean, curvature, top, found = _expanded(partial(evaluated, given), begin)
     else:
-        with jax.enable_x64(True):  # JAX would remember NumPy's arrays, once traced, in the width of that time
+        with double_precision():  # JAX would remember NumPy's arrays, once traced, in the width of that time
             log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
             parts = _expanded(partial(evaluated, log), begin.astype(np.float64))
             mean, curvature, top, found = map(np.asarray, parts)

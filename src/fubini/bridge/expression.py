@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, double_precision, is_jax, is_traced
 from fubini.domains import Bint, Domain, Real, merge_inputs
 from fubini.index.axes import aligned
 from fubini.index.beforehand import QUICK, largest
@@ -114,7 +114,7 @@ class Expression(Value):
             return self._mapped(children, outer)(*map(jnp.asarray, (*data, *known)))
         if any(map(is_jax, data)):
             return self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
-        with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+        with double_precision(), eval_context(), np.errstate(all="ignore"):
             if outer or self.reader.opaque or not self._is_quick:
                 return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))
             return self._evaluated((*data, *known), np)

@@ -39,7 +39,7 @@ class Marginal(NamedTuple):
 
     name: Name
     whole: Disintegration
-    index: Name | None = None
+    along: Name | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -49,9 +49,9 @@ class Marginal(NamedTuple):
     def factor(self) -> Factor:
         """p(x), or  Σ_k p(k) p(x | k)."""
         found = self.whole.marginal(self.name)
-        if self.index is None:
+        if self.along is None:
             return found
-        return (self.whole.remaining.normalize(self.index) * found).sum(self.index)
+        return (self.whole.remaining.normalize(self.along) * found).sum(self.along)
 
 
 def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Marginal:

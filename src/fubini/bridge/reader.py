@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini import ops
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, double_precision, is_traced
 from fubini.bridge.expression import Expression
 from fubini.dist.blueprint import Blueprint, LogProbability, signature_of
 from fubini.dist.density import Density, Distribution
@@ -290,7 +290,7 @@ def _traced(op: Op, shapes: tuple) -> tuple[Any, Any]:
 
 
 def _program(op: Op, shapes: tuple) -> tuple[Any, Any]:
-    with jax.enable_x64(True):
+    with double_precision():
         given = [jax.ShapeDtypeStruct(shape, np.int64 if whole else np.float64) for shape, whole in shapes]
         made = jax.make_jaxpr(lambda *arrays: jnp.asarray(op.function(jnp, *arrays)))(*given)
     return made.jaxpr, made.consts

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, cached_for_precision
+from fubini.arrays import Data, cached_for_precision, double_precision
 from fubini.dist.blueprint import Blueprint
 from fubini.dist.density import Density
 from fubini.errors import Intractable, listed
@@ -51,7 +51,7 @@ def _mapped(blueprint: Blueprint, randomness: Randomness, leaves: list, names: t
     if randomness.xp is jnp:
         keys = jax.random.split(randomness.next_key(), math.prod(shape)).reshape(shape)
         return _sampler(blueprint, axes)(keys, *arrays)
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval():
         keys = jax.random.split(randomness.next_key(), math.prod(shape))
         keys = keys.reshape(shape if keys.ndim == 1 else (*shape, 2))
         return np.asarray(_sampler(blueprint, axes)(keys, *map(jnp.asarray, arrays)))

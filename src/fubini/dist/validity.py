@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, double_precision, is_jax
 from fubini.errors import DataError
 
 # Bounds of which one is below the other: their difference is positive, or not negative.
@@ -76,7 +76,7 @@ def satisfied(constraint: Any, data: Data) -> Data:
     """Where parameters are within their constraint; of NumPy data, in double precision."""
     if is_jax(data):
         return _holds(constraint, data)
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval():
         return np.asarray(_holds(constraint, np.asarray(data)))
 
 

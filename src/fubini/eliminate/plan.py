@@ -49,7 +49,7 @@ class Plan:
     slices: tuple[Name, ...] = ()
     reals: frozenset[Name] = frozenset()
     terms: tuple[Any, ...] = ()
-    blocked: Mapping[Name, Exception] = field(default_factory=dict)
+    blocked: Mapping[Any, Any] = field(default_factory=dict)
 
     @property
     def eliminated(self) -> tuple[Name, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, double_precision, is_jax
 from fubini.domains import Real
 from fubini.factors.gaussian import shifted, to_gaussian
 from fubini.factors.quadratic import Quadratic
@@ -63,7 +63,7 @@ def derivatives(value: Value, names: tuple[Name, ...]) -> tuple[Array, Array, Ar
     if on_jax:
         found = _expanded(at, jax.numpy.asarray(zeros, float))
     else:
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             found = [np.asarray(part) for part in _expanded(at, jax.numpy.asarray(zeros))]
     order = tuple(batch)
     size = sum(sizes)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, is_double_precision
 from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 
@@ -45,7 +45,7 @@ def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) 
         target.log_density,
         tuple(target.shapes.items()),
         abstract(target.numbers),
-        bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+        is_double_precision(),
     )
 
     def log_density(points: np.ndarray) -> np.ndarray:

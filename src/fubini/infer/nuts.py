@@ -18,7 +18,7 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
-from fubini.arrays import Data
+from fubini.arrays import Data, is_double_precision
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Abstract, Free, Target, abstract, impossible_if_not_finite
@@ -76,7 +76,7 @@ class _Chains:
             stretch,
             self.apart,
             abstract((*each[0], target.numbers)),
-            bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+            is_double_precision(),
         )
         self.states = list(pool.map(lambda start: begin(*start, target.numbers), each))
 

@@ -17,7 +17,7 @@ from jax.core import eval_context
 from jax.flatten_util import ravel_pytree
 
 from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
-from fubini.arrays import Data
+from fubini.arrays import Data, double_precision
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.infer.evaluation import by_name, evaluation, plausible_box
@@ -65,7 +65,7 @@ def approximation(
     left = _elimination(model, blocked, error)
     target = cache(lambda: _target(left))
     integral = OpenIntegral(left.kept, error, lambda: _open_density(target()[0]))
-    with jax.enable_x64(True), eval_context():
+    with double_precision(), eval_context():
         points = integral.points()
         if not points.log_total > -np.inf:
             raise DataError(

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import biject_to
 
-from fubini.arrays import Data
+from fubini.arrays import Data, precision
 from fubini.dist.density import Distribution
 from fubini.dist.law import log_density, support
 from fubini.domains import Real
@@ -117,7 +117,7 @@ class Bijector:
 
 def unconstrained_shapes(form: Form) -> tuple[dict, dict]:
     """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
-    with jax.enable_x64(form.is_wide):
+    with precision(form.is_wide):
         return _shapes_of(form.tree, tuple(map(signature, form.leaves)), form.is_wide)
 
 

@@ -18,6 +18,7 @@ from jax.core import eval_context
 from fubini.arrays import (
     Data,
     cached_for_precision,
+    double_precision,
     is_jax,
     is_traced,
     require_room,
@@ -51,7 +52,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
         if any(map(is_jax, (*values, *leaves))) or is_traced(key):
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
         else:
-            with jax.enable_x64(True), eval_context():
+            with double_precision(), eval_context():
                 answer = _compiled(question, tree, names, mapped, count)
                 result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:

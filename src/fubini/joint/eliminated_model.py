@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, is_double_precision, is_traced, within_memory
+from fubini.arrays import Data, double_precision, is_double_precision, is_traced, precision, within_memory
 from fubini.bridge.indexed_density import plan_of
 from fubini.domains import Domain
 from fubini.eliminate.plan import Plan
@@ -59,6 +58,7 @@ class EliminatedModel:
         self.model, self.plan = model, plan
         self._functions: dict[tuple, Callable[..., Any]] = {}
         self._on_device: dict[bool, Any] = {}
+        self._evidence: dict[bool, Data] = {}  # by precision, where nothing is left
 
     def __repr__(self) -> str:
         gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
@@ -198,7 +198,7 @@ class EliminatedModel:
     def _prepared(self) -> list[Axes]:
         """Their values, computed once in double precision."""
         if self._is_quick:
-            with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+            with double_precision(), eval_context(), np.errstate(all="ignore"):
                 found = Evaluation(self._arrays({}, self._known), xp=np)
                 return [found.of(part) for part in self._parts]
         orders: list[Any] = []
@@ -209,7 +209,7 @@ class EliminatedModel:
             orders.extend(part.of for part in parts)
             return [part.data for part in parts]
 
-        with jax.enable_x64(True), eval_context():
+        with double_precision(), eval_context():
             numbers = jax.jit(compute)(self._known)
         return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
 
@@ -263,17 +263,24 @@ class EliminatedModel:
         compiled if not, or for draws and for many.
         """
         wide = self.model.is_wide if wide is None else wide
+        if question == "log_density" and not self.kept and not many and not self.is_traced:  # of data alone: one number
+            if wide not in self._evidence:
+                self._evidence[wide] = self._computed(question, *args, many=many, wide=wide)
+            return self._evidence[wide]
+        return self._computed(question, *args, many=many, wide=wide)
+
+    def _computed(self, question: str, *args: Any, many: bool, wide: bool) -> Any:
         if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
             of = partial(getattr(self, question), numbers=self.numbers)
             return (jax.vmap(of) if many else of)(*args)
         if self._is_quick and not many and question != "recovered":
             return self._at_once(question, *args, wide=wide)
         if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
-            found = self.asked(question, *args, wide=True, many=many)
+            found = self._computed(question, *args, wide=True, many=many)
             return jax.tree_util.tree_map(jnp.asarray, found)
         with (
             within_memory(f"{question} of {listed(self.reading.sites)}"),
-            jax.enable_x64(True) if wide else nullcontext(),
+            precision(wide),
             eval_context(),
         ):
             found = self._jitted(question, many)(*args, self._numbers(is_double_precision()))
@@ -281,7 +288,7 @@ class EliminatedModel:
 
     def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool) -> Any:
         given = {name: np.asarray(value) for name, value in values.items()}
-        with jax.enable_x64(True), eval_context(), np.errstate(all="ignore"):
+        with double_precision(), eval_context(), np.errstate(all="ignore"):
             found = getattr(self, question)(given, self.numbers, np)
         with np.errstate(over="ignore"):  # in single precision, what is too large is infinite
             return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)

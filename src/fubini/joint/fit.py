@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from tqdm.auto import tqdm
 
-from fubini.arrays import Data, is_jax
+from fubini.arrays import Data, is_jax, precision
 from fubini.errors import DataError, DomainError
 from fubini.joint.joint import Conditioned
 from fubini.joint.options import require_options
@@ -64,7 +64,7 @@ def fit(
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
     goal = _default_objective(model) if objective is None else objective
     wide = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
-    with jax.enable_x64(wide or jax.config.jax_enable_x64):  # type: ignore[attr-defined]
+    with precision(wide):
         found, history = _climbed(model, goal, steps, optimizer or optax.adam(0.05), progress)
     if wide:
         found = jax.tree_util.tree_map(np.asarray, found)

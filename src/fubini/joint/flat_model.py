@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from fubini.arrays import is_jax, is_traced
 from fubini.bridge.indexed_density import IndexedDensity
 from fubini.errors import FubiniError
+from fubini.interpretations import current, exact
 from fubini.joint.form import Form
 from fubini.joint.reading import Reading, read
 from fubini.joint.tables import tables_of
@@ -31,6 +33,18 @@ class FlatModel(Form):
     def rounded(self, factor: Factor) -> Factor:
         """A factor whose numbers are NumPy's, in its precision: what is known of data alone is exact, then rounded."""
         return factor if self.is_wide else jax.tree_util.tree_map(jnp.asarray, factor)
+
+    def once(self, question: Hashable, answer: Callable[[], Factor]) -> Factor:
+        """An exact answer, computed once for the same model and numbers."""
+        if current() is not exact or is_traced(*self.leaves) or self.tables is not None:
+            return answer()
+        try:
+            answers, key = self.reading.answers, (question, self.is_wide)
+        except FubiniError:  # it may have factors none the less
+            return answer()
+        if key not in answers:
+            answers[key] = answer()
+        return answers[key]
 
     @cached_property
     def reading(self) -> Reading:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_double_precision, is_jax
+from fubini.arrays import Data, is_double_precision, is_jax, precision
 from fubini.errors import DomainError, listed
 from fubini.factors.randomness import require_key
 from fubini.joint.container import is_container, require_site
@@ -39,7 +39,7 @@ class Form:
 
     def width(self) -> AbstractContextManager:
         """The precision that its answers are computed in."""
-        return jax.enable_x64(True) if self.is_wide else nullcontext()
+        return precision(self.is_wide)
 
     def numbers(self, data: Data) -> Data:
         """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""

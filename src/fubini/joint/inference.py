@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.arrays import Data, require_room, within_memory
+from fubini.arrays import Data, is_double_precision, require_room, within_memory
 from fubini.dist.density import Distribution
 from fubini.dist.law import made
 from fubini.dist.supports import is_everywhere
@@ -242,5 +242,5 @@ def _recovered(
 ) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    found = left.asked("recovered", keys, flat_kept, wide=bool(jax.config.jax_enable_x64), many=True)  # type: ignore[attr-defined]
+    found = left.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}

@@ -13,7 +13,7 @@ import numpy as np
 import numpyro.distributions as numpyro_families
 from numpyro.primitives import Messenger
 
-from fubini.arrays import Data, is_jax, is_traced
+from fubini.arrays import Data, is_jax, is_traced, precision
 from fubini.closure import Closure
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
@@ -57,7 +57,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
     known: dict[str, Data] = {}
     seen = Seen({}, {})
     for context in (nullcontext, jax.ensure_compile_time_eval):  # constants are computed only where data need it
-        with jax.enable_x64(is_wide or jax.config.jax_enable_x64), context():  # type: ignore[attr-defined]
+        with precision(is_wide), context():
             seen = _seen(closure, is_last=context is not nullcontext)
         known = {n: v for n, v in seen.observed.items() if not is_traced(v) or any(v is leaf for leaf in given)}
         if len(known) == len(seen.observed) and not is_traced(*seen.subsamples.values()):

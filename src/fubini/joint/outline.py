@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data, is_double_precision, is_jax
+from fubini.arrays import Data, double_precision, is_double_precision, is_jax
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters
 from fubini.domains import Domain
@@ -78,7 +78,7 @@ def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
     wide = not any(map(is_jax, leaves))
     if not wide:
         return _outlined(tree, tuple(map(signature, leaves)), is_double_precision())
-    with jax.enable_x64(True):
+    with double_precision():
         return _outlined(tree, tuple(map(signature, leaves)), True)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import biject_to, constraints
 
-from fubini.arrays import Data, as_floats, is_jax, is_traced
+from fubini.arrays import Data, as_floats, double_precision, is_jax, is_traced
 from fubini.domains import Domain, Positive, Real, Simplex, Unit
 from fubini.errors import DataError, DomainError
 from fubini.joint.fixed import Fixed
@@ -37,7 +37,7 @@ class Param(Value):
         """The value within its support."""
         if is_jax(self.free):
             return biject_to(self.support.value)(self.free)
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             return np.asarray(biject_to(self.support.value)(jnp.asarray(self.free)))
 
     def _ground(self, *children: Array) -> Array:
@@ -61,7 +61,7 @@ def param(value: Any, support: Domain | Any = Real) -> Param:
     output = Real.with_shape(array.shape)
     if is_jax(array):
         return Param(biject_to(constraint).inv(array), constraint, output)
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval():
         return Param(np.asarray(biject_to(constraint).inv(jnp.asarray(array))), constraint, output)
 
 

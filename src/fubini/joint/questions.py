@@ -47,7 +47,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        return posterior(FlatModel(self))
+        model = FlatModel(self)
+        return model.once("posterior", lambda: posterior(model))
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed, for `fb.eliminate` and its like.
@@ -66,7 +67,8 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
         0.5
         """
-        return marginal(FlatModel(self), required(name, self))
+        model = FlatModel(self)
+        return model.once(("marginal", name), lambda: marginal(model, required(name, self)))
 
     def eliminate(self, *names: str) -> EliminatedModel:
         """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.

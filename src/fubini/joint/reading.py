@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
+from xxhash import xxh3_128_digest
 
-from fubini.arrays import Data, is_key, is_traced, trusting
+from fubini.arrays import Data, double_precision, is_key, is_traced, trusting
 from fubini.bridge.bounds import base_of
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.reader import leaf_of
@@ -62,6 +62,7 @@ class Reading:
     reader: Reader
     text: str  # the program that was read, to know it again
     parts: Mapping[str, SitePart]
+    answers: dict[Any, Any] = field(default_factory=dict)  # to questions that were asked of it
 
     @cached_property
     def integrand(self) -> Integrand:
@@ -107,7 +108,7 @@ def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequ
 
 def _content(leaf: Data) -> tuple:
     array = np.asarray(leaf)
-    return array.shape, array.dtype.str, blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+    return array.shape, array.dtype.str, xxh3_128_digest(np.ascontiguousarray(array).view(np.uint8).data)
 
 
 def _read(form: Form) -> Reading:
@@ -120,7 +121,7 @@ def _read(form: Form) -> Reading:
         observed = flat(getattr(joint, "observed", {}))
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
-    with jax.enable_x64(True), trusting():
+    with double_precision(), trusting():
         domains = dict(_free(form.outline, ""))
         shapes = _nested(form.outline)
         given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in form.leaves]

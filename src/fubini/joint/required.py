@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data
+from fubini.arrays import Data, double_precision
 from fubini.dist.validity import satisfied, shown
 from fubini.errors import UnknownName, closest, listed
 from fubini.index.node import Leaf
@@ -34,7 +33,7 @@ def require_allowed(reading: Reading, values: Mapping[str, Data]) -> None:
     """Parameters within their constraints at values of the latents; `reading` says which may not be."""
     for mark, array, _ in reading.reader.marks:
         if all(leaf.name in values for leaf in _sites_in(array, reading)):
-            with jax.enable_x64(True), eval_context():
+            with double_precision(), eval_context():
                 numbers = np.asarray(reading.arrays(values).whole(array))
             if not np.all(satisfied(mark.requirement.constraint, numbers)):
                 raise mark.requirement.error(shown(numbers))

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data
+from fubini.arrays import Data, double_precision
 from fubini.compile.derive import Derivation, candidates, derived, is_finite
 from fubini.compile.difference import Derived
 from fubini.compile.histogram import grouped_sum
@@ -133,12 +132,12 @@ class Sampler:
             return found
         if node.kind == "const":
             return np.asarray(node.args[0])
-        with jax.enable_x64(True), eval_context():
+        with double_precision(), eval_context():
             return np.asarray(aligned(Evaluation(self.left.reading.arrays({})).of(node), tuple(order)))
 
     def _value(self, of: Derived, states: Mapping[Leaf, np.ndarray]) -> np.ndarray:
         """What is derived from statistics, at given ones."""
-        with jax.enable_x64(True), eval_context():
+        with double_precision(), eval_context():
             known = self.left.reading.arrays({}, {**self.left.reading.reader.known, **states})
             return np.asarray(aligned(Evaluation(known).of(of.value), of.axes))
 

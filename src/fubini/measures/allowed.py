@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from numpyro.distributions import constraints
 
+from fubini.arrays import double_precision
 from fubini.dist.validity import Requirement, is_dependent, requirements, satisfied, shown
 from fubini.families.family import family_of
 from fubini.families.parameters import Vector
@@ -46,7 +46,7 @@ class AllowedParameters:
         """Raise where a parameter is not allowed; symbols of which no number is known are passed over."""
         known = {leaf: values[leaf.name] for leaf in self.symbols if leaf.name in values}
         numbers = {get(leaf): const(float(array)) for leaf, array in known.items() if leaf.shape == array.shape == ()}
-        with jax.enable_x64(True), np.errstate(all="ignore"):
+        with double_precision(), np.errstate(all="ignore"):
             evaluation = Checked(known, xp=np)
             if not all(np.all(evaluation.of(test).data) for test in self.tests if test.leaves <= set(known)):
                 return

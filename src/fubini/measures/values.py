@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, double_precision
 from fubini.dist.validity import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
 from fubini.families.truncated_normal import log_normal_mass
@@ -90,7 +89,7 @@ class Number:
             _require_kind(leaf, array)
         for check in self.checks:
             check({name: np.asarray(value, float) for name, value in values.items()})
-        with jax.enable_x64(True), np.errstate(all="ignore"):
+        with double_precision(), np.errstate(all="ignore"):
             found = float(Checked(arrays, xp=np).of(self.node).data)
         if math.isnan(found) and not any(np.isnan(array).any() for array in arrays.values()):
             raise DataError(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.arrays import double_precision
 from fubini.index.node import Node, node
 from fubini.read.symbolic_array import SymbolicArray
 
@@ -32,7 +32,7 @@ class Primitive:
     def __call__(self, *arrays: Any) -> Any:
         if all(kind.kind == "f" and kind.itemsize >= 4 for kind in self.kinds):  # in the precision in force
             return self.bind(*jnp.broadcast_arrays(*(jnp.asarray(array, float) for array in arrays)), **self.params)
-        with jax.enable_x64(True):  # the precision that it was traced in
+        with double_precision():  # the precision that it was traced in
             given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, self.kinds, strict=True))
             found = self.bind(*jnp.broadcast_arrays(*given), **self.params)
         return found.astype(jnp.result_type(float))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import Data, is_key, is_traced
+from fubini.arrays import Data, double_precision, is_key, is_traced
 from fubini.index.axes import aligned
 from fubini.index.binding import replaced
 from fubini.index.build import index
@@ -163,7 +163,7 @@ class Reader:
     ) -> SymbolicArray:
         """What a function makes of arrays: numbers where these are known."""
         if all(part.constant is not None for part in operands):
-            with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            with double_precision(), jax.ensure_compile_time_eval():
                 return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
         return self.opaque_array(name, shape, function, operands)
 
@@ -175,7 +175,7 @@ class Reader:
             return None
         if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
             return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             found = Evaluation(self.known).of(entry)
             return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
 
@@ -183,7 +183,7 @@ class Reader:
         """Whether a test holds at all of its indices; None where known numbers alone do not decide it."""
         if test.leaves - set(self.known) or is_traced(*(self.known[leaf] for leaf in test.leaves)):
             return None
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval():
             return bool(np.all(np.asarray(Evaluation(self.known).of(test).data)))
 
     def given(self, data: Data, name: str = "") -> SymbolicArray:
@@ -208,7 +208,7 @@ def _one_result(equation: Any, place: int) -> Callable[..., Data]:
     kinds = [var.aval.dtype for var in equation.invars]
 
     def compute(*arrays: Data) -> Data:
-        with jax.enable_x64(True):  # the width it was traced in
+        with double_precision():  # the width it was traced in
             given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
             found = bind(*given, **params)
         found = found[place] if several else found

@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.distributions import constraints
 from scipy.integrate import quad
 
+from fubini.arrays import double_precision
 from fubini.dist.families import Family as Maker
 from fubini.dist.families import family as dist_family
 from fubini.dist.makers import maker_names, register_maker
@@ -118,7 +119,7 @@ def _trace(function: Callable[..., Any] | None, first: tuple, given: Mapping[str
     """What a JAX function computes, as text, without addresses in memory."""
     if function is None:
         return ""
-    with jax.enable_x64(True):
+    with double_precision():
         traced = jax.make_jaxpr(lambda first, given: function(*first, **given))(first, dict(given))
     constants = [np.asarray(constant).tolist() for constant in traced.consts]
     return re.sub(r" at 0x[0-9a-f]+", "", f"{traced} {constants}")
@@ -187,7 +188,7 @@ def _is_whole(name: str, functions: Functions, examples: Sequence[Mapping[str, f
 def _require_mass_one(name: str, functions: Functions, numbers: Mapping[str, float]) -> None:
     """∫ or Σ of the density is 1 at these parameters."""
     low, high, is_whole = ends_of(functions.support_at(numbers), name)
-    with jax.enable_x64(True):
+    with double_precision():
         given = {key: jnp.asarray(number, float) for key, number in numbers.items()}
         density = jax.jit(lambda x: jnp.exp(functions.log_density(x, **given)))
         if is_whole:
@@ -223,7 +224,7 @@ class Read:
             found = function(*numbers[:free], **dict(zip(names, numbers[free:], strict=True)))
             return [jnp.asarray(one) for one in found] if isinstance(found, tuple) else jnp.asarray(found)
 
-        with jax.enable_x64(True):
+        with double_precision():
             self.traced = jax.make_jaxpr(of)(*[jax.ShapeDtypeStruct((), np.float64)] * (free + len(names)))
         self.names = names
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.approximate.proposals import averaged, drawn
-from fubini.arrays import Data
+from fubini.arrays import Data, precision
 from fubini.domains import Bint, Domain
 from fubini.eliminate.engine import engine_of
 from fubini.errors import Intractable, NoRule, listed
@@ -247,7 +247,7 @@ def _works(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], n
     key = jax.random.key(0)
     ask = partial(estimated_evidence, outline, key=key, names=names, n=2) if names else partial(evidence, outline)
     try:
-        with jax.enable_x64(engine_of([*start, *terms]) == "numpy" or jnp.result_type(float) == jnp.float64):
+        with precision(engine_of([*start, *terms]) == "numpy"):
             jax.eval_shape(ask, tuple(start), tuple(terms))
     except (Intractable, NoRule):
         return False

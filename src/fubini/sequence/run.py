@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.arrays import double_precision
 from fubini.domains import Domain
 from fubini.eliminate.engine import engine_of, portable
 from fubini.factors.in_range import compiled
@@ -47,7 +48,7 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     key = (question, outline, options)
     if engine == "xla":
         return compiled(_answered, key, tuple(map(tuple, factors)), arrays)
-    with jax.enable_x64(True):
+    with double_precision():
         return jax.tree.map(np.asarray, compiled(_answered, key, tuple(map(tuple, factors)), arrays))
 
 
