@@ -36,6 +36,11 @@ class Family:
     draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
     mean: Function | None = None
     variance: Function | None = None
+    moments: Callable[[Any, int], list[Node]] | None = None  # E[x^j] for j from 0 to a greatest power
+    log_mass: Callable[[Any, Node, Node], Node] | None = None  # log P(low < x < high)
+    log_tail: Callable[[Any, Node], Node] | None = None  # log P(low ≤ x) of counts, for low of 1 or more
+    truncated: str | None = None  # the family between two ends, with these parameters and the ends
+    gamma_of_power: Callable[[Any], tuple[Node, Node, float]] | None = None  # a, b, p where b x^p is Gamma(a, 1)
     mode: Function | None = None
     mode_needs: Callable[[Any], tuple[Any, ...]] = lambda parameters: ()  # positive where the mode is inside
     flat: Function | None = None  # the log-density where it is the same at every value

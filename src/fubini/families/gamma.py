@@ -7,9 +7,11 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log, log_gamma, log_rate, square
+from fubini.families.masses import gamma_mass_of_power
+from fubini.families.moments import rising
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import LINEAR, LOG, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, divide, minus, plus, scale, times
+from fubini.index.build import ONE, ZERO, add, divide, minus, plus, power, scale, times
 from fubini.index.node import Node
 
 
@@ -37,6 +39,9 @@ GAMMA = register(
         draw=lambda key, p: jax.random.gamma(key, p["concentration"]) / p["rate"],
         mean=lambda p: divide(p["concentration"], p["rate"]),
         variance=lambda p: divide(p["concentration"], square(p["rate"])),
+        moments=lambda p, most: rising(p["concentration"], [power(p["rate"], -1.0)] * most),
+        log_mass=lambda p, low, high: gamma_mass_of_power(p["concentration"], p["rate"], 1.0, low, high),
+        gamma_of_power=lambda p: (p["concentration"], p["rate"], 1.0),
         mode=lambda p: divide(minus(p["concentration"], ONE), p["rate"]),
         mode_needs=lambda p: (minus(p["concentration"], ONE),),
         finite_needs=lambda p: (p["concentration"], p["rate"]),

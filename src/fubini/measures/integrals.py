@@ -33,7 +33,7 @@ from fubini.measures.program import transformed
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
-from fubini.measures.truncated import Cut, beta_cut, count_cut, exponential_cut, gamma_cut, normal_cut
+from fubini.measures.truncated import DOMAINS, count_cut, cut, exponential_cut
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
 from fubini.symbolic.ratio import summed_by_ratio
@@ -67,20 +67,20 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
             lambda: _log_normal(new, standard, at),
-            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut)),
+            *(lambda domain=domain: _cut(domain, terms, case, at, standard) for domain in ("real", "positive")),
             lambda: Integral(eliminated_quantile(terms, case), standard),
             lambda: _polynomial(new, standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: Integral(exponential_cut(new, leaf), standard),
-            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut, beta_cut)),
+            *(lambda domain=domain: _cut(domain, terms, case, at, standard) for domain in DOMAINS),
             lambda: Integral(eliminated_quantile(terms, case), standard),
             lambda: _polynomial(new, standard),
         ),
         "nat": (
             lambda: Integral(_counted(new, leaf, None), standard),
-            lambda: _cut(count_cut, terms, case, at, standard),
+            lambda: Integral(count_cut(terms, case, at), standard),
             lambda: _polynomial(new, standard),
         ),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
@@ -163,9 +163,9 @@ def _polynomial(terms: Terms, standard: Standard) -> Integral:
     return Integral(with_polynomial(terms, leaf, rule), standard)
 
 
-def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
+def _cut(domain: str, terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
     """∫ between two ends of a density of a known family: its mass there"""
-    result, law = rule(terms, case, at)
+    result, law = cut(domain, terms, case, at)
     return Integral(result, standard, law)
 
 
