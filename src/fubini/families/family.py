@@ -40,6 +40,10 @@ class Family:
     log_mass: Callable[[Any, Node, Node], Node] | None = None  # log P(low < x < high)
     log_tail: Callable[[Any, Node], Node] | None = None  # log P(low ≤ x) of counts, for low of 1 or more
     truncated: str | None = None  # the family between two ends, with these parameters and the ends
+    exponential: str | None = None  # the family of e^x, with these parameters
+    special_case: Callable[[Any], tuple[str, tuple[Node, ...]] | None] = lambda parameters: (
+        None
+    )  # a family of fewer parameters, and those
     gamma_of_power: Callable[[Any], tuple[Node, Node, float]] | None = None  # a, b, p where b x^p is Gamma(a, 1)
     mode: Function | None = None
     mode_needs: Callable[[Any], tuple[Any, ...]] = lambda parameters: ()  # positive where the mode is inside
@@ -50,6 +54,7 @@ class Family:
     equation: str = ""  # the integral, as `explain` prints it
     plain_words: str = ""  # what it is, where `fubini.dist` has no name for it
     is_probability: bool = True
+    is_enumerated: bool = False  # few values of a draw are summed over one by one
     is_read: bool = True  # models with this family are read in index notation
 
     def __repr__(self) -> str:

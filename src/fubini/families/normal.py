@@ -63,6 +63,7 @@ NORMAL = register(
         moments=moments,
         log_mass=log_mass,
         truncated="TruncatedNormal",
+        exponential="LogNormal",
         mode=lambda p: p["loc"],
         finite_needs=lambda p: (power(p["scale"], -2.0),),
         equation="∫ exp(−½ p (x − m)²) dx = √(2π/p)",

@@ -80,7 +80,8 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
     drawn_values = record.draw(key, {name: over(evaluation, part, at) for name, part in law.parameters.items()})
-    return drawn_values + int(leaf.low or 0) if law.family == "Categorical" else drawn_values
+    is_label = record.is_of_vectors and leaf.is_integer
+    return drawn_values + int(leaf.low or 0) if is_label else drawn_values
 
 
 def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
