@@ -15,8 +15,8 @@ from fubini.measures.allowed import AllowedParameters
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
 from fubini.measures.finish import finished, merged
-from fubini.measures.flat import is_base_measure
 from fubini.measures.finite_draws import enumerated
+from fubini.measures.flat import is_base_measure
 from fubini.measures.measure import Measure
 from fubini.measures.partition import partitioned
 from fubini.measures.pieces import by_sign, cases_of_tests, pieces

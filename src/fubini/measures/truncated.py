@@ -57,7 +57,7 @@ DOMAINS = {"real": (-math.inf, math.inf), "positive": (0.0, math.inf), "unit": (
 def cut(domain: str, terms: Terms, case: Case, at: At) -> Cut:
     """∫ between two ends  =  the integral over a domain that they are in, times the mass of its family between them"""
     leaf = case.leaf
-    low, high = (none if end is None else end for end, none in zip((case.low, case.high), REAL, strict=False))
+    low, high = case.low or REAL.low, case.high or REAL.high
     least, most = DOMAINS[domain]
     if bounds(low)[0] < least or bounds(high)[1] > most:
         raise Blocked(leaf, ZERO, f"{domain} numbers")
