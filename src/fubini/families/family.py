@@ -5,14 +5,14 @@ The numbers of a density come from `fubini.dist`; index notation, recognition, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fubini.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
-from fubini.families.parameters import Arrays, Support, Vector
+from fubini.families.parameters import Arrays, Derived, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
 from fubini.index.build import ZERO, less, times, where
 from fubini.index.node import Node
@@ -54,6 +54,12 @@ class Family:
     equation: str = ""  # the integral, as `explain` prints it
     plain_words: str = ""  # what it is, where `fubini.dist` has no name for it
     is_probability: bool = True
+    event_dim: int = 0  # axes of a value
+    derived: Callable[[Collection[str]], Mapping[str, Derived]] = (
+        lambda names: {}
+    )  # by the names of the parameters that are given, and `present` where entries of a value are missing
+    is_possible: Density | None = None  # the test of values that their domain allows, and the support does not
+    has_marginals: bool = False  # the density of the entries that are present is known
     is_enumerated: bool = False  # few values of a draw are summed over one by one
     is_read: bool = True  # models with this family are read in index notation
 
@@ -63,11 +69,12 @@ class Family:
     @property
     def is_of_vectors(self) -> bool:
         """Some parameter is a vector: its values are vectors, or labels."""
-        return any(constraint.event_dim for constraint in self.parameters.values())
+        return bool(self.event_dim) or any(constraint.event_dim for constraint in self.parameters.values())
 
-    def constraint_of(self, parameter: str) -> Any:
-        """The constraint of a parameter."""
-        return self.parameters[parameter] if parameter in self.parameters else (self.alternatives or {})[parameter]
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """Those of all parameters that `log_density` knows, by name."""
+        return {**self.parameters, **(self.alternatives or {})}
 
     def support_at(self, parameters: Any) -> Support | None:
         """Where the density is not zero; None of points of a simplex."""
