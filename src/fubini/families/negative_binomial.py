@@ -66,6 +66,5 @@ NEGATIVE_BINOMIAL = register(
         mode=mode,
         finite_needs=lambda p: (one_minus(p["probs"]),),
         equation="Σ Γ(k + r) ρᵏ/k! = Γ(r) (1 − ρ)⁻ʳ",
-        is_read=False,
     )
 )
