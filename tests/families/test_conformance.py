@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpyro.distributions import constraints
+from scipy import stats
 
 import fubini as fb
 from fubini import dist
 from fubini.dist.validity import is_dependent
 from fubini.families.family import families, family_of, recognise, register
-from fubini.families.parameters import Vector
+from fubini.families.parameters import Matrix, Vector
 from fubini.index.build import const, get, index
 from fubini.index.lower import Evaluation, evaluate
 from fubini.index.node import Index, Leaf
@@ -270,15 +271,36 @@ def test_a_mode_at_the_boundary_is_refused(name):
     assert np.isinf(evaluate(record.log_maximum(open_parameters), {leaf: np.asarray(numbers[first])}))
 
 
+def printed_scope():
+    return {key: getattr(dist, key) for key in dist.family_names()} | {"array": np.array}
+
+
+MATRIX = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 1.5]])
+ARRAYS = {  # parameters and a value of families that are written in more than numbers and one vector
+    "GaussianRandomWalk": ({"scale": 0.7, "num_steps": 3}, np.array([0.5, -0.2, 1.0])),
+    "Multinomial": ({"total_count": 6, "probs": np.array([0.2, 0.5, 0.3])}, np.array([1, 3, 2])),
+    "MultivariateNormal": (
+        {"loc": np.array([0.5, -1.0, 0.0]), "covariance_matrix": MATRIX},
+        np.array([0.5, -0.2, 1.0]),
+    ),
+    "OrderedLogistic": ({"predictor": 0.3, "cutpoints": np.array([-1.0, 0.2, 2.0])}, 2),
+}
+
+
 @pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.names])
 def test_printing_makes_it_again(name):
     record, rng = RECORDS[name], np.random.default_rng(9)
+    if name in ARRAYS:
+        density = getattr(dist, record.names[0])(**ARRAYS[name][0])
+        np.testing.assert_allclose(
+            eval(repr(density), printed_scope())(ARRAYS[name][1]).log(), density(ARRAYS[name][1]).log()
+        )
+        return
     if record.is_of_vectors:
         density = getattr(dist, record.names[0])(np.array([0.2, 0.3, 0.5]))
     else:
         density = in_dist(record, parameters_of(record, rng))
-    scope = {key: getattr(dist, key) for key in dist.family_names()} | {"array": np.array}
-    again = eval(repr(density), scope)
+    again = eval(repr(density), printed_scope())
     point = jnp.array([0.2, 0.3, 0.5]) if name == "Dirichlet" else 2 if density.domain.is_discrete else 0.4
     point = min(point, 1) if name == "Bernoulli" else point
     assert float(again(point).log()) == pytest.approx(float(density(point).log()), rel=1e-4)
@@ -323,6 +345,58 @@ def test_categorical(key):
     numbers = probs if key == "probs" else np.log(probs)
     draws = np.asarray(record.draw(jax.random.key(0), {key: jnp.tile(jnp.asarray(numbers), (DRAWS, 1))}))
     np.testing.assert_allclose(np.bincount(draws) / DRAWS, probs, atol=5 * math.sqrt(0.25 / DRAWS))
+
+
+def array_of(numbers):
+    """Numbers of any rank in index notation, and the arrays they are read from."""
+    numbers = np.asarray(numbers, float)
+    leaf, over = Leaf("v", numbers.shape, role="data"), tuple(Index(size) for size in numbers.shape)
+    entry = get(leaf, *map(index, over))
+    return (entry, Vector, Matrix)[len(over)](*over, entry) if over else entry, {leaf: numbers}
+
+
+def by_record(record, numbers, value):
+    """log p at numbers, with what the record derives from its parameters."""
+    made = {}
+    for name, part in record.derived(tuple(numbers)).items():
+        operands = [jnp.asarray(numbers[key], float) for key in part.of]
+        made[name] = np.asarray(part.function(*operands))
+        assert made[name].shape == part.shape(*(operand.shape for operand in operands))
+    parts = {name: array_of(one) for name, one in {**numbers, **made}.items()}
+    x, arrays = array_of(value)
+    arrays = arrays | {leaf: one for _, more in parts.values() for leaf, one in more.items()}
+    parameters = {name: part for name, (part, _) in parts.items()}
+    possible = True if record.is_possible is None else evaluate(record.is_possible(x, parameters), arrays)
+    return float(evaluate(record.log_density(x, parameters), arrays)) if possible else -math.inf
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_density_of_arrays_is_that_of_dist(name):
+    record, (numbers, value) = RECORDS[name], ARRAYS[name]
+    expected = float(getattr(dist, record.names[0])(**numbers)(value).log())
+    with jax.enable_x64(True):
+        assert by_record(record, numbers, value) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["covariance_matrix", "precision_matrix", "scale_tril"])
+@pytest.mark.parametrize("present", [None, [1, 0, 1], [0, 0, 0]])
+def test_multivariate_normal(form, present):
+    """Each form of the matrix, and the density of the entries that are there."""
+    record, (numbers, value) = RECORDS["MultivariateNormal"], ARRAYS["MultivariateNormal"]
+    matrix = {"scale_tril": np.linalg.cholesky(MATRIX), "precision_matrix": np.linalg.inv(MATRIX)}.get(form, MATRIX)
+    kept = np.flatnonzero(np.ones(3) if present is None else present)
+    law = stats.multivariate_normal(numbers["loc"][kept], MATRIX[np.ix_(kept, kept)]) if len(kept) else None
+    more = {} if present is None else {"present": np.array(present)}
+    with jax.enable_x64(True):
+        found = by_record(record, {"loc": numbers["loc"], form: matrix, **more}, value)
+        assert found == pytest.approx(0.0 if law is None else law.logpdf(value[kept]))
+        (root,) = record.derived(("loc", form)).values()
+        np.testing.assert_allclose(root.function(3.0 * matrix), 3.0**root.degree * root.function(jnp.asarray(matrix)))
+
+
+def test_counts_that_do_not_add_up():
+    numbers, value = ARRAYS["Multinomial"]
+    assert by_record(RECORDS["Multinomial"], numbers, value + 1) == -math.inf
 
 
 # -- the registry ---------------------------------------------------------------------------------------------------

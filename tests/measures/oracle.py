@@ -6,11 +6,11 @@ import math
 import numpy as np
 from scipy import special, stats
 
+from fubini.families.masses import log_mass_of_beta, log_mass_of_gamma, log_mass_of_normal
 from fubini.families.parameters import Vector
-from fubini.families.truncated_normal import log_mass
 from fubini.index.binding import opened
 from fubini.index.build import is_test
-from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
+from fubini.measures.masses import log_mean_of_exponential
 from fubini.measures.program import Items
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _log_mean_of_exponential(slope):
 
 
 FUNCTIONS = {
-    log_mass: _log_mass,
+    log_mass_of_normal: _log_mass,
     log_mass_of_gamma: _log_mass_of_gamma,
     log_mass_of_beta: _log_mass_of_beta,
     log_mean_of_exponential: _log_mean_of_exponential,

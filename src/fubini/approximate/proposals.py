@@ -8,9 +8,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fubini.arrays import stop_gradient
-from fubini.dist.blueprint import Blueprint
 from fubini.dist.density import Density
-from fubini.dist.makers import maker_of
+from fubini.dist.smooth_draws import has_smooth_draws
 from fubini.domains import Real
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
@@ -24,18 +23,6 @@ from fubini.terms.factor import Factor, Product, Weight, product, substitute, te
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
-
-# Families whose samplers cannot be differentiated twice, or not at all: their draws are constants, weighted.
-IMPLICIT = frozenset(
-    (
-        *("Beta", "BetaProportion", "Chi2", "Dirichlet", "Gamma", "InverseGamma", "LKJ", "LKJCholesky"),
-        *("StudentT", "MultivariateStudentT", "VonMises", "Wishart", "WishartCholesky"),
-    )
-)
-
-
-# Functions of numpyro that make a distribution whose draws are smooth, though they are no class to say so.
-SMOOTH = frozenset(("TruncatedCauchy", "TruncatedNormal"))
 
 
 class Drawn(NamedTuple):
@@ -153,18 +140,7 @@ def _is_reparametrised(factor: Factor) -> bool:
     """A draw is a smooth function of the parameters."""
     if isinstance(factor, Gaussian):
         return True
-    return isinstance(factor, Density) and _has_smooth_draws(factor.distribution.blueprint)
-
-
-def _has_smooth_draws(blueprint: Blueprint) -> bool:
-    if blueprint.family in IMPLICIT:
-        return False
-    if blueprint.family in SMOOTH:
-        return True
-    inner = [part for part in blueprint.inner if part is not None]
-    family = maker_of(blueprint.family)
-    known = set(getattr(family, "reparametrized_params", None) or ())
-    return (bool(known) or bool(inner)) and all(map(_has_smooth_draws, inner))
+    return isinstance(factor, Density) and has_smooth_draws(factor.distribution.blueprint)
 
 
 def averaged(n: int) -> Factor:

@@ -14,6 +14,7 @@ from fubini.families import dirichlet as dirichlet
 from fubini.families import discrete_uniform as discrete_uniform
 from fubini.families import exponential as exponential
 from fubini.families import gamma as gamma
+from fubini.families import gaussian_random_walk as gaussian_random_walk
 from fubini.families import generalized_gamma as generalized_gamma
 from fubini.families import geometric as geometric
 from fubini.families import half_cauchy as half_cauchy
@@ -23,8 +24,11 @@ from fubini.families import inverse_gamma as inverse_gamma
 from fubini.families import laplace as laplace
 from fubini.families import lebesgue as lebesgue
 from fubini.families import log_normal as log_normal
+from fubini.families import multinomial as multinomial
+from fubini.families import multivariate_normal as multivariate_normal
 from fubini.families import negative_binomial as negative_binomial
 from fubini.families import normal as normal
+from fubini.families import ordered_logistic as ordered_logistic
 from fubini.families import poisson as poisson
 from fubini.families import student_t as student_t
 from fubini.families import truncated_normal as truncated_normal

@@ -61,6 +61,7 @@ BERNOULLI = register(
         draw=draw,
         mean=probability,
         variance=lambda p: times(probability(p), one_minus(probability(p))),
+        is_enumerated=True,
         mode=lambda p: less(const(0.5), probability(p)),
     )
 )

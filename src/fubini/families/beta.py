@@ -7,9 +7,11 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import log, log_beta, log_gamma, one_minus, square
+from fubini.families.masses import beta_mass
+from fubini.families.moments import rising
 from fubini.families.parameters import UNIT, Parameters
 from fubini.families.signature import LOG, LOG1M, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, plus, times
+from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, plus, power, scale, times
 from fubini.index.node import Node
 
 
@@ -43,6 +45,12 @@ def mode(parameters: Parameters) -> Node:
     return divide(minus(a, ONE), plus(a, b, const(-2.0)))
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[x^j] = E[x^(j−1)] (a + j − 1)/(a + b + j − 1)"""
+    a, b = parameters["concentration1"], parameters["concentration0"]
+    return rising(a, [power(plus(a, b, scale(float(j), ONE)), -1.0) for j in range(most)])
+
+
 BETA = register(
     Family(
         "Beta",
@@ -54,6 +62,8 @@ BETA = register(
         draw=lambda key, p: jax.random.beta(key, p["concentration1"], p["concentration0"]),
         mean=lambda p: divide(p["concentration1"], plus(p["concentration1"], p["concentration0"])),
         variance=variance,
+        moments=moments,
+        log_mass=lambda p, low, high: beta_mass(p["concentration1"], p["concentration0"], low, high),
         mode=mode,
         mode_needs=lambda p: (minus(p["concentration1"], ONE), minus(p["concentration0"], ONE)),
         finite_needs=lambda p: (p["concentration1"], p["concentration0"]),

@@ -74,6 +74,5 @@ BETA_BINOMIAL = register(
         mean=mean,
         variance=variance,
         equation="Σ Γ(k + a) Γ(n − k + b)/k! (n − k)! = B(a, b) Γ(a + b + n)/n!",
-        is_read=False,
     )
 )

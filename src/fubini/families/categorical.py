@@ -52,6 +52,7 @@ CATEGORICAL = register(
         alternatives={"logits": constraints.real_vector},
         signature=Signature("labels", from_logits),
         draw=draw,
+        is_enumerated=True,
         equation="Σ_k exp(logit_k), entry by entry",
     )
 )

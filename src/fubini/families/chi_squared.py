@@ -29,6 +29,5 @@ CHI_SQUARED = register(
         variance=lambda p: scale(2.0, p["df"]),
         mode=lambda p: minus(p["df"], const(2.0)),
         mode_needs=lambda p: (minus(p["df"], const(2.0)),),
-        is_read=False,
     )
 )

@@ -25,5 +25,6 @@ COUNTING = register(
         signature=Signature("ratio", from_ratio),
         flat=lambda p: ZERO,
         is_probability=False,
+        is_enumerated=True,
     )
 )

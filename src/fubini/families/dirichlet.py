@@ -59,6 +59,7 @@ DIRICHLET = register(
         lambda parameters: None,
         log_dirichlet,
         names=("Dirichlet",),
+        event_dim=1,
         signature=Signature("simplex", from_logs),
         draw=lambda key, p: jax.random.dirichlet(key, p["concentration"]),
         mean=mean,

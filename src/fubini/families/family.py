@@ -5,14 +5,14 @@ The numbers of a density come from `fubini.dist`; index notation, recognition, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fubini.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
-from fubini.families.parameters import Arrays, Support, Vector
+from fubini.families.parameters import Arrays, Derived, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
 from fubini.index.build import ZERO, less, times, where
 from fubini.index.node import Node
@@ -36,6 +36,15 @@ class Family:
     draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
     mean: Function | None = None
     variance: Function | None = None
+    moments: Callable[[Any, int], list[Node]] | None = None  # E[x^j] for j from 0 to a greatest power
+    log_mass: Callable[[Any, Node, Node], Node] | None = None  # log P(low < x < high)
+    log_tail: Callable[[Any, Node], Node] | None = None  # log P(low ≤ x) of counts, for low of 1 or more
+    truncated: str | None = None  # the family between two ends, with these parameters and the ends
+    exponential: str | None = None  # the family of e^x, with these parameters
+    special_case: Callable[[Any], tuple[str, tuple[Node, ...]] | None] = lambda parameters: (
+        None
+    )  # a family of fewer parameters, and those
+    gamma_of_power: Callable[[Any], tuple[Node, Node, float]] | None = None  # a, b, p where b x^p is Gamma(a, 1)
     mode: Function | None = None
     mode_needs: Callable[[Any], tuple[Any, ...]] = lambda parameters: ()  # positive where the mode is inside
     flat: Function | None = None  # the log-density where it is the same at every value
@@ -45,6 +54,13 @@ class Family:
     equation: str = ""  # the integral, as `explain` prints it
     plain_words: str = ""  # what it is, where `fubini.dist` has no name for it
     is_probability: bool = True
+    event_dim: int = 0  # axes of a value
+    derived: Callable[[Collection[str]], Mapping[str, Derived]] = (
+        lambda names: {}
+    )  # by the names of the parameters that are given, and `present` where entries of a value are missing
+    is_possible: Density | None = None  # the test of values that their domain allows, and the support does not
+    has_marginals: bool = False  # the density of the entries that are present is known
+    is_enumerated: bool = False  # few values of a draw are summed over one by one
     is_read: bool = True  # models with this family are read in index notation
 
     def __repr__(self) -> str:
@@ -53,16 +69,17 @@ class Family:
     @property
     def is_of_vectors(self) -> bool:
         """Some parameter is a vector: its values are vectors, or labels."""
-        return any(constraint.event_dim for constraint in self.parameters.values())
+        return bool(self.event_dim) or any(constraint.event_dim for constraint in self.parameters.values())
 
     @property
     def is_of_labels(self) -> bool:
         """It is recognised from the weights of finitely many labels."""
         return self.signature is not None and self.signature.form == "labels"
 
-    def constraint_of(self, parameter: str) -> Any:
-        """The constraint of a parameter."""
-        return self.parameters[parameter] if parameter in self.parameters else (self.alternatives or {})[parameter]
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """Those of all parameters that `log_density` knows, by name."""
+        return {**self.parameters, **(self.alternatives or {})}
 
     def support_at(self, parameters: Any) -> Support | None:
         """Where the density is not zero; None of points of a simplex."""

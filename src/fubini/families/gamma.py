@@ -7,9 +7,11 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log, log_gamma, log_rate, square
+from fubini.families.masses import gamma_mass_of_power
+from fubini.families.moments import rising
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import LINEAR, LOG, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, divide, minus, plus, scale, times
+from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
 from fubini.index.node import Node
 
 
@@ -26,6 +28,14 @@ def from_features(coefficients: Features) -> Match:
     return {"concentration": a, "rate": b}, minus(log_gamma(a), times(a, log_rate(b)))
 
 
+def special_case(parameters: Parameters) -> tuple[str, tuple[Node, ...]] | None:
+    """Gamma(1, b) = Exponential(b), Gamma(k/2, ½) = ChiSquared(k)"""
+    a, b = parameters["concentration"], parameters["rate"]
+    if a is ONE:
+        return "Exponential", (b,)
+    return ("ChiSquared", (plus(a, a),)) if b is const(0.5) else None
+
+
 GAMMA = register(
     Family(
         "Gamma",
@@ -37,6 +47,10 @@ GAMMA = register(
         draw=lambda key, p: jax.random.gamma(key, p["concentration"]) / p["rate"],
         mean=lambda p: divide(p["concentration"], p["rate"]),
         variance=lambda p: divide(p["concentration"], square(p["rate"])),
+        moments=lambda p, most: rising(p["concentration"], [power(p["rate"], -1.0)] * most),
+        log_mass=lambda p, low, high: gamma_mass_of_power(p["concentration"], p["rate"], 1.0, low, high),
+        special_case=special_case,
+        gamma_of_power=lambda p: (p["concentration"], p["rate"], 1.0),
         mode=lambda p: divide(minus(p["concentration"], ONE), p["rate"]),
         mode_needs=lambda p: (minus(p["concentration"], ONE),),
         finite_needs=lambda p: (p["concentration"], p["rate"]),

@@ -10,6 +10,7 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import exp, lgamma, log, log_gamma, log_rate, square
+from fubini.families.masses import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Arrays, Parameters
 from fubini.families.signature import INVERSE, LINEAR, LOG, Features, Match, Signature
 from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
@@ -70,6 +71,11 @@ def draw(key: Data, parameters: Arrays) -> Data:
     return (jax.random.gamma(key, parameters["concentration"]) / parameters["rate"]) ** (1 / parameters["power"])
 
 
+def gamma_of_power(parameters: Parameters) -> tuple[Node, Node, float]:
+    """b x^p is Gamma(a, 1)"""
+    return parameters["concentration"], parameters["rate"], parameters["power"].args[0]
+
+
 GENERALIZED_GAMMA = register(
     Family(
         "GeneralizedGamma",
@@ -80,6 +86,8 @@ GENERALIZED_GAMMA = register(
         draw=draw,
         mean=lambda p: moment(p, 1.0),
         variance=lambda p: minus(moment(p, 2.0), square(moment(p, 1.0))),
+        log_mass=lambda p, low, high: gamma_mass_of_power(*gamma_of_power(p), low, high),
+        gamma_of_power=gamma_of_power,
         mode=mode,
         mode_needs=lambda p: (_least_shape(p),),
         finite_needs=lambda p: (p["concentration"], p["rate"]),

@@ -7,6 +7,7 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, log, log_rate, one_minus, square
+from fubini.families.moments import from_factorial, rising
 from fubini.families.parameters import NATURAL, Parameters
 from fubini.families.signature import Match, Ratio, Signature
 from fubini.index.build import ONE, ZERO, divide, minus, plus, scale, times
@@ -26,6 +27,12 @@ def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:
     return {"probs": stop}, scale(-1.0, log_rate(stop))
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """Those of a NegativeBinomial of one failure, with ρ = 1 − p"""
+    rho = minus(ONE, parameters["probs"])
+    return from_factorial(rising(ONE, [divide(rho, minus(ONE, rho))] * most))
+
+
 GEOMETRIC = register(
     Family(
         "Geometric",
@@ -37,6 +44,7 @@ GEOMETRIC = register(
         draw=lambda key, p: jax.random.geometric(key, p["probs"]) - 1,
         mean=lambda p: divide(one_minus(p["probs"]), p["probs"]),
         variance=lambda p: divide(one_minus(p["probs"]), square(p["probs"])),
+        moments=moments,
         mode=lambda p: ZERO,
         finite_needs=lambda p: (p["probs"],),
         equation="Σ ρᵏ = 1/(1 − ρ)",

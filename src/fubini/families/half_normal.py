@@ -11,9 +11,10 @@ from numpyro.distributions import constraints
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log, square
 from fubini.families.generalized_gamma import from_one_power
+from fubini.families.masses import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import Features, Match, features
-from fubini.index.build import ONE, ZERO, add, power, scale, times
+from fubini.index.build import ONE, ZERO, add, const, power, scale, times
 from fubini.index.node import Node
 
 
@@ -29,6 +30,11 @@ def from_features(coefficients: Features) -> Match:
     return {"scale": power(scale(2.0, shape_and_rate["rate"]), -0.5)}, normaliser
 
 
+def gamma_of_power(parameters: Parameters) -> tuple[Node, Node, float]:
+    """x²/2σ² is Gamma(½, 1)"""
+    return const(0.5), times(const(0.5), power(parameters["scale"], -2.0)), 2.0
+
+
 HALF_NORMAL = register(
     Family(
         "HalfNormal",
@@ -40,7 +46,10 @@ HALF_NORMAL = register(
         draw=lambda key, p: p["scale"] * jnp.abs(jax.random.normal(key, p["scale"].shape)),
         mean=lambda p: scale(math.sqrt(2 / math.pi), p["scale"]),
         variance=lambda p: scale(1 - 2 / math.pi, square(p["scale"])),
+        log_mass=lambda p, low, high: gamma_mass_of_power(*gamma_of_power(p), low, high),
+        gamma_of_power=gamma_of_power,
         mode=lambda p: ZERO,
+        finite_needs=lambda p: (power(p["scale"], -2.0),),
         equation="∫ e^(−b x²) dx = ½ √(π/b)",
     )
 )

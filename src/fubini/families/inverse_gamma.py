@@ -7,6 +7,7 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import INFINITY, defined_if, lgamma, log, log_gamma, log_rate, square
+from fubini.families.masses import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import INVERSE, LOG, Features, Match, features
 from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, scale, times
@@ -50,6 +51,8 @@ INVERSE_GAMMA = register(
         draw=lambda key, p: 1 / (jax.random.gamma(key, p["concentration"]) / p["rate"]),
         mean=mean,
         variance=variance,
+        log_mass=lambda p, low, high: gamma_mass_of_power(p["concentration"], p["rate"], -1.0, low, high),
+        gamma_of_power=lambda p: (p["concentration"], p["rate"], -1.0),
         mode=lambda p: divide(p["rate"], plus(p["concentration"], ONE)),
         finite_needs=lambda p: (p["concentration"], p["rate"]),
         equation="∫ x^(−a−1) e^(−b/x) dx = Γ(a)/bᵃ",

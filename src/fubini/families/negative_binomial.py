@@ -8,6 +8,8 @@ from numpyro.distributions import constraints
 from fubini.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import defined_if, exponential, lgamma, log, log_gamma, log_rate, one_minus, square
+from fubini.families.masses import beta_mass
+from fubini.families.moments import from_factorial, rising
 from fubini.families.parameters import NATURAL, Arrays, Parameters
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, other_offset
 from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
@@ -59,9 +61,10 @@ NEGATIVE_BINOMIAL = register(
         draw=draw,
         mean=lambda p: times(p["total_count"], odds(p)),
         variance=lambda p: times(p["total_count"], p["probs"], square(divide(ONE, one_minus(p["probs"])))),
+        moments=lambda p, most: from_factorial(rising(p["total_count"], [odds(p)] * most)),
+        log_tail=lambda p, low: beta_mass(low, p["total_count"], ZERO, p["probs"]),
         mode=mode,
         finite_needs=lambda p: (one_minus(p["probs"]),),
         equation="Σ Γ(k + r) ρᵏ/k! = Γ(r) (1 − ρ)⁻ʳ",
-        is_read=False,
     )
 )

@@ -7,6 +7,7 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log, log_rate, square
+from fubini.families.masses import normal_mass
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
 from fubini.index.build import ONE, add, divide, minus, plus, power, scale, times
@@ -27,6 +28,27 @@ def from_square(precision: Node, mean: Node, slope: Node) -> Match:
     return {"loc": moved_mean, "scale": power(precision, -0.5)}, normaliser
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[x^j] = μ E[x^(j−1)] + (j − 1) σ² E[x^(j−2)]"""
+    mean, variance = parameters["loc"], square(parameters["scale"])
+    powers = [ONE, mean]
+    for j in range(2, most + 1):
+        powers.append(plus(times(mean, powers[j - 1]), scale(j - 1.0, times(variance, powers[j - 2]))))
+    return powers
+
+
+def log_mass(parameters: Parameters, low: Node, high: Node) -> Node:
+    """log(Φ((high − μ)/σ) − Φ((low − μ)/σ))"""
+    return normal_mass(*(standardised(end, parameters) for end in (low, high)))
+
+
+def standardised(x: Node, parameters: Parameters) -> Node:
+    """(x − μ)/σ, of an infinite end itself"""
+    if x in (REAL.low, REAL.high):
+        return x
+    return divide(minus(x, parameters["loc"]), parameters["scale"])
+
+
 NORMAL = register(
     Family(
         "Normal",
@@ -38,7 +60,12 @@ NORMAL = register(
         draw=lambda key, p: p["loc"] + p["scale"] * jax.random.normal(key, p["loc"].shape),
         mean=lambda p: p["loc"],
         variance=lambda p: square(p["scale"]),
+        moments=moments,
+        log_mass=log_mass,
+        truncated="TruncatedNormal",
+        exponential="LogNormal",
         mode=lambda p: p["loc"],
+        finite_needs=lambda p: (power(p["scale"], -2.0),),
         equation="∫ exp(−½ p (x − m)²) dx = √(2π/p)",
     )
 )

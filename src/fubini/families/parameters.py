@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from numpyro.distributions import constraints
@@ -27,6 +27,29 @@ class Vector(NamedTuple):
     def along(self, over: Index) -> Node:
         """The entry at another index."""
         return self.at(index(over))
+
+
+class Matrix(NamedTuple):
+    """An array along two axes: its entry at two indices."""
+
+    rows: Index
+    columns: Index
+    entry: Node
+
+    def at(self, row: Node, column: Node) -> Node:
+        """The entry at a row and a column."""
+        return replaced(self.entry, {index(self.rows): row, index(self.columns): column})
+
+
+class Derived(NamedTuple):
+    """An array that a function makes of arrays, and that a density is written in."""
+
+    label: str
+    of: tuple[str, ...]  # parameters by name; `present` says which entries of a value are known
+    function: Callable[..., Data]
+    shape: Callable[..., tuple[int, ...]]  # of their shapes
+    event_dim: int
+    degree: float | None = None  # function(c · x) = c^degree · function(x), for positive numbers c
 
 
 Parameters = Mapping[str, Node]  # of a family of numbers

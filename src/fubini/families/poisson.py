@@ -7,9 +7,11 @@ from numpyro.distributions import constraints
 
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, lgamma, log
+from fubini.families.masses import gamma_mass
+from fubini.families.moments import from_factorial
 from fubini.families.parameters import NATURAL, Parameters
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature
-from fubini.index.build import ONE, add, call, plus, times
+from fubini.index.build import ONE, ZERO, add, call, plus, power, times
 from fubini.index.node import Node
 
 
@@ -38,6 +40,8 @@ POISSON = register(
         draw=lambda key, p: jax.random.poisson(key, p["rate"]),
         mean=lambda p: p["rate"],
         variance=lambda p: p["rate"],
+        moments=lambda p, most: from_factorial([power(p["rate"], float(j)) for j in range(most + 1)]),
+        log_tail=lambda p, low: gamma_mass(low, ZERO, p["rate"]),
         mode=lambda p: call("floor", p["rate"]),
         equation="Σ λᵏ/k! = e^λ",
     )

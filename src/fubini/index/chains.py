@@ -1,6 +1,8 @@
-"""Sums over the paths of a finite chain: forward in logarithms, and back for draws."""
+"""Sums and maxima over the paths of a finite chain: forward in logarithms, and back for draws and the best path."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +23,19 @@ def log_sum_exp(data: Data, axis: int = -1) -> Data:
     return xp.where(none, -xp.inf, xp.log(xp.where(none, 1.0, mass)) + xp.squeeze(shift, axis))
 
 
-def forward(logits: Data, links: Data) -> Data:
-    """log Σ over the paths that end in k at t: [… t, k]."""
+def largest(data: Data, axis: int = -1) -> Data:
+    """max, as log Σ exp is the logarithm of a sum."""
+    return xp_of(data).max(data, axis=axis)
+
+
+def forward(logits: Data, links: Data, reduce: Callable[..., Data] = log_sum_exp) -> Data:
+    """log Σ, or the maximum, over the paths that end in k at t: [… t, k]."""
     xp = xp_of(logits, links)
     lead, steps = xp.moveaxis(logits, -2, 0), xp.moveaxis(links, -3, 0)
 
     def step(reached: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
         link, logit = here
-        new = log_sum_exp(reached[..., :, None] + link, axis=-2) + logit
+        new = reduce(reached[..., :, None] + link, axis=-2) + logit
         return new, new
 
     _, others = scanned(step, lead[0], (steps[:-1], lead[1:]))
@@ -77,3 +84,20 @@ def path(key: Data, logits: Data, links: Data) -> Data:
     links = jnp.moveaxis(links, -3, 0)
     _, others = jax.lax.scan(back, last, (reached[:-1], links[:-1], keys[:-1]), reverse=True)
     return jnp.moveaxis(jnp.concatenate([others, last[None]]), 0, -1)
+
+
+def best_path(logits: Data, links: Data) -> tuple[Data, Data]:
+    """The states of greatest Σ_t logits[t, k_t] + Σ_t links[t, k_t, k_(t+1)], and that sum (Viterbi)."""
+    xp = xp_of(logits, links)
+    reached = xp.moveaxis(forward(logits, links, largest), -2, 0)
+    last = xp.argmax(reached[-1], axis=-1)
+
+    def back(following: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
+        logit, link = here
+        into = xp.take_along_axis(link, following[..., None, None], axis=-1)[..., 0]
+        state = xp.argmax(logit + into, axis=-1)
+        return state, state
+
+    _, others = scanned(back, last, (reached[:-1], xp.moveaxis(links, -3, 0)[:-1]), reverse=True)
+    states = last[None] if others is None else xp.concatenate([others, last[None]])
+    return xp.moveaxis(states, 0, -1), largest(reached[-1])

@@ -20,15 +20,9 @@ from fubini.index.build import const, get, minus
 from fubini.index.node import Leaf, Node
 from fubini.measures.draws import require_possible
 from fubini.measures.finite_draws import drawn_in, enumerated
-from fubini.measures.laws import Law, is_of_numbers
+from fubini.measures.laws import Law
 from fubini.measures.state import State
 from fubini.measures.values import Checked
-
-ENTRIES: dict[str, Mapping[str, Any]] = {  # of families whose parameters are vectors
-    "Categorical": {"weights": constraints.nonnegative},  # which need not add up to one
-    "Dirichlet": {"concentration": constraints.positive},
-    "Opaque": {},
-}
 
 
 class AllowedParameters:
@@ -83,7 +77,15 @@ def _require_allowed(law: Law, known: Mapping[Leaf, np.ndarray], evaluation: Che
 
 def _constraints(law: Law) -> Mapping[str, Any]:
     """What a family requires of each parameter, or of the entries of one that is a vector."""
-    return family_of(law.family).parameters if is_of_numbers(law) else ENTRIES[law.family]
+    known = {} if law.is_opaque else family_of(law.family).parameters
+    return {name: _of_entries(constraint) for name, constraint in known.items()}
+
+
+def _of_entries(constraint: Any) -> Any:
+    """That of the entries of a vector; weights need not add up to one."""
+    if constraint == constraints.simplex:
+        return constraints.nonnegative
+    return constraint.base_constraint if constraint.event_dim else constraint
 
 
 def _requirements(law: Law) -> Iterator[Requirement]:

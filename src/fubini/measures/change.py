@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from fubini.families.parameters import Support
 from fubini.index.binding import replaced
-from fubini.index.build import ZERO, const, index, plus
+from fubini.index.build import ZERO, const, index
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds, is_whole
 from fubini.index.sums import total
 from fubini.measures.draws import leaf_in
+from fubini.measures.flat import flat_law
 from fubini.measures.inverse import Solution, solutions
-from fubini.measures.laws import Law
 from fubini.measures.limits import Limit, ends_of, entry_of, limits_of_support, simplified
 from fubini.measures.program import Draw, mapped_value, renamed, transformed
 from fubini.measures.state import State
@@ -92,9 +92,3 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
         terms=tuple(map(tidied, rest.terms)),
         limits=(*rest.limits, *limits_of_support(draw, support)),
     )
-
-
-def flat_law(support: Support) -> Law:
-    """Lebesgue or counting measure on a support."""
-    low, high, is_whole = support
-    return Law("Counting", (low, plus(high, const(1.0)))) if is_whole else Law("Lebesgue", (low, high))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fubini.families.parameters import Support
 from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, add, index, plus, scale
+from fubini.index.build import ZERO, add, index, scale
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.sums import total
+from fubini.measures.flat import flat_law, is_base_measure, is_constant, uniform_law
 from fubini.measures.integrals import Integral, integral, law_of, require_untested
 from fubini.measures.laws import Law
 from fubini.measures.limits import Ends, Limit, ends_of
@@ -106,7 +108,7 @@ def _after(
     case, at = through
     plain = found.law or _on_interval(law_of(result, draw.leaf), case, at, batch)
     if plain is not None:
-        mass = (scale(-1.0, total(batch, result.law.log_normaliser)),) if plain.family == "Counting" else ()
+        mass = (scale(-1.0, total(batch, result.law.log_normaliser)),) if is_base_measure(plain) else ()
         return new._replace(found=(*new.found, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
     if found.standard.leaf is not draw.leaf:
         entry = through_standard(found.standard, at)
@@ -120,6 +122,6 @@ def _on_interval(law: Law, case: Case, at: tuple[Index, ...], batch: tuple[Index
     low, high = (None if end is None else replaced(end, names) for end in (case.low, case.high))
     if low is None or high is None:
         return None
-    if law.family == "Beta" and law.parameters == (ONE, ONE):
-        return Law("Uniform", (low, high))
-    return Law("Counting", (low, plus(high, ONE))) if law.family == "Counting" else None
+    if case.leaf.is_integer:
+        return flat_law(Support(low, high, True)) if is_base_measure(law) else None
+    return uniform_law(low, high) if is_constant(law) else None

@@ -14,8 +14,8 @@ from fubini.families.parameters import Support
 from fubini.index.binding import closed
 from fubini.index.build import ZERO, add, call, const, equal, get, index, plus, where
 from fubini.index.node import Index, Leaf, Node, children
-from fubini.measures.change import flat_law
 from fubini.measures.draws import leaf_of
+from fubini.measures.flat import flat_law, is_base_measure
 from fubini.measures.laws import Law
 from fubini.measures.limits import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
@@ -26,7 +26,6 @@ from fubini.symbolic.tidy import tidied
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number
 LARGE = 50.0
-FLAT = ("Lebesgue", "Counting")
 
 
 def finished(state: State) -> Branch:
@@ -37,7 +36,7 @@ def finished(state: State) -> Branch:
     for draw in state.waiting:
         prior = state.priors[draw.leaf]
         is_written = (prior is ZERO or prior in terms) and not draw.law.leaves & gone
-        if is_written and draw.law.family not in FLAT:
+        if is_written and not is_base_measure(draw.law):
             draws.append(draw)
             limits = [limit for limit in limits if limit.of is not draw.leaf]
             if prior in terms:

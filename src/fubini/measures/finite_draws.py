@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fubini.families.family import family_of
 from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, add, const, get, index, minus
 from fubini.index.node import Index, Leaf, Node
@@ -23,7 +24,6 @@ from fubini.symbolic.collect import Blocked
 
 FEW = 8  # values of a finite draw that are told apart
 BRANCHES = 64  # and branches that this may make
-FINITE = ("Bernoulli", "Categorical", "Counting")
 
 
 def enumerated(states: Sequence[State]) -> list[State]:
@@ -51,7 +51,7 @@ def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
 def _values(draw: Draw) -> range:
     """Those of a draw from few values."""
     support = support_of(draw.law)
-    if draw.at or draw.law.family not in FINITE or support is None:
+    if draw.at or support is None or not family_of(draw.law.family).is_enumerated:
         return range(0)
     size = minus(support.high, support.low)
     if not (size.kind == support.low.kind == "const" and size.args[0] < FEW):

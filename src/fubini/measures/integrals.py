@@ -11,7 +11,6 @@ from fubini.families.parameters import Vector
 from fubini.families.signature import Recognised
 from fubini.index.binding import replaced
 from fubini.index.build import (
-    ONE,
     ZERO,
     add,
     call,
@@ -21,7 +20,6 @@ from fubini.index.build import (
     less,
     minus,
     negate,
-    plus,
     times,
     where,
 )
@@ -33,7 +31,7 @@ from fubini.measures.program import transformed
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
-from fubini.measures.truncated import Cut, beta_cut, count_cut, exponential_cut, gamma_cut, normal_cut
+from fubini.measures.truncated import DOMAINS, count_cut, cut, exponential_cut
 from fubini.symbolic.collect import Blocked
 from fubini.symbolic.elimination import Eliminated, eliminated
 from fubini.symbolic.ratio import summed_by_ratio
@@ -67,20 +65,20 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
             lambda: _log_normal(new, standard, at),
-            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut)),
+            *(lambda domain=domain: _cut(domain, terms, case, at, standard) for domain in ("real", "positive")),
             lambda: Integral(eliminated_quantile(terms, case), standard),
             lambda: _polynomial(new, standard),
         ),
         "unit": (
             lambda: Integral(eliminated(new, leaf, "unit"), standard),
             lambda: Integral(exponential_cut(new, leaf), standard),
-            *(lambda rule=rule: _cut(rule, terms, case, at, standard) for rule in (normal_cut, gamma_cut, beta_cut)),
+            *(lambda domain=domain: _cut(domain, terms, case, at, standard) for domain in DOMAINS),
             lambda: Integral(eliminated_quantile(terms, case), standard),
             lambda: _polynomial(new, standard),
         ),
         "nat": (
             lambda: Integral(_counted(new, leaf, None), standard),
-            lambda: _cut(count_cut, terms, case, at, standard),
+            lambda: Integral(count_cut(terms, case, at), standard),
             lambda: _polynomial(new, standard),
         ),
         "count": (lambda: Integral(_counted(new, leaf, standard.high), standard),),
@@ -152,7 +150,9 @@ def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Inte
     u = Leaf(leaf.name, leaf.shape, role=leaf.role)
     moved = [transformed(term, leaf, lambda *places: call("exp", get(u, *places))) for term in terms]
     result = eliminated((*moved, total(at, get(u, *map(index, at)))), u, "real")
-    law = result.law._replace(family="LogNormal")
+    family = family_of(result.law.family).exponential
+    assert family is not None
+    law = result.law._replace(family=family)
     return Integral(result._replace(law=law), standard)
 
 
@@ -163,9 +163,9 @@ def _polynomial(terms: Terms, standard: Standard) -> Integral:
     return Integral(with_polynomial(terms, leaf, rule), standard)
 
 
-def _cut(rule: Callable[..., Cut], terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
+def _cut(domain: str, terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
     """∫ between two ends of a density of a known family: its mass there"""
-    result, law = rule(terms, case, at)
+    result, law = cut(domain, terms, case, at)
     return Integral(result, standard, law)
 
 
@@ -177,12 +177,18 @@ def law_of(result: Eliminated, leaf: Leaf) -> Law:
     found = result.law
     if found.family in (UNNAMED, "Chain"):
         raise Blocked(leaf, found.log_normaliser, "a law that has a name")
-    if found.family == "Dirichlet":
-        return Law("Dirichlet", (Vector(result.at[-1], tidied(found.parameters["concentration"])),))
-    if found.family == "Categorical":
-        probability = exponential(tidied(minus(found.parameters["logits"], found.log_normaliser)))
-        return Law("Categorical", (Vector(result.at[-1], _defined(probability, found, result.at[-1].size)),))
-    return _specific(found)
+    record = family_of(found.family)
+    given = {name: tidied(node) for name, node in found.parameters.items()}
+    if record.is_of_vectors:
+        ((name, entry),) = given.items()
+        c = result.at[-1]
+        return Law(found.family, (Vector(c, entry if name in record.parameters else _probability(found, c.size)),))
+    return Law(*(record.special_case(given) or (found.family, tuple(given[name] for name in record.parameters))))
+
+
+def _probability(found: Recognised, size: int) -> Node:
+    """Of a label, by its logit."""
+    return _defined(exponential(tidied(minus(found.parameters["logits"], found.log_normaliser))), found, size)
 
 
 def _defined(probability: Node, found: Recognised, size: int) -> Node:
@@ -194,12 +200,3 @@ def _defined(probability: Node, found: Recognised, size: int) -> Node:
 
 def _has_part(of: Node, part: Node) -> bool:
     return of is part or any(_has_part(inner, part) for inner in children(of))
-
-
-def _specific(found: Recognised) -> Law:
-    given = {name: tidied(node) for name, node in found.parameters.items()}
-    if found.family == "Gamma" and given["concentration"] is ONE:
-        return Law("Exponential", (given["rate"],))
-    if found.family == "Gamma" and given["rate"] is const(0.5):
-        return Law("ChiSquared", (plus(given["concentration"], given["concentration"]),))
-    return Law(found.family, tuple(given[name] for name in family_of(found.family).parameters))

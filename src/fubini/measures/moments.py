@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
+from fubini.families.family import family_of, is_family
 from fubini.families.signature import Recognised
-from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, power, scale, times
+from fubini.index.build import ONE, ZERO, add, call, plus, power, scale, times
 from fubini.index.node import Leaf, Node
 from fubini.index.ranges import bounds
 from fubini.symbolic.collect import Blocked
@@ -88,51 +88,9 @@ def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
     raise Blocked(leaf, of, "a polynomial of it")
 
 
-# -- moments --------------------------------------------------------------------------------------------------------
-
-
 def _moments(law: Recognised, leaf: Leaf, most: int) -> list[Node]:
     """E[x^j] for j = 0 … most"""
-    given = {name: tidied(part) for name, part in law.parameters.items()}
-    match law.family:
-        case "Normal":
-            return _of_normal(given["loc"], power(given["scale"], 2.0), most)
-        case "Gamma":
-            return _rising(given["concentration"], [power(given["rate"], -1.0)] * most)
-        case "Beta":
-            a, b = given["concentration1"], given["concentration0"]
-            return _rising(a, [power(plus(a, b, scale(float(j), ONE)), -1.0) for j in range(most)])
-        case "Poisson":
-            return _from_factorial([power(given["rate"], float(j)) for j in range(most + 1)])
-        case "NegativeBinomial" | "Geometric":
-            r = given.get("total_count", ONE)
-            rho = given["probs"] if law.family == "NegativeBinomial" else minus(ONE, given["probs"])
-            return _from_factorial(_rising(r, [divide(rho, minus(ONE, rho))] * most))
-    raise Blocked(leaf, law.log_normaliser, "a family whose moments are known")
-
-
-def _of_normal(mean: Node, variance: Node, most: int) -> list[Node]:
-    """E[x^j] = μ E[x^(j−1)] + (j − 1) σ² E[x^(j−2)]"""
-    found = [ONE, mean]
-    for j in range(2, most + 1):
-        found.append(plus(times(mean, found[j - 1]), scale(j - 1.0, times(variance, found[j - 2]))))
-    return found
-
-
-def _rising(shape: Node, factors: Sequence[Node]) -> list[Node]:
-    """m_j = m_(j−1) · (a + j − 1) · factor"""
-    found = [ONE]
-    for j, factor in enumerate(factors):
-        found.append(times(found[-1], plus(shape, scale(float(j), ONE)), factor))
-    return found
-
-
-def _from_factorial(moments: list[Node]) -> list[Node]:
-    """E[k^n] = Σ_j S(n, j) E[k (k − 1) … (k − j + 1)], with Stirling's numbers of the second kind"""
-    return [
-        add((moment, float(_stirling(n, j))) for j, moment in enumerate(moments) if j <= n) for n in range(len(moments))
-    ]
-
-
-def _stirling(n: int, j: int) -> int:
-    return sum((-1) ** (j - i) * math.comb(j, i) * i**n for i in range(j + 1)) // math.factorial(j)
+    moments = family_of(law.family).moments if is_family(law.family) else None
+    if moments is None:
+        raise Blocked(leaf, law.log_normaliser, "a family whose moments are known")
+    return moments({name: tidied(part) for name, part in law.parameters.items()}, most)

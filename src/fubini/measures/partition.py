@@ -6,9 +6,10 @@ import itertools
 import math
 from typing import NamedTuple
 
+from fubini.families.parameters import Support
 from fubini.index.build import ZERO, const, get
 from fubini.measures.finish import with_plain_leaves
-from fubini.measures.laws import Law
+from fubini.measures.flat import flat_law, is_base_measure, is_flat, uniform_law
 from fubini.measures.program import Branch, Draw
 
 
@@ -35,12 +36,12 @@ def _flat(branch: Branch) -> Flat | None:
     if len(branch.draws) != 1 or branch.tests or branch.weight.kind != "const":
         return None
     (draw,) = branch.draws
-    if draw.at or draw.law.family not in ("Lebesgue", "Uniform") or branch.value is not get(draw.leaf):
+    if draw.at or draw.leaf.is_integer or not is_flat(draw.law) or branch.value is not get(draw.leaf):
         return None
     low, high = draw.law.given.values()
     if low.kind != "const" or high.kind != "const":
         return None
-    width = high.args[0] - low.args[0] if draw.law.family == "Uniform" else 1.0
+    width = 1.0 if is_base_measure(draw.law) else high.args[0] - low.args[0]
     return Flat(low.args[0], high.args[0], math.exp(branch.weight.args[0]) / width)
 
 
@@ -73,6 +74,7 @@ def _branch(like: Branch, cell: Flat) -> Branch:
     (draw,) = like.draws
     is_finite = math.isfinite(cell.low) and math.isfinite(cell.high)
     mass = cell.density * (cell.high - cell.low) if is_finite else cell.density
-    law = Law("Uniform" if is_finite else "Lebesgue", (const(cell.low), const(cell.high)))
+    low, high = const(cell.low), const(cell.high)
+    law = uniform_law(low, high) if is_finite else flat_law(Support(low, high))
     weight = ZERO if mass == 1 else const(math.log(mass))
     return with_plain_leaves(Branch((Draw(draw.leaf, (), law),), (), weight, like.value))

@@ -8,12 +8,14 @@ from typing import Any
 
 from fubini.errors import DomainError
 from fubini.families.family import family_of
+from fubini.families.parameters import Support
 from fubini.index.build import ONE, ZERO, const, equal, get, index, plus, where
 from fubini.index.node import Index, Node
 from fubini.index.sums import total
 from fubini.measures.draws import leaf_of
+from fubini.measures.flat import flat_law
 from fubini.measures.language import as_measure
-from fubini.measures.laws import Law, is_of_numbers
+from fubini.measures.laws import is_of_numbers
 from fubini.measures.measure import Measure
 from fubini.measures.program import (
     Branch,
@@ -83,7 +85,7 @@ def _with_label(inner: Measure) -> Branch:
                     expected="draws that have mass 1",
                     advice="draw before the superposition, or use Uniform with a weight",
                 )
-    law = Law("Counting", (ZERO, const(float(len(parts)))))
+    law = flat_law(Support(ZERO, const(len(parts) - 1.0), True))
     leaf = leaf_of(law, "label")
     is_taken = [equal(get(leaf), const(float(place))) for place in range(len(parts))]
     tests = tuple(

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 
 from fubini.families.functions import INFINITY
+from fubini.families.masses import log_mass_of_normal, normal_mass
 from fubini.families.signature import Recognised
-from fubini.families.truncated_normal import log_mass, log_normal_mass
 from fubini.index.build import ONE, add, call, const, divide, get, minus, plus, scale
 from fubini.index.node import Leaf, Node
 from fubini.measures.standard import Case
@@ -44,7 +44,7 @@ def eliminated_quantile(terms: Sequence[Node], case: Case) -> Eliminated:
 
 
 def _is_mass(of: Node) -> bool:
-    return of.kind == "call" and of.args[0] is log_mass
+    return of.kind == "call" and of.args[0] is log_mass_of_normal
 
 
 def _power(mass: Node, power: float, z: Node, leaf: Leaf) -> tuple[bool, float]:
@@ -71,4 +71,4 @@ def _log_of_difference(low: Node | None, high: Node | None, is_below: bool, p: f
 def _log_side(end: Node | None, is_below: bool) -> Node:
     if end is None:
         return const(0.0)
-    return log_normal_mass(LEAST, end) if is_below else log_normal_mass(end, INFINITY)
+    return normal_mass(LEAST, end) if is_below else normal_mass(end, INFINITY)

@@ -14,8 +14,9 @@ from fubini.index.ranges import is_not_negative
 from fubini.measures.allowed import AllowedParameters
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
-from fubini.measures.finish import FLAT, finished, merged
+from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
+from fubini.measures.flat import is_base_measure
 from fubini.measures.measure import Measure
 from fubini.measures.partition import partitioned
 from fubini.measures.pieces import by_sign, cases_of_tests, pieces
@@ -110,7 +111,7 @@ def _is_recognised(branch: Branch, state: State) -> bool:
     mine = [draw for draw in branch.draws if draw.leaf not in frozen]
     before, after = (len(list(_expressions(value))) for value in (state.value, branch.value))
     simpler = not before or after < before or (after == before and len(mine) < len(state.waiting))
-    return simpler and all(draw.leaf in value and draw.law.family not in FLAT for draw in mine)
+    return simpler and all(draw.leaf in value and not is_base_measure(draw.law) for draw in mine)
 
 
 def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:

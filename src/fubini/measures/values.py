@@ -13,7 +13,7 @@ import numpy as np
 from fubini.arrays import Data, double_precision
 from fubini.dist.validity import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
-from fubini.families.truncated_normal import log_normal_mass
+from fubini.families import masses
 from fubini.index.axes import Axes, aligned, union
 from fubini.index.binding import closed, replaced
 from fubini.index.build import (
@@ -419,7 +419,7 @@ def array(*sizes_and_body: Any) -> Entries:
 
 def normal_mass(low: Any, high: Any) -> Number:
     """log(Φ(high) − Φ(low)), of the standard normal"""
-    return combined(log_normal_mass, low, high)
+    return combined(masses.normal_mass, low, high)
 
 
 FACTS: dict[str, Mapping[str, Any]] = {

@@ -7,17 +7,17 @@ import math
 from fractions import Fraction
 
 from fubini.errors import Intractable
+from fubini.families.masses import log_mass_of_beta, log_mass_of_gamma, log_mass_of_normal
 from fubini.families.parameters import Vector
-from fubini.families.truncated_normal import log_mass
 from fubini.index.node import Index, Leaf, Node
-from fubini.measures.masses import log_mass_of_beta, log_mass_of_gamma, log_mean_of_exponential
+from fubini.measures.masses import log_mean_of_exponential
 from fubini.measures.program import Branch, Draw, Items, Returned, Test, nodes_of
 
 LETTERS = "ijklmnpqrstuv"
 LARGEST = 1000  # of the numerators and denominators that are written as such
 CALLS = {"min": "minimum", "max": "maximum"}
 NAMES = {
-    log_mass: "normal_mass",
+    log_mass_of_normal: "normal_mass",
     log_mass_of_gamma: "gamma_mass",
     log_mass_of_beta: "beta_mass",
     log_mean_of_exponential: "mean_exponential",

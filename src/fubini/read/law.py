@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,23 +15,18 @@ from fubini.dist.validity import parameters_hold
 from fubini.domains import Real
 from fubini.errors import DomainError
 from fubini.families.family import Family, read_family
-from fubini.families.functions import LOG_2PI, MINUS_INFINITY, lgamma, log
-from fubini.families.normal import log_normal
-from fubini.families.parameters import Support, Vector
+from fubini.families.functions import MINUS_INFINITY, log
+from fubini.families.parameters import Derived, Matrix, Support, Vector
 from fubini.index.build import (
     ONE,
     ZERO,
-    add,
     call,
     const,
-    equal,
     index,
     less,
-    minus,
     negate,
     plus,
     power,
-    scale,
     times,
     where,
 )
@@ -99,25 +93,23 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
         case "PowerDistribution":
             found = _entry(blueprint.inner[0], leaves, at, value)
             return None if found is None else times(_at(next(leaves), at), found)
-    if value.present is not None and value.event:
-        if blueprint.family != "MultivariateNormal" or any(blueprint.inner) or value.reader is None:
-            return None
-        given = dict(zip(blueprint.keys, (next(leaves) for _ in blueprint.keys), strict=True))
-        return _log_partly_normal(given, at, value)
     found = _known(blueprint, leaves, at, value)
-    if found is None or value.present is None:
+    if found is None or value.present is None or value.event:
         return found
     return where(value.present.at(*at), found, const(0.0))
 
 
 def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+    """By the record of the family, or entry by entry; of a vector with missing entries, by the record alone."""
     if not any(blueprint.inner):
         mine = [next(leaves) for _ in blueprint.keys]
         given = dict(zip(blueprint.keys, mine, strict=True))
         fixed = {
             key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
         }
-        allowed = ZERO if value.reader is None else validity(blueprint, given, at, value.reader, value.masked)
+        is_partial = value.present is not None and bool(value.event)
+        is_checked = value.reader is None or is_partial
+        allowed = ZERO if is_checked else validity(blueprint, given, at, value.reader, value.masked)
         found = _plain(blueprint.family, given, fixed, at, value)
         if found is not None:
             return plus(found, allowed)
@@ -176,44 +168,51 @@ def _plain(
     at: Batch,
     value: Entries,
 ) -> Node | None:
-    record = read_family(family)
-    if record is not None:
-        return _of_record(record, {**given, **fixed}, at, value)
-    if family == "OrderedLogistic" and value.reader is not None:
-        chances = _ordinal(given["predictor"], given["cutpoints"], value.reader)
-        return log(_at(chances, at, value.of()))
-    if family in ("Multinomial", "MultinomialProbs") and "probs" in given:
-        count = fixed["total_count"] if "total_count" in fixed else _at(given["total_count"], at)
-        return _log_multinomial(given["probs"], count, at, value.of, value.event[0], value.reader)
-    if family == "MultivariateNormal" and value.reader is not None:
-        return _log_multivariate_normal(given, at, value)
     if family == "ImproperUniform" and value.is_whole:
         return const(0.0)
-    if family == "GaussianRandomWalk":
-        return _log_random_walk(given["scale"], at, value)
-    return None
+    record = read_family(family)
+    if record is None or not set(given) <= set(record.constraints):
+        return None
+    if value.present is not None and value.event:
+        if not record.has_marginals:
+            return None
+        given = {**given, "present": value.present}
+    made = record.derived((*given, *fixed))
+    if made and value.reader is None:
+        return None
+    return _of_record(record, given, fixed, made, at, value)
 
 
-def _of_record(record: Family, given: Mapping[str, SymbolicArray | Node], at: Batch, value: Entries) -> Node:
+def _of_record(
+    record: Family,
+    given: Mapping[str, SymbolicArray],
+    fixed: Mapping[str, Node],
+    made: Mapping[str, Derived],
+    at: Batch,
+    value: Entries,
+) -> Node:
     """The log-density that a family has in index notation."""
-    parameters = {
-        key: part if isinstance(part, Node) else _parameter(part, record.constraint_of(key).event_dim, at)
-        for key, part in given.items()
-    }
-    if value.event:
-        c = Index(value.event[0])
-        return record.log_density_of(Vector(c, value.of(index(c))), parameters)
+    ranks = {name: constraint.event_dim for name, constraint in record.constraints.items()} | {"present": 1}
+    used = {name for part in made.values() for name in part.of if name in record.constraints}
+    parameters = {name: _parameter(part, ranks[name], at) for name, part in given.items() if name not in used}
+    for name, part in made.items():
+        assert value.reader is not None
+        parameters[name] = _parameter(_derived(part, given, value.reader), part.event_dim, at)
+    parameters |= {name: part for name, part in fixed.items() if name in ranks}
+    c = Index(value.event[0]) if value.event else None
+    x: Any = value.of() if c is None else Vector(c, value.of(index(c)))
+    if record.is_possible is not None:
+        return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value.reader)
     if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
-        return _log_of_count(record, value.of(), parameters, value.reader)
-    return record.log_density_of(value.of(), parameters)
+        return _log_of_count(record, x, parameters, value.reader)
+    return record.log_density_of(x, parameters)
 
 
-def _parameter(array: SymbolicArray, rank: int, at: Batch) -> Node | Vector:
-    """A parameter at a batch cell: a number, or a vector."""
-    if not rank:
-        return _at(array, at)
-    c = Index(array.shape[-1])
-    return Vector(c, _at(array, at, index(c)))
+def _parameter(array: SymbolicArray, rank: int, at: Batch) -> Node | Vector | Matrix:
+    """A parameter at a batch cell: a number, a vector or a matrix."""
+    over = tuple(Index(size) for size in array.shape[array.rank - rank :])
+    entry = _at(array, at, *map(index, over))
+    return (lambda: entry, lambda c: Vector(c, entry), lambda i, j: Matrix(i, j, entry))[rank](*over)
 
 
 def _possible(test: Node, density: Node) -> Node:
@@ -235,121 +234,43 @@ def _log_of_count(record: Family, x: Node, parameters: Mapping[str, Any], reader
     return _possible(inside, record.log_density(x, {**parameters, "total_count": known}))
 
 
-def _ordinal(predictor: SymbolicArray, cutpoints: SymbolicArray, reader: Reader) -> SymbolicArray:
-    """The probability of each label: σ(c_k − η) − σ(c_(k−1) − η)"""
-
-    def chances(predictor: Any, cutpoints: Any) -> Any:
-        below = jax.nn.sigmoid(cutpoints - predictor[..., None])
-        ends = (*below.shape[:-1], 1)
-        return jnp.diff(below, prepend=jnp.zeros(ends), append=jnp.ones(ends))
-
-    lead = np.broadcast_shapes(predictor.shape, cutpoints.shape[:-1])
-    shape = (*lead, cutpoints.shape[-1] + 1)
-    return reader.made_of("chances", shape, chances, predictor, cutpoints)
-
-
-def _log_multinomial(
-    probs: SymbolicArray, count: Node, at: Batch, value: Any, size: int, reader: Reader | None
-) -> Node:
-    """log n! − Σ log x! + Σ x log p, where Σ x = n"""
-    c = Index(size)
-    entry = value(index(c))
-    logs = total([c], plus(times(entry, log(_at(probs, at, index(c)))), scale(-1.0, lgamma(plus(entry, ONE)))))
-    test, density = equal(total([c], entry), count), plus(lgamma(plus(count, ONE)), logs)
+def _where_possible(test: Node, density: Node, reader: Reader | None) -> Node:
+    """A density where a test holds, −∞ elsewhere."""
     if reader is not None and (holds := reader.truth(test)) is not None:
         return density if holds else MINUS_INFINITY
     return _possible(test, density)
 
 
-def _log_multivariate_normal(given: Mapping[str, SymbolicArray], at: Batch, value: Entries) -> Node:
-    """−½ |A (x − μ)|² + log |A| − ½ d log 2π, with AᵀA the precision"""
-    form = next(key for key in WHITENING if key in given)
-    assert value.reader is not None
-    front, plain = without_scale(given[form], value.reader)
-    root = _whitened(plain, WHITENING[form], value.reader)
-    exponent = 0.5 if form == "precision_matrix" else -1.0 if form == "scale_tril" else -0.5
-    if front is not ONE:
-        known = root
-        root = SymbolicArray(known.shape, lambda *at: times(power(front, exponent), known.at(*at)))
-    d = value.event[0]
-    i, j = Index(d), Index(d)
-    residual = minus(value.of(index(j)), _at(given["loc"], at, index(j)) if "loc" in given else const(0.0))
-    square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
-    logs = total([i], log(_at(root, at, index(i), index(i))))
-    return add(((square, -0.5), (logs, 1.0), (ONE, -0.5 * d * LOG_2PI)))
+# -- arrays that densities are written in ---------------------------------------------------------------------------
 
 
-def _log_partly_normal(given: Mapping[str, SymbolicArray], at: Batch, value: Entries) -> Node:
-    """The density of the entries that are there: the others stand apart, with variance 1 and at their mean"""
-    form = next(key for key in WHITENING if key in given)
-    present = value.present
-    assert value.reader is not None and present is not None
-
-    def whitening(matrix: Any, there: Any) -> Any:
-        covariance = matrix
-        if form == "scale_tril":
-            covariance = matrix @ jnp.swapaxes(matrix, -1, -2)
-        elif form == "precision_matrix":
-            covariance = jnp.linalg.inv(matrix)
-        both = (there[..., :, None] != 0) & (there[..., None, :] != 0)
-        return _whitening_of_covariance(jnp.where(both, covariance, jnp.eye(there.shape[-1])))
-
-    d = value.event[0]
-    shape = (*np.broadcast_shapes(given[form].shape[:-2], present.shape[:-1]), d, d)
-    root = value.reader.made_of("whitening", shape, whitening, given[form], present)
-    i, j = Index(d), Index(d)
-    loc = _at(given["loc"], at, index(j)) if "loc" in given else const(0.0)
-    residual = where(_at(present, at, index(j)), minus(value.of(index(j)), loc), const(0.0))
-    square = total([i], power(total([j], times(_at(root, at, index(i), index(j)), residual)), 2.0))
-    logs = total([i], log(_at(root, at, index(i), index(i))))
-    count = total([i], where(_at(present, at, index(i)), ONE, const(0.0)))
-    return add(((square, -0.5), (logs, 1.0), (count, -0.5 * LOG_2PI)))
+def _derived(derived: Derived, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
+    """What a function makes of parameters; a positive number in front of one stays in front."""
+    operands = [given[name] for name in derived.of]
+    degree = derived.degree
+    if degree is None:
+        shape = derived.shape(*(part.shape for part in operands))
+        return reader.made_of(derived.label, shape, derived.function, *operands)
+    (matrix,) = operands
+    front, plain = without_scale(matrix, reader)
+    known = _of_each(derived, plain, reader)
+    if front is ONE:
+        return known
+    return SymbolicArray(known.shape, lambda *at: times(power(front, degree), known.at(*at)))
 
 
-def _whitened(matrix: SymbolicArray, whitening: Any, reader: Reader) -> SymbolicArray:
-    """Of matrices that are chosen from several, all are whitened, and then chosen from."""
+def _of_each(derived: Derived, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
+    """Of matrices that are chosen from several, the function of all of them, and then chosen from."""
     fresh = [Index(size) for size in matrix.shape]
     entry: Any = matrix.at(*map(index, fresh))
     chosen = entry.kind == "get" and entry.args[-2:] == tuple(map(index, fresh[-2:])) and len(entry.args) > 3
     if not chosen or matrix.constant is not None:
-        return reader.made_of("whitening", matrix.shape, whitening, matrix)
+        return reader.made_of(derived.label, derived.shape(matrix.shape), derived.function, matrix)
     leaf = entry.args[0]
     known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
-    every = reader.made_of("whitening", leaf.shape, whitening, known)
+    every = reader.made_of(derived.label, derived.shape(leaf.shape), derived.function, known)
 
     def at(*where_: Node) -> Node:
         return every.at(*matrix.at(*where_).args[1:-2], *where_[-2:])
 
     return SymbolicArray(matrix.shape, at)
-
-
-def _whitening_of_covariance(covariance: Any) -> Any:
-    return _inverse_root(jnp.linalg.cholesky(covariance))
-
-
-def _whitening_of_precision(precision: Any) -> Any:
-    return jnp.swapaxes(jnp.linalg.cholesky(precision), -1, -2)
-
-
-def _inverse_root(root: Any) -> Any:
-    eye = jnp.broadcast_to(jnp.eye(root.shape[-1], dtype=root.dtype), root.shape)
-    return jax.scipy.linalg.solve_triangular(root, eye, lower=True)
-
-
-WHITENING = {
-    "scale_tril": _inverse_root,
-    "covariance_matrix": _whitening_of_covariance,
-    "precision_matrix": _whitening_of_precision,
-}
-
-
-def _log_random_walk(scale_: SymbolicArray, at: Batch, value: Entries) -> Node:
-    """Normal steps from 0"""
-    (size,) = value.event
-    given = {"loc": const(0.0), "scale": _at(scale_, at)}
-    found = log_normal(value.of(const(0.0)), given)
-    if size == 1:
-        return found
-    t = Index(size - 1)
-    step = minus(value.of(plus(index(t), ONE)), value.of(index(t)))
-    return plus(found, total([t], log_normal(step, given)))

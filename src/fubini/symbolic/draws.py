@@ -75,22 +75,18 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
     law = result.law
     if law.family == "Chain":
-        return _chain(result, key, evaluation, leaf) + int(leaf.low or 0)
+        return along_chain(result, path(key, *potentials(result, evaluation))) + int(leaf.low or 0)
     record = family_of(law.family)
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
     drawn_values = record.draw(key, {name: over(evaluation, part, at) for name, part in law.parameters.items()})
-    return drawn_values + int(leaf.low or 0) if law.family == "Categorical" else drawn_values
+    is_label = record.is_of_vectors and leaf.is_integer
+    return drawn_values + int(leaf.low or 0) if is_label else drawn_values
 
 
-def _chain(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
-    """The chain axis is the one that the batch lacks; it is drawn last."""
-    *batch, t, _, _ = result.at
-    states = path(key, *potentials(result, evaluation))
-    order = [*batch, t]
-    axis = int(result.law.parameters["axis"].args[0])
-    kept = iter(range(len(batch)))
-    return jnp.transpose(states, [len(order) - 1 if place == axis else next(kept) for place in range(len(order))])
+def along_chain(result: Eliminated, states: Data) -> Data:
+    """States [… batch, t] in the shape of the latent: the chain axis is the one that the batch lacks."""
+    return xp_of(states).moveaxis(states, -1, int(result.law.parameters["axis"].args[0]))
 
 
 def potentials(result: Eliminated, evaluation: Evaluation) -> tuple[Data, Data]:

@@ -34,7 +34,7 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     if result.law.family == "Chain":
         found = state_probabilities(*potentials(result, evaluation))
         return {"probs": evaluation.xp.moveaxis(found, -2, int(result.law.parameters["axis"].args[0]))}
-    if result.law.family == "Categorical":
+    if "logits" in result.law.parameters:
         logits = over(evaluation, result.law.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
     at = result.at if family_of(result.law.family).is_of_vectors else result.at[: len(leaf.shape)]

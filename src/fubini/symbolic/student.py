@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.families.family import family_of, is_family
 from fubini.families.functions import log_gamma
 from fubini.families.signature import Recognised
 from fubini.index.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
@@ -58,13 +59,12 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
 
 
 def scale_law(block: Block, latent: Leaf, law: Recognised) -> tuple[Node, Node] | None:
-    """Shape and rate of the precision that multiplies a block, where it is a Gamma: x, or 1/x, of another latent."""
-    given = law.parameters
-    expected = {"Gamma": 1.0, "InverseGamma": -1.0}.get(law.family)
-    factors = dict(factors_in(block.scale))
-    if expected is None or latent.shape or list(factors.items()) != [(node("get", latent), expected)]:
+    """Shape and rate of the precision that multiplies a block, where it is a Gamma: a power of another latent."""
+    gamma_of_power = family_of(law.family).gamma_of_power if is_family(law.family) else None
+    if gamma_of_power is None or latent.shape:
         return None
-    return given["concentration"], given["rate"]
+    shape, rate, exponent = gamma_of_power(law.parameters)
+    return (shape, rate) if list(factors_in(block.scale)) == [(node("get", latent), exponent)] else None
 
 
 def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:

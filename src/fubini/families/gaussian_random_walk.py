@@ -1,0 +1,34 @@
+"""GaussianRandomWalk(scale, num_steps): sums of normal steps from 0."""
+
+from __future__ import annotations
+
+from numpyro.distributions import constraints
+
+from fubini.families.family import Family, register
+from fubini.families.normal import log_normal
+from fubini.families.parameters import Parameters, Vector
+from fubini.index.build import ONE, ZERO, index, minus, plus
+from fubini.index.node import Index, Node
+from fubini.index.sums import total
+
+
+def log_random_walk(x: Vector, parameters: Parameters) -> Node:
+    """log N(x_0; 0, σ) + Σ_t log N(x_(t+1) − x_t; 0, σ)"""
+    step = {"loc": ZERO, "scale": parameters["scale"]}
+    first = log_normal(x.at(ZERO), step)
+    if x.over.size == 1:
+        return first
+    t = Index(x.over.size - 1)
+    return plus(first, total([t], log_normal(minus(x.at(plus(index(t), ONE)), x.at(index(t))), step)))
+
+
+GAUSSIAN_RANDOM_WALK = register(
+    Family(
+        "GaussianRandomWalk",
+        {"scale": constraints.positive},
+        lambda parameters: None,
+        log_random_walk,
+        names=("GaussianRandomWalk",),
+        event_dim=1,
+    )
+)

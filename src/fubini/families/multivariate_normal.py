@@ -1,0 +1,100 @@
+"""MultivariateNormal(loc, covariance_matrix, precision_matrix or scale_tril): |A| (2π)^(−d/2) e^(−½ |A (x − μ)|²)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import constraints
+
+from fubini.arrays import Data
+from fubini.families.family import Family, register
+from fubini.families.functions import LOG_2PI, log
+from fubini.families.parameters import Derived, Matrix, Vector
+from fubini.index.build import ONE, ZERO, add, index, minus, power, times, where
+from fubini.index.node import Node
+from fubini.index.sums import total
+
+
+def log_multivariate_normal(x: Vector, parameters: Mapping[str, Any]) -> Node:
+    """−½ |A (x − μ)|² + log |A| − ½ d log 2π, with AᵀA the precision of the d entries that are present"""
+    root: Matrix = parameters["root"]
+    i, j = root.rows, root.columns
+    residual = minus(x.along(j), parameters["loc"].along(j) if "loc" in parameters else ZERO)
+    count = [(ONE, -0.5 * j.size * LOG_2PI)]
+    if "present" in parameters:
+        residual = where(parameters["present"].along(j), residual, ZERO)
+        count = [(total([i], where(parameters["present"].along(i), ONE, ZERO)), -0.5 * LOG_2PI)]
+    square = total([i], power(total([j], times(root.entry, residual)), 2.0))
+    return add(((square, -0.5), (total([i], log(root.at(index(i), index(i)))), 1.0), *count))
+
+
+# -- roots of the precision -----------------------------------------------------------------------------------------
+
+
+def inverse(root: Data) -> Data:
+    """L⁻¹"""
+    eye = jnp.broadcast_to(jnp.eye(root.shape[-1], dtype=root.dtype), root.shape)
+    return jax.scipy.linalg.solve_triangular(root, eye, lower=True)
+
+
+def root_of_covariance(covariance: Data) -> Data:
+    """A with AᵀA = S⁻¹"""
+    return inverse(jnp.linalg.cholesky(covariance))
+
+
+def root_of_precision(precision: Data) -> Data:
+    """A with AᵀA = P"""
+    return jnp.swapaxes(jnp.linalg.cholesky(precision), -1, -2)
+
+
+class Form(NamedTuple):
+    """A matrix as a parameter: the root of the precision, its degree in the matrix, and the covariance."""
+
+    root: Callable[[Data], Data]
+    degree: float
+    covariance: Callable[[Data], Data]
+
+
+FORMS = {
+    "scale_tril": Form(inverse, -1.0, lambda matrix: matrix @ jnp.swapaxes(matrix, -1, -2)),
+    "covariance_matrix": Form(root_of_covariance, -0.5, lambda matrix: matrix),
+    "precision_matrix": Form(root_of_precision, 0.5, jnp.linalg.inv),
+}
+
+
+def derived(names: Collection[str]) -> dict[str, Derived]:
+    """The root of the precision; of entries that are missing, with variance 1 and apart from the others."""
+    key, form = next((key, form) for key, form in FORMS.items() if key in names)
+    if "present" not in names:
+        return {"root": Derived("whitening", (key,), form.root, lambda matrix: matrix, 2, form.degree)}
+
+    def root(matrix: Data, present: Data) -> Data:
+        both = (present[..., :, None] != 0) & (present[..., None, :] != 0)
+        return root_of_covariance(jnp.where(both, form.covariance(matrix), jnp.eye(present.shape[-1])))
+
+    def shape(matrix: tuple[int, ...], present: tuple[int, ...]) -> tuple[int, ...]:
+        return (*np.broadcast_shapes(matrix[:-2], present[:-1]), *matrix[-2:])
+
+    return {"root": Derived("whitening", (key, "present"), root, shape, 2)}
+
+
+MULTIVARIATE_NORMAL = register(
+    Family(
+        "MultivariateNormal",
+        {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite},
+        lambda parameters: None,
+        log_multivariate_normal,
+        names=("MultivariateNormal",),
+        alternatives={
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+        },
+        event_dim=1,
+        derived=derived,
+        has_marginals=True,
+    )
+)
