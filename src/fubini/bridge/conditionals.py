@@ -25,7 +25,7 @@ from fubini.symbolic.student import Student
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.term import Name
-from fubini.terms.value import Value, Variable, is_enumerable, to_array
+from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
 
 
 def name_in_dist(kind: str) -> str:
@@ -81,6 +81,17 @@ class Conditionals:
         found = to_array(probs)
         places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
         return Table(found.array, (*found.names, *places, name))._marked(found.exactness)
+
+    def modes(self, step: Step) -> dict[Name, Value]:
+        """The values at which the density of the variables of a step is greatest."""
+        return {name: self._mode(step, name) for name in step.names}
+
+    def _mode(self, step: Step, name: Name) -> Value:
+        found = self._parameter("mode", step, name, self.integrand.latents[name].shape)
+        domain = self.integrand.domains[name]
+        if not isinstance(found, Array):
+            return found
+        return Array._of(found.array, found.names, found.inputs, domain, found.mark)
 
     # -- blocks of normal variables ----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from fubini.index.notation import written
 from fubini.ops import Lifted
 from fubini.symbolic.collect import require_convergent
 from fubini.terms.factor import Factor, Weight, product, terms_of
-from fubini.terms.heads import exact_disintegrate
+from fubini.terms.heads import exact_disintegrate, exact_maximise
 from fubini.terms.term import Name, Term
 from fubini.terms.value import Apply, Array, Value, Variable
 
@@ -77,6 +77,15 @@ def disintegrate(f: Factor, names: tuple) -> Disintegration:
     return disintegrated(f, names)
 
 
+@exact_maximise.rule
+def maximise(f: Factor, names: tuple) -> Disintegration:
+    """max_x f(x, y), and where"""
+    found = indexed(f, names, has_axes=False).at_greatest(names)
+    if found.plan.blocked:
+        raise not_integrable(f, found, "the maximum")
+    return found
+
+
 def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     """The names integrated out of a product of factors that no rule joins, or the error that says why not."""
     found = indexed(f, names).without(names)
@@ -85,14 +94,14 @@ def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     return replace(found, otherwise=lambda: indexed(f, names, has_axes=False).without(names))
 
 
-def not_integrable(f: Factor, found: Disintegration) -> Intractable:
+def not_integrable(f: Factor, found: Disintegration, what: str = "the integral") -> Intractable:
     """Why names stayed that were asked for."""
     require_convergent(found.plan.blocked)
     why = "; ".join(
         f"{name!r} needs {error.why}, in {written(error.node)[:160]}"  # type: ignore[attr-defined]
         for name, error in found.plan.blocked.items()
     )
-    return _blocked(f, list(found.plan.blocked), why, found.plan.eliminated)
+    return _blocked(f, list(found.plan.blocked), why, found.plan.eliminated, what)
 
 
 def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedDensity:
@@ -155,11 +164,13 @@ def _recipe(
     return Recipe(integrand, tuple(reading.slots), tuple(places), read)
 
 
-def _blocked(f: Factor, names: Sequence[Name], why: str, gone: Sequence[Name] = ()) -> Intractable:
+def _blocked(
+    f: Factor, names: Sequence[Name], why: str, gone: Sequence[Name] = (), what: str = "the integral"
+) -> Intractable:
     """What stands in the way of an integral."""
     done = f"; {listed(gone)} can be integrated out" if gone else ""
     return Intractable(
-        f"the integral over {listed(names)} of {f}",
+        f"{what} over {listed(names)} of {f}",
         expected="factors that multiply into one Table, Gaussian, Delta or Mixture, or into a family that is known",
         nearest=f"{why}{done}",
         advice="observe or keep these variables, record the sum with `with fb.lazy:`, or approximate it",

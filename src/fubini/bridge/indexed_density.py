@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -35,6 +35,10 @@ class IndexedDensity:
         """As many of these names integrated out as can be, `last` after all others."""
         return Disintegration(self, plan_of(self.integrand, frozenset(names), last))
 
+    def at_greatest(self, names: Iterable[Name]) -> Disintegration:
+        """The same for the greatest value over these names."""
+        return Disintegration(self, plan_of_maximum(self.integrand, frozenset(names)))
+
     def given(self, values: Mapping[Name, Value]) -> IndexedDensity:
         """At values of some of its names."""
         slots = {**self.slots, **{self.integrand.latents[name]: value for name, value in values.items()}}
@@ -47,11 +51,17 @@ class IndexedDensity:
 def plan_of(integrand: Integrand, names: frozenset[Name], last: Name | None = None) -> Plan:
     """The plan for some names of an integrand; found again, unless its numbers are of a trace in progress."""
 
-    def made() -> Plan:
-        return integrand.plan(names, last)
+    return _found(integrand, (names, last), lambda: integrand.plan(names, last))
 
+
+def plan_of_maximum(integrand: Integrand, names: frozenset[Name]) -> Plan:
+    """The same for a maximum."""
+    return _found(integrand, ("maximum", names), lambda: integrand.plan_of_maximum(names))
+
+
+def _found(integrand: Integrand, question: Hashable, make: Callable[[], Plan]) -> Plan:
     traced = is_traced(*integrand.reader.known.values())
-    return made() if traced else PLANS.found((integrand, names, last), made)
+    return make() if traced else PLANS.found((integrand, question), make)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +107,15 @@ class Disintegration:
         """p(x | y), of a plan that ends with x."""
         step = next(step for step in self.plan.integrals if name in step.names)
         return self._conditionals.marginal(step, name)
+
+    @cached_property
+    def modes(self) -> dict[Name, Value]:
+        """The values of greatest density, from the last that is eliminated to the first."""
+        found: dict[Name, Value] = {}
+        for step in reversed(self.plan.integrals):
+            density = self.of.given(found)
+            found.update(Conditionals(density.integrand, density.slots, density.mark).modes(step))
+        return found
 
     @property
     def _conditionals(self) -> Conditionals:

@@ -11,6 +11,7 @@ from fubini.eliminate.plan import Plan, Step
 from fubini.index.node import Index, Leaf, Node
 from fubini.read.reader import Reader
 from fubini.symbolic.last import ending_with
+from fubini.symbolic.modes import with_height
 from fubini.symbolic.search import Latent, Reduced, Search, work
 from fubini.terms.term import Name
 
@@ -26,11 +27,19 @@ class Integrand:
     axes: Mapping[Index, Name] = field(default_factory=dict)
 
     def plan(self, names: Iterable[Name], last: Name | None = None) -> Plan:
-        """As many of these eliminated as can be; in an order that ends with `last`, where that is given."""
+        """As many of these integrated out as can be; in an order that ends with `last`, where that is given."""
+        latents = self._asked(names)
+        if last is not None:
+            return self.planned(ending_with(self.terms, latents, last))  # type: ignore[arg-type]
+        return self.planned(Search(latents).best(self.terms))
+
+    def plan_of_maximum(self, names: Iterable[Name]) -> Plan:
+        """The same for the greatest value over these names."""
+        return self.planned(Search(self._asked(names), adjusted=with_height).best(self.terms))
+
+    def _asked(self, names: Iterable[Name]) -> Mapping[str, Latent]:
         asked = frozenset(names)
-        latents = {n: Latent(leaf, self.domains[n]) for n, leaf in self.latents.items() if n in asked}
-        search = Search(latents).best if last is None else lambda terms: ending_with(terms, latents, last)  # type: ignore[arg-type]
-        return self.planned(search(self.terms))  # type: ignore[arg-type]
+        return {n: Latent(leaf, self.domains[n]) for n, leaf in self.latents.items() if n in asked}  # type: ignore[misc]
 
     def planned(self, found: Reduced) -> Plan:
         """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""

@@ -16,7 +16,9 @@ from fubini.index.chains import log_sum_exp
 from fubini.index.node import Index, Leaf, Node, node
 from fubini.read.reader import Reader
 from fubini.symbolic.block import Block
+from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import block_parameters, conditional_parameters, parameters
+from fubini.symbolic.modes import mode
 from fubini.symbolic.search import Step
 from fubini.symbolic.student import Student
 from fubini.terms.exactness import Exactness, exactly
@@ -78,6 +80,9 @@ class Parameter(Expression):
             logits = evaluation.of(result.law.parameters["logits"])  # type: ignore[union-attr]
             found = aligned(logits, (*self.axes, *result.at))  # type: ignore[union-attr]
             return _from_zero(xp.exp(found - log_sum_exp(found)[..., None]), self.leaf, xp)
+        if self.which == "mode":
+            leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)
+            return xp.asarray(mode(self.how.step, leaves, evaluation).values[self.leaf]).reshape(self.output.shape)
         if self.which.startswith("whole"):
             assert isinstance(result, Block)
             return block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")]

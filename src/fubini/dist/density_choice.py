@@ -13,8 +13,9 @@ from fubini.arrays import Data, cached_for_precision, double_precision
 from fubini.dist.blueprint import Blueprint
 from fubini.dist.density import Density
 from fubini.errors import Intractable, listed
+from fubini.factors.open_choice import at_greatest
 from fubini.factors.randomness import SAMPLES, Randomness
-from fubini.terms.heads import exact_draw
+from fubini.terms.heads import exact_choose, exact_draw
 from fubini.terms.named import align
 from fubini.terms.value import Array, to_array
 
@@ -30,6 +31,12 @@ def draw_density(randomness: Randomness, f: Density, names: tuple) -> dict:
     if f.inputs[name].is_discrete and data.dtype.kind not in "iu":  # some of numpyro's samplers count in floats
         data = data.astype(int)
     return {name: Array._of(data, tuple(batch), batch, f.inputs[name])}
+
+
+@exact_choose.rule
+def choose_density(f: Density, names: tuple) -> dict:
+    """x at max_x p(x; y)"""
+    return at_greatest(f, names)
 
 
 @exact_draw.rule

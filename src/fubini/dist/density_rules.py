@@ -22,12 +22,13 @@ from fubini.factors.table import Table, is_tabular
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names
 from fubini.interpretations import interpret
-from fubini.semirings import Semiring, sum_product
+from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.affine import Affine, affine
 from fubini.terms.factor import Factor, Unit, Weight, product
 from fubini.terms.heads import (
     DISINTEGRATE,
     JOIN,
+    MAXIMISE,
     MULTIPLY_OUT,
     SUM,
     exact_join,
@@ -244,6 +245,8 @@ def sum_blocked(semiring: Semiring, f: Density | Weight, names: tuple) -> Factor
     made = sum_lazily(f, names) if semiring is sum_product else None
     if made is None and semiring is sum_product:
         return interpret(DISINTEGRATE, f, names).remaining
+    if made is None and semiring is max_product:
+        return interpret(MAXIMISE, f, names).remaining
     if made is None:
         raise blocked(semiring, f, names)
     return made

@@ -82,7 +82,11 @@ def eliminate(
     def run(terms: Sequence[Factor]) -> Factor:
         return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
-    grouped = together(terms, [name for name, _ in summed], plates) if semiring is sum_product and not scale else terms
+    grouped = (
+        together(terms, [name for name, _ in summed], plates)
+        if semiring in (sum_product, max_product) and not scale
+        else terms
+    )
     return _one_or_other(run, grouped, terms)
 
 
@@ -323,7 +327,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     def run(terms: Sequence[Factor]) -> Factor:
         return _run(problem_of(terms, [(name, None) for name in names]), terms, semiring)
 
-    return _one_or_other(run, together(f.terms, names) if semiring is sum_product else f.terms, f.terms)
+    return _one_or_other(run, together(f.terms, names) if semiring in (sum_product, max_product) else f.terms, f.terms)
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from fubini.errors import FubiniError, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, interpret, lazy
-from fubini.semirings import Semiring, same_pair, sum_product
+from fubini.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
@@ -67,7 +67,7 @@ def explain(
         return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates, semiring)
-    if semiring is sum_product and not scale:
+    if semiring in (sum_product, max_product) and not scale:
         terms = together(terms, [name for name, _ in summed], plates)
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
     title = f"{semiring} over {listed(name for name, _ in summed)}"

@@ -103,7 +103,7 @@ def embed(semiring: Semiring, factor: Factor) -> Factor:
     if isinstance(factor, Unit) and is_tabular(factor):
         shape = [domain.extent for domain in factor.inputs.values()]
         return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
-    if isinstance(factor, Product) and semiring is sum_product and any(map(is_open, factor.terms)):
+    if isinstance(factor, Product) and semiring in (sum_product, max_product) and any(map(is_open, factor.terms)):
         return factor  # integrated as it is written: a Gaussian would hide which of its entries are independent
     factor = promoted(factor)
     if not isinstance(factor, Table) and semiring not in (sum_product, max_product):

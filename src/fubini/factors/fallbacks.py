@@ -22,7 +22,7 @@ from fubini.factors.promotion import common_kind, is_joinable, is_open, promoted
 from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular, with_mass
 from fubini.interpretations import current, interpret
-from fubini.semirings import Semiring, sum_product
+from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
 from fubini.terms.heads import (
     ADD,
@@ -30,6 +30,7 @@ from fubini.terms.heads import (
     DISINTEGRATE,
     DIVIDE,
     JOIN,
+    MAXIMISE,
     MULTIPLY,
     MULTIPLY_OUT,
     NORMALIZE,
@@ -327,6 +328,8 @@ def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> F
         return product(*rest, summed(product(*mine), names))
     if semiring is sum_product:
         return product(*rest, interpret(DISINTEGRATE, product(*mine), names).remaining)
+    if semiring is max_product and not all(f.inputs[name].is_finite for name in names):
+        return product(*rest, interpret(MAXIMISE, product(*mine), names).remaining)
     raise blocked(semiring, product(*mine), names)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fubini.arrays import Data
+from fubini.eliminate.ask import eliminate
 from fubini.eliminate.explanation import Explanation
 from fubini.interpretations import interpret
 from fubini.joint import evidence as evidence
@@ -24,6 +25,7 @@ from fubini.joint.model_factors import model_factors
 from fubini.joint.posterior import posterior
 from fubini.joint.required import required
 from fubini.joint.sampler import Sampler
+from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
 
@@ -31,14 +33,19 @@ from fubini.terms.value import Value
 class Questions(Flavour):
     """What can be asked of any joint: of one with observations, about its other sites given these."""
 
-    def log_evidence(self) -> Value:
+    def log_evidence(self, semiring: Semiring = sum_product) -> Value:
         """log p(observed), the other sites integrated out exactly; an error that names what blocks it.
+
+        Under `fb.max_product` the logarithm of the greatest density; under others what they make of tables.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> round(float(model.condition(x=0.5).log_evidence()), 6)
         -1.328012
         """
-        return interpret(LOG_EVIDENCE, FlatModel(self))
+        model = FlatModel(self)
+        if semiring is sum_product:
+            return interpret(LOG_EVIDENCE, model)
+        return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
 
     def posterior(self) -> Factor:
         """The sites that are not observed given those that are: a normalised factor, or the error that says why not.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fubini.arrays import Data, require
 from fubini.errors import DataError
-from fubini.families.family import Family, family_of
+from fubini.families.family import Family, family_of, is_family
 from fubini.families.functions import is_never_positive, log_gamma, log_rate
 from fubini.families.parameters import Vector
 from fubini.index.build import ONE, add, call, plus, scale
@@ -48,6 +48,28 @@ def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
     if "logits" in result.law.parameters:
         return _of_labels(result, leaf, evaluation)
     return _of_family(result, leaf, evaluation)
+
+
+def with_height(step: Step, leaves: Sequence[Leaf]) -> Step:
+    """A maximum in place of an integral: what is left has the greatest density of the latents as a factor."""
+    return Step(step.names, step.result._replace(terms=(*step.result.terms, height(step, leaves[0]))))
+
+
+def height(step: Step, leaf: Leaf) -> Node:
+    """log max p(latents of a step | the others) in index notation; blocked where that has no closed form."""
+    result = step.result
+    if isinstance(result, Block):
+        return _height_of_block(result)
+    if isinstance(result, Student):
+        return _height_of_student(result)
+    record = family_of(result.law.family) if is_family(result.law.family) else None
+    if record is None or record.is_of_labels:
+        raise Blocked(leaf, result.law.log_normaliser, "a family whose greatest density is known")
+    parameters = _parameters(record, result)
+    if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
+        raise Blocked(leaf, result.law.log_normaliser, f"a {record.name} with its maximum inside the support")
+    places = result.at[: len(leaf.shape)]
+    return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
 
 
 def _height_of_block(result: Block) -> Node:

@@ -8,7 +8,7 @@ that leaves some, other orders are tried, and the one that leaves least is taken
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.domains import Domain
@@ -64,8 +64,13 @@ def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
 class Search:
     """Depth first, the likeliest order first; states that were seen are not visited again."""
 
-    def __init__(self, latents: Mapping[str, Latent], later: Sequence[Latent] = ()) -> None:
-        self.latents, self.later = latents, later
+    def __init__(
+        self,
+        latents: Mapping[str, Latent],
+        later: Sequence[Latent] = (),
+        adjusted: Callable[[Step, Sequence[Leaf]], Step] | None = None,
+    ) -> None:
+        self.latents, self.later, self.adjusted = latents, later, adjusted
         self.left = TRIES
         self.seen: set[tuple] = set()
         self.found: Reduced | None = None
@@ -99,7 +104,10 @@ class Search:
         blocked: dict[str, Blocked] = {}
         for name in waiting:
             try:
-                for step in self._attempts(terms, name, waiting):
+                for attempt in self._attempts(terms, name, waiting):
+                    step = attempt
+                    if self.adjusted is not None:
+                        step = self.adjusted(step, [self.latents[n].leaf for n in step.names])
                     rest = [other for other in waiting if other not in step.names]
                     self._visit(step.result.terms, (*steps, step), rest)
                     if self.found is not None and (not self.found.blocked or self.left <= 0):

@@ -34,6 +34,7 @@ CHOOSE = Head("choose")  # (factor, names): the arg max of one factor for each v
 DRAW = Head("draw")  # (randomness, factor, names): a draw for each value of its other inputs
 ABSORB = Head("absorb")  # (semiring, factor, others): Σ over the factor's entrances of it times its neighbours there
 DISINTEGRATE = Head("disintegrate")  # (factor, names): f(x, y) = p(x | y) · Z(y), of factors that no rule joins
+MAXIMISE = Head("maximise")  # (factor, names): the greatest value of factors that no rule joins, and where it is
 DESCRIBE = Head("describe")  # (factor, names): how these are integrated out of factors that no rule joins, in words
 MARGINAL = Head("marginal")  # (factor, name, other names): the others integrated out, normalised over the name
 INTEGRATE = Head("integrate")  # (open integral): weighted points in place of a density that has no closed form
@@ -61,6 +62,7 @@ exact_choose = _of_exact(CHOOSE)
 exact_draw = _of_exact(DRAW)
 exact_absorb = _of_exact(ABSORB)
 exact_disintegrate = _of_exact(DISINTEGRATE)
+exact_maximise = _of_exact(MAXIMISE)
 exact_describe = _of_exact(DESCRIBE)
 exact_marginal = _of_exact(MARGINAL)
 exact_integrate = _of_exact(INTEGRATE)
