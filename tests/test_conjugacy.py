@@ -9,6 +9,7 @@ from scipy.stats import beta, binom, dirichlet, gamma, multinomial, poisson
 
 import fubini as fb
 from fubini import dist
+from tests.catalogue.conftest import every_door  # noqa: F401  (each evidence through every door)
 
 RANDOM = np.random.default_rng(24)
 DRAWS = 40_000

@@ -12,7 +12,7 @@ from fubini import ops
 from fubini.arrays import is_traced
 from fubini.dist.density import Density
 from fubini.domains import Real, merge_inputs
-from fubini.errors import DomainError, Intractable, listed
+from fubini.errors import DomainError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture, mixture, share_of
@@ -22,7 +22,7 @@ from fubini.factors.weight_rules import derivatives
 from fubini.interpretations import interpret
 from fubini.terms.degree import degree
 from fubini.terms.factor import Factor, Product, Weight
-from fubini.terms.heads import EXPECT, exact_expect
+from fubini.terms.heads import DISINTEGRATE, EXPECT, exact_expect
 from fubini.terms.indexing import fold
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, is_enumerable, to_array, to_value
@@ -205,6 +205,20 @@ def expect_density(f: Density, value: Value, names: tuple) -> Value:
     return value.replaced({f.own: f.mean(f.own)})  # type: ignore[dict-item, arg-type]
 
 
+def _is_quadratic(f: Density, value: Value, names: tuple) -> bool:
+    """Of degree two in the one number that the density is of."""
+    return names == (f.own,) and not f.inputs[names[0]].shape and degree(value, names) == 2
+
+
+@exact_expect.rule(when=_is_quadratic, overlaps=("expect_density",))
+def expect_square(f: Density, value: Value, names: tuple) -> Value:
+    """E[v]  =  v(E[x]) + ½ v″ Var[x], where v″ is the second difference of a quadratic"""
+    (own,) = names
+    at = [value.replaced({own: to_value(x)}) for x in (1.0, 2.0, 3.0)]
+    bend = at[2] - 2.0 * at[1] + at[0]
+    return value.replaced({own: f.mean(own)}) + 0.5 * bend * f.variance(own)  # type: ignore[dict-item]
+
+
 @exact_expect.rule
 def expect_product(f: Product, value: Value, names: tuple) -> Value:
     """E[v] under the one term that depends on the names; the others do not change it"""
@@ -216,9 +230,21 @@ def expect_product(f: Product, value: Value, names: tuple) -> Value:
 
 @exact_expect.rule
 def expect_open(f: Density | Weight, value: Value, names: tuple) -> Value:
-    """E[v] under what is no representation has no closed form"""
+    """E[v]  =  E[E[v | y]], under the densities that f is recognised as"""
+    if not isinstance(f, Density) or names != (f.own,):
+        try:
+            for term in interpret(DISINTEGRATE, f, names).conditionals:  # each given those after it
+                value = interpret(EXPECT, promoted(term), value, tuple(name for name in names if name in _own(term)))
+            return value
+        except (Intractable, NoRule):
+            pass
     raise Intractable(
         f"the expectation of {value} over {listed(names)} under {f}",
         expected="a Table, Gaussian, Delta or Mixture, or an affine function of the variable of one density",
         advice="estimate it by sampling: draw from the factor and average",
     )
+
+
+def _own(term: Factor) -> tuple[Name, ...]:
+    """The variables of a conditional: that of a density, or all of a Gaussian."""
+    return (term.own,) if term.own is not None else tuple(term.inputs)
