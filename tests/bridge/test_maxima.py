@@ -10,9 +10,7 @@ import fubini as fb
 from fubini import dist, ops
 from fubini.errors import Intractable
 
-RATE, PROBABILITY, SPREAD = (
-    fb.Variable(name, domain) for name, domain in zip("rpv", (fb.Positive, fb.Unit, fb.Positive))
-)
+RATE, PROBABILITY, SPREAD = fb.Variable("r", fb.Positive), fb.Variable("p", fb.Unit), fb.Variable("v", fb.Positive)
 MEAN, SHARES = fb.Variable("m", fb.Real), fb.Variable("s", fb.Simplex[3])
 COUNTS = fb.Array(np.array([2, 0, 5]), ("i",))
 

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.reading import read
+from fubini.joint.flat_model import FlatModel
 
 COUNTS = np.array([2, 0, 4])
 
@@ -76,5 +76,5 @@ def test_density_is_that_of_dist(n):
 
     post = model().condition(x=np.array([1, 7, 3]), y=2, z=3, w=1.7)
     with jax.enable_x64(True):
-        found = float(read(post).log_density({"a": jnp.array(1.3), "n": jnp.array(n)}))
+        found = float(FlatModel(post).reading.log_density({"a": jnp.array(1.3), "n": jnp.array(n)}))
     assert found == pytest.approx(float(post.log_prob(a=1.3, n=n)), rel=1e-6)

@@ -1,19 +1,30 @@
-"""Bounds of whole numbers that a density of theirs says: there are finitely many."""
+"""What flat densities between known ends say of a variable: finitely many whole numbers, or a number from 0 on."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fubini.arrays import is_traced
 from fubini.dist.density import Density, Distribution
+from fubini.domains import Domain, Positive, Unit
+from fubini.families.family import family_of, is_family
 from fubini.terms.factor import Factor, terms_of
 from fubini.terms.term import Name
 from fubini.terms.value import Array, Variable
 
 OUTER = ("ExpandedDistribution", "Independent", "PowerDistribution")
+
+
+class Bounds(NamedTuple):
+    """The least value and the greatest, where these are known, and the domain between them."""
+
+    low: float
+    high: float | None
+    domain: Domain
 
 
 def base_of(source: Distribution) -> Distribution:
@@ -22,28 +33,38 @@ def base_of(source: Distribution) -> Distribution:
     return base_of(inner) if isinstance(inner, Distribution) else source
 
 
-def known_bounds(f: Factor) -> dict[Name, tuple[float, float]]:
-    """The least and greatest value of variables that are uniform over whole numbers between known ends."""
-    bounds: dict[Name, tuple[float, float]] = {}
+def bounds_between(source: Distribution, known: Mapping[str, np.ndarray | None], domain: Domain) -> Bounds | None:
+    """The bounds of a variable of this domain, by the known parameters of its distribution."""
+    family = base_of(source).family
+    low, high = known.get("low"), known.get("high")
+    if low is None or high is None or not is_family(family) or not family_of(family).is_flat:
+        return None
+    if domain.is_discrete:
+        return Bounds(float(np.min(low)), float(np.max(high)), domain)
+    if np.all(low == 0) and np.all(high == 1):
+        return Bounds(0.0, 1.0, Unit.with_shape(domain.shape))
+    if np.all(low >= 0):  # the bound above stays a test in its density
+        return Bounds(0.0, None, Positive.with_shape(domain.shape))
+    return None
+
+
+def known_bounds(f: Factor) -> dict[Name, Bounds]:
+    """Those of the variables of a product that have a density between known ends."""
+    bounds: dict[Name, Bounds] = {}
     for term in terms_of(f):
         if isinstance(term, Density) and isinstance(term.value, Variable) and not term.value.output.is_finite:
-            ends = _ends(base_of(term.distribution))
-            if ends is not None:
-                bounds[term.value.name] = ends
+            base = base_of(term.distribution)
+            parameters = {**dict(base.statics), **dict(zip(base.keys, base.args, strict=True))}
+            known = {key: _known(value) for key, value in parameters.items()}
+            found = bounds_between(base, known, term.value.output)
+            if found is not None:
+                bounds[term.value.name] = found
     return bounds
 
 
-def _ends(base: Distribution) -> tuple[float, float] | None:
-    if base.family != "DiscreteUniform":
-        return None
-    parameters = {**dict(base.statics), **dict(zip(base.keys, base.args, strict=True))}
-    low, high = (_whole_numbers(parameters.get(key)) for key in ("low", "high"))
-    return None if low is None or high is None else (float(low.min()), float(high.max()))
-
-
-def _whole_numbers(value: Any) -> np.ndarray | None:
-    """Those that are known; the range of other numbers is no part of what a plan is found again by."""
+def _known(value: Any) -> np.ndarray | None:
+    """Whole numbers, or one number: the range of other numbers is no part of what a plan is found again by."""
     data = value.array if isinstance(value, Array) else value
-    is_known = isinstance(data, (int, np.generic, np.ndarray, jax.Array)) and not is_traced(data)
-    numbers = np.asarray(data) if is_known else None
+    is_number = isinstance(data, (int, float, np.generic, np.ndarray, jax.Array)) and not is_traced(data)
+    numbers = np.asarray(data) if is_number else None
     return numbers if numbers is not None and (numbers.dtype.kind in "iu" or not numbers.ndim) else None

@@ -160,7 +160,8 @@ def _recipe(
             assert isinstance(value, Array)
             places.append(first[id(value.array)])
     domains = {name: f.inputs[name] for name in latents}
-    integrand = Integrand(terms, latents, domains, reading.reader, {of: name for name, of in indices.items()})
+    supports = {name: bounds.domain for name, bounds in bounded.items() if name in latents}
+    integrand = Integrand(terms, latents, domains, reading.reader, {of: n for n, of in indices.items()}, supports)
     return Recipe(integrand, tuple(reading.slots), tuple(places), read)
 
 

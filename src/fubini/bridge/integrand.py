@@ -25,6 +25,7 @@ class Integrand:
     domains: Mapping[Name, Domain]
     reader: Reader
     axes: Mapping[Index, Name] = field(default_factory=dict)
+    supports: Mapping[Name, Domain] = field(default_factory=dict)  # where a density says more than the domain
 
     def plan(self, names: Iterable[Name], last: Name | None = None) -> Plan:
         """As many of these integrated out as can be; in an order that ends with `last`, where that is given."""
@@ -39,7 +40,8 @@ class Integrand:
 
     def _asked(self, names: Iterable[Name]) -> Mapping[str, Latent]:
         asked = frozenset(names)
-        return {n: Latent(leaf, self.domains[n]) for n, leaf in self.latents.items() if n in asked}  # type: ignore[misc]
+        domains = {**self.domains, **self.supports}
+        return {n: Latent(leaf, domains[n]) for n, leaf in self.latents.items() if n in asked}  # type: ignore[misc]
 
     def planned(self, found: Reduced) -> Plan:
         """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from fubini import ops
 from fubini.arrays import Data, double_precision, is_traced
+from fubini.bridge.bounds import Bounds
 from fubini.bridge.expression import Expression
 from fubini.dist.blueprint import Blueprint, LogProbability, signature_of
 from fubini.dist.density import Density, Distribution
@@ -45,12 +46,13 @@ class Unreadable(NoRule):
         super().__init__(f"{what} in index notation", expected="densities, tables, Gaussians and functions of them")
 
 
-def leaf_of(name: Name, domain: Domain, bounds: tuple[float, float] | None = None) -> Leaf:
+def leaf_of(name: Name, domain: Domain, bounds: Bounds | None = None) -> Leaf:
     """The leaf that stands for a variable, within its domain, or within bounds that are known to hold."""
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
     if bounds is not None:
-        low, high = bounds if low is None else (max(low, bounds[0]), bounds[1])
+        low = bounds.low if low is None else max(low, bounds.low)
+        high = bounds.high if bounds.high is not None else high
     simplex, whole = domain.kind == "simplex", domain.is_discrete
     return Leaf(str(name), domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
 

@@ -72,6 +72,11 @@ class Family:
         return bool(self.event_dim) or any(constraint.event_dim for constraint in self.parameters.values())
 
     @property
+    def is_flat(self) -> bool:
+        """The same density at every value between its ends `low` and `high`."""
+        return self.flat is not None and {"low", "high"} <= self.parameters.keys()
+
+    @property
     def is_of_labels(self) -> bool:
         """It is recognised from the weights of finitely many labels."""
         return self.signature is not None and self.signature.form == "labels"
@@ -190,3 +195,13 @@ def recognise(form: Form, *coefficients: Any) -> Recognised | None:
             if match is not None:
                 return Recognised(family.name, *match)
     return None
+
+
+def is_of_labels(name: str) -> bool:
+    """A family of finitely many labels."""
+    return is_family(name) and family_of(name).is_of_labels
+
+
+def family_on_simplex() -> Family:
+    """The family that is recognised on a simplex."""
+    return next(record for record in families() if record.signature is not None and record.signature.form == "simplex")

@@ -15,14 +15,14 @@ from numpyro.distributions import constraints
 from xxhash import xxh3_128_digest
 
 from fubini.arrays import Data, double_precision, is_key, is_traced, trusting
-from fubini.bridge.bounds import base_of
+from fubini.bridge.bounds import base_of, bounds_between
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.reader import leaf_of
 from fubini.dist.blueprint import Constant, LogProbability
 from fubini.dist.density import Distribution
 from fubini.dist.law import parameters, spread
 from fubini.dist.markov import MarkovChain, markov_chain
-from fubini.domains import Domain, Positive, Unit
+from fubini.domains import Domain
 from fubini.index.build import ONE, ZERO, index, plus
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node
@@ -279,23 +279,15 @@ def _bounded(
     name: str, source: Distribution, leaves: list[SymbolicArray], sites: dict[str, Leaf], domains: dict[str, Domain]
 ) -> None:
     """What known bounds say of a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
+    if name not in sites:
+        return
     base = base_of(source)
-    if base.family not in ("Uniform", "DiscreteUniform") or name not in sites:
-        return
-    given = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
-    given.update((key, np.asarray(value)) for key, value in base.statics)
-    low, high = given.get("low"), given.get("high")
-    if low is None or high is None:
-        return
-    leaf = sites[name]
-    if base.family == "DiscreteUniform":
-        leaf.low, leaf.high = float(np.min(low)), float(np.max(high))
-    elif np.all(low == 0) and np.all(high == 1):
-        leaf.low, leaf.high = 0.0, 1.0
-        domains[name] = Unit.with_shape(leaf.shape)
-    elif np.all(low >= 0):  # the bound above stays a test in its density
-        leaf.low = 0.0
-        domains[name] = Positive.with_shape(leaf.shape)
+    known: dict[str, Any] = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
+    known.update((key, np.asarray(value)) for key, value in base.statics)
+    found = bounds_between(source, known, domains[name])
+    if found is not None:
+        sites[name].low, domains[name] = found.low, found.domain
+        sites[name].high = found.high if found.high is not None else sites[name].high
 
 
 def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fubini.families.family import family_on_simplex, is_of_labels
 from fubini.families.parameters import Vector
 from fubini.index.build import ONE, add, call, const, get, plus, scale
 from fubini.index.node import Index, Leaf, Node
@@ -93,7 +95,7 @@ def _from_zero(branch: Branch) -> Branch:
     """Finite draws that begin at another number, as that number and a draw that begins at 0."""
     for draw in branch.draws:
         leaf = draw.leaf
-        if draw.law.family == "Categorical" and leaf.low:
+        if is_of_labels(draw.law.family) and leaf.low:
             low, high = leaf.low, (leaf.high or 0.0) - leaf.low
             new = Leaf(leaf.name, leaf.shape, low=0.0, high=high, is_integer=True, role=leaf.role)
             moved = partial(_moved, leaf=leaf, new=new, low=const(low))
@@ -116,11 +118,8 @@ def _left(leaf: Leaf) -> tuple[Draw, Node]:
     if leaf.is_simplex:
         *batch, size = leaf.shape
         at = tuple(Index(extent) for extent in batch)
-        count = 1
-        for extent in batch:
-            count *= extent
-        mass = scale(-float(count), call("lgamma", const(float(size))))
-        return Draw(leaf, at, Law("Dirichlet", (Vector(Index(size), ONE),))), mass
+        mass = scale(-float(math.prod(batch)), call("lgamma", const(float(size))))
+        return Draw(leaf, at, Law(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
     at = tuple(Index(extent) for extent in leaf.shape)
     return Draw(leaf, at, flat_law(numbers_around(leaf))), const(0.0)
 
@@ -185,7 +184,7 @@ def _text(branch: Branch, left: list, steps: tuple[Step, ...], draws: list[Draw 
 def _line(draw: Draw, writer: _Notation) -> str:
     """A draw; of a finite one that begins at another number, that number added."""
     text, low = writer.draw(draw), draw.leaf.low
-    if draw.law.family != "Categorical" or not low:
+    if not is_of_labels(draw.law.family) or not low:
         return text
     name, _, law = text.partition(" = ")
     return f"{name} = {low:g} + ({law})"
