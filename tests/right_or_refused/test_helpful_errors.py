@@ -316,8 +316,19 @@ def test_a_division_that_is_not_chosen_does_no_harm(kind):
     np.testing.assert_allclose(float(mean), slope @ Y / (1 + slope @ slope), rtol=1e-6)
 
 
-def test_the_mode_of_real_sites_is_asked_for_outside_jit():
-    mode = line(X).condition(y=Y).map()
+@fb.model
+def bent(x):
+    w = yield dist.Normal(0.0, 1.0)
+    y = yield dist.Normal(jnp.tanh(w) * x, 1.0)
+
+
+def test_a_mode_that_is_searched_for_is_asked_for_outside_jit():
+    mode = bent(X).condition(y=Y).map()
     with pytest.raises(DomainError, match="outside"):
-        jax.jit(lambda y: line(X).condition(y=y).map())(jnp.asarray(Y))
-    np.testing.assert_allclose(np.asarray(line(X).condition(y=Y).map()), np.asarray(mode))
+        jax.jit(lambda y: bent(X).condition(y=y).map())(jnp.asarray(Y))
+    np.testing.assert_allclose(np.asarray(bent(X).condition(y=Y).map()), np.asarray(mode))
+
+
+def test_a_mode_in_closed_form_is_traced():
+    found = jax.jit(lambda y: line(X).condition(y=y).map())(jnp.asarray(Y))
+    np.testing.assert_allclose(np.asarray(found), X @ Y / (1 + X @ X), rtol=1e-6)

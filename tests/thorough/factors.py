@@ -1,6 +1,7 @@
 """Random products of densities as factors: evidence and marginals by elimination."""
 
 import ast
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -28,7 +29,8 @@ def case(rng: Random) -> Case:
     def factors() -> Any:
         if not built:
             space = dict(np=np, jnp=jnp, fb=fb, dist=dist, jax=jax)
-            exec(text, space)
+            with jax.enable_x64(True):  # in single precision, rounding would pass for an error
+                exec(text, space)
             built.update(space)
         return built["factors"]
 
@@ -38,10 +40,20 @@ def case(rng: Random) -> Case:
         return found
 
     names = [site.name for site in program.latents]
-    asked = {"log evidence": lambda: float(fb.eliminate(factors(), names).log())}
+    asked = {"log evidence": in_double(lambda: float(fb.eliminate(factors(), names).log()))}
     for site in program.latents:
-        asked[site.name] = lambda site=site: marginal(factors(), site, answers)
+        asked[site.name] = in_double(lambda site=site: marginal(factors(), site, answers))
     return Case(text, asked, oracle)
+
+
+def in_double(ask: Callable[[], Any]) -> Callable[[], Any]:
+    """A question in double precision."""
+
+    def asked() -> Any:
+        with jax.enable_x64(True):
+            return ask()
+
+    return asked
 
 
 def marginal(factors: Any, site: Site, answers: dict) -> Any:

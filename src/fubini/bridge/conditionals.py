@@ -10,7 +10,7 @@ from typing import Any
 from fubini import dist
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
-from fubini.bridge.parameter import Parameter, nodes_of
+from fubini.bridge.parameter import How, Parameter, nodes_of
 from fubini.dist.density import Density
 from fubini.domains import Domain
 from fubini.errors import NoRule
@@ -62,7 +62,7 @@ class Conditionals:
         if family_of(kind).is_of_labels:
             if not domain.is_finite and leaf.low:
                 raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
-            probs = self._parameter("probs", step, name, self._shape_of_labels(leaf), before, later)
+            probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf), before, later)
             return Density(getattr(dist, name_in_dist(kind))(probs=probs), Variable(name, domain))
         event = step.result.at if family_of(kind).is_of_vectors else step.result.at[: len(leaf.shape)]
         parameters = {key: self._value(node, event, later) for key, node in step.result.law.parameters.items()}
@@ -75,7 +75,7 @@ class Conditionals:
             return self.of_one(step, name)
         if (leaf.low or 0) < 0:
             raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
-        probs = self._parameter("probs", step, name, self._shape_of_labels(leaf))
+        probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf))
         if not is_enumerable(probs):
             raise self._refusal(step, name, f"it depends on {', '.join(map(str, probs.inputs))}")
         found = to_array(probs)
@@ -87,7 +87,7 @@ class Conditionals:
         return {name: self._mode(step, name) for name in step.names}
 
     def _mode(self, step: Step, name: Name) -> Value:
-        found = self._parameter("mode", step, name, self.integrand.latents[name].shape)
+        found = self._parameter("mode", How(step), name, self.integrand.latents[name].shape)
         domain = self.integrand.domains[name]
         if not isinstance(found, Array):
             return found
@@ -111,7 +111,8 @@ class Conditionals:
         scale, shape = ("scale", leaf.shape) if _is_one(leaf) else ("scale_tril", (*leaf.shape, leaf.shape[-1]))
         kind = ("" if _is_one(leaf) else "Multivariate") + ("Normal" if isinstance(result, Block) else "StudentT")
         shapes = {"loc": leaf.shape, scale: shape, **({"df": ()} if isinstance(result, Student) else {})}
-        made = {key: self._parameter(key, step, name, size, before, later) for key, size in shapes.items()}
+        with How(step) as how:
+            made = {key: self._parameter(key, how, name, size, before, later) for key, size in shapes.items()}
         return Density(getattr(dist, kind)(**made), Variable(name, self.integrand.domains[name]))
 
     def _is_one_gaussian(self, step: Step) -> bool:
@@ -124,7 +125,7 @@ class Conditionals:
         leaves = [self.integrand.latents[name] for name in names]
         size = sum(math.prod(leaf.shape) for leaf in leaves)
         loc, covariance = (
-            to_array(self._parameter(key, step, names[0], shape, beside=leaves))
+            to_array(self._parameter(key, How(step), names[0], shape, beside=leaves))
             for key, shape in (("whole loc", (size,)), ("whole covariance", (size, size)))
         )
         inputs: dict[Name, Domain] = {name: self.integrand.domains[name] for name in names}
@@ -145,7 +146,7 @@ class Conditionals:
     def _parameter(
         self,
         key: str,
-        step: Step,
+        how: How,
         name: Name,
         shape: tuple[int, ...],
         before: Sequence[Name] = (),
@@ -156,7 +157,7 @@ class Conditionals:
         given = beside or [of.latents[other] for other in before]
         slots = self._slots((*later, *before))
         return computed(
-            Parameter(key, step, of.latents[name], shape, slots, of.reader, of.axes, tuple(given), self.mark)
+            Parameter(key, how, of.latents[name], shape, slots, of.reader, of.axes, tuple(given), self.mark)
         )
 
     def _shape_of_labels(self, leaf: Leaf) -> tuple[int, ...]:

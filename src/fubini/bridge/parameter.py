@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fubini.domains import Real
 from fubini.index.axes import aligned
 from fubini.index.build import ZERO
 from fubini.index.chains import log_sum_exp
+from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node, node
 from fubini.read.reader import Reader
 from fubini.symbolic.block import Block
@@ -28,12 +29,31 @@ from fubini.terms.value import Value
 
 
 class How:
-    """A step, compared by identity: found again with its plan, it finds again what was compiled for it."""
+    """A step, compared by identity: found again with its plan, it finds again what was compiled for it.
 
-    __slots__ = ("step",)
+    Inside `with how:` parameters of one variable are computed once, all together: arrays do not change there.
+    """
+
+    __slots__ = ("is_held", "made", "step")
 
     def __init__(self, step: Step) -> None:
-        self.step = step
+        self.step, self.is_held = step, False
+        self.made: Mapping[str, Data] | None = None
+
+    def __enter__(self) -> How:
+        self.is_held = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.is_held, self.made = False, None
+
+    def parameters(self, make: Callable[[], Mapping[str, Data]]) -> Mapping[str, Data]:
+        """As they are made, or were."""
+        if not self.is_held:
+            return make()
+        if self.made is None:
+            self.made = make()
+        return self.made
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, How) and self.step is other.step
@@ -54,7 +74,7 @@ class Parameter(Expression):
     def __init__(
         self,
         which: str,
-        step: Step,
+        how: How,
         leaf: Leaf,
         shape: tuple[int, ...],
         slots: Mapping[Leaf, Value],
@@ -63,15 +83,15 @@ class Parameter(Expression):
         given: Sequence[Leaf] = (),
         mark: Exactness = exactly,
     ) -> None:
-        whole = nodes_of(step)
+        whole = nodes_of(how.step)
         used = {slot: arg for slot, arg in slots.items() if slot in whole.leaves or slot in given}  # of the same block
         super().__init__(whole, used, reader, axes, (), Real, mark)
-        self._set(which=which, how=How(step), leaf=leaf, given=tuple(given), output=Real.with_shape(shape))
+        self._set(which=which, how=how, leaf=leaf, given=tuple(given), output=Real.with_shape(shape))
 
     def _with(self, args: Sequence[Value], names: Sequence[Name]) -> Parameter:
         slots, axes = dict(zip(self.slots, args, strict=True)), dict(zip(self.axes, names, strict=True))
-        step, shape = self.how.step, self.output.shape
-        return Parameter(self.which, step, self.leaf, shape, slots, self.reader, axes, self.given, self.mark)
+        how, shape = self.how, self.output.shape
+        return Parameter(self.which, how, self.leaf, shape, slots, self.reader, axes, self.given, self.mark)
 
     def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:
         evaluation = self._evaluation(data, xp)
@@ -86,11 +106,7 @@ class Parameter(Expression):
         if self.which.startswith("whole"):
             assert isinstance(result, Block)
             return block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")]
-        if isinstance(result, Block):
-            known = {leaf: evaluation.arrays[leaf] for leaf in self.given}
-            made = conditional_parameters(result, self.leaf, known, evaluation)
-        else:
-            made = parameters(self.how.step, self.leaf, evaluation)
+        made = self.how.parameters(self._made(evaluation)) if xp is np else self._made(evaluation)()
         if self.which == "probs":
             return _from_zero(made["probs"], self.leaf, xp)
         if self.which == "scale":
@@ -98,6 +114,13 @@ class Parameter(Expression):
         if self.which == "scale_tril":
             return _root(made["covariance"], xp)
         return xp.asarray(made[self.which]).reshape(self.output.shape)
+
+    def _made(self, evaluation: Evaluation) -> Callable[[], Mapping[str, Data]]:
+        result = self.how.step.result
+        if not isinstance(result, Block):
+            return lambda: parameters(self.how.step, self.leaf, evaluation)
+        known = {leaf: evaluation.arrays[leaf] for leaf in self.given}
+        return lambda: conditional_parameters(result, self.leaf, known, evaluation)
 
     def notation(self) -> Notation:
         return Symbol(f"{self.which} of {self.leaf.name}")

@@ -165,10 +165,13 @@ def problem_of(
     scopes = tuple([_profile(term).scope for term in terms])
     named = as_names(plates, "the plates") if plates else ()
     dimensions = tuple(infinite.items())
-    joined = frozenset([place for place, term in enumerate(terms) if type(term) is Product])  # by `together`
+    joined = frozenset([k for k, term in enumerate(terms) if type(term) is Product]) if infinite else _NONE
     return Problem(
         scopes, tuple(sizes.items()), tuple(summed), named, scales, memory_limit, dimensions, frozenset(before), joined
     )
+
+
+_NONE: frozenset[int] = frozenset()
 
 
 class _Profile(NamedTuple):

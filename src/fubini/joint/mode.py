@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.arrays import Data, is_traced
 from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal import highest
@@ -56,9 +56,15 @@ def _closed(model: FlatModel) -> dict[str, Data] | None:
     if found.plan.blocked:
         return None
     try:
-        return {str(name): model.numbers(to_array(value).array) for name, value in found.modes.items()}
+        values = {str(name): to_array(value).array for name, value in found.modes.items()}
     except DataError:  # a density that is greatest at an end of its support
         return None
+    if is_traced(*values.values()):
+        return values
+    if any(np.isnan(value).any() for value in values.values()):
+        require_numbers(model.joint)
+        return None
+    return {name: model.numbers(value) for name, value in values.items()}
 
 
 def require_real(left: EliminatedModel) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from fubini.arrays import is_traced
 from fubini.eliminate.ask import eliminate
-from fubini.errors import DataError, Intractable, NoRule
+from fubini.errors import DataError, FubiniError, Intractable, NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import CAP
 from fubini.factors.promotion import is_open
@@ -45,7 +45,9 @@ def _of_written(model: FlatModel) -> Factor | None:
             raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
         whole = product(*factors)
         return interpret(NORMALIZE, whole, evidence) if any(map(is_open, terms_of(whole))) else whole / evidence
-    except (Intractable, NoRule):
+    except DataError:
+        raise
+    except FubiniError:  # it may have a closed form none the less
         return None
 
 

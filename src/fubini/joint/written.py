@@ -59,7 +59,7 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
     try:
         run = getattr(joint, "joint", joint).run(found)
         found.factors.extend(_weights(run))
-    except (TypeError, IndexError) as error:
+    except (TypeError, IndexError, AttributeError) as error:  # of functions and methods of arrays
         if isinstance(error, FubiniError) and not isinstance(error, FailedLine):
             raise
         raise DomainError(
