@@ -35,11 +35,12 @@ def first(case, g):
 
 def rebound(sampler, case, data):
     """The same loops on other data; what was read of the model is others' too, and stays as it is."""
-    reader = copy.copy(sampler.plan.reading.reader)
+    left = sampler.left = copy.copy(sampler.left)
+    left.model = copy.copy(left.model)
+    reader = copy.copy(left.reading.reader)
     leaf = next(leaf for leaf in reader.known if leaf.name == case.observed)
     reader.known = {**reader.known, leaf: data.reshape(leaf.shape)}
-    sampler.plan = copy.copy(sampler.plan)
-    sampler.plan.reading = dataclasses.replace(sampler.plan.reading, reader=reader)
+    left.model.reading = dataclasses.replace(left.reading, reader=reader)
     sampler.machine.refill(sampler._evaluate)
 
 

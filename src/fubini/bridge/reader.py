@@ -173,9 +173,7 @@ class FactorReader:
         if isinstance(value, Apply):
             return self._apply(value.op, [self.value(arg, axes) for arg in value.args], value)
         if isinstance(value, Getitem):
-            of = self.value(value.value, axes)
-            places = [self.value(place, axes).at() for place in value.indices]
-            return SymbolicArray(value.output.shape, lambda *at: of.at(*places, *at))
+            return self._getitem(value, axes)
         if isinstance(value, Substitution):
             given = {name: self.value(arg, axes).at() for name, arg in zip(value.names, value.args, strict=True)}
             return self.value(value.value, {**axes, **given})
@@ -216,6 +214,17 @@ class FactorReader:
         if not places:
             return whole
         return SymbolicArray(value.output.shape, lambda *at: whole.at(*places, *at))
+
+    def _getitem(self, value: Getitem, axes: Axes) -> SymbolicArray:
+        """Entries at indices that are numbers, or at one that is an array of them."""
+        of = self.value(value.value, axes)
+        places = [self.value(place, axes) for place in value.indices]
+        rank = places[0].rank
+        if rank and len(places) > 1:
+            raise Unreadable(value)
+        return SymbolicArray(
+            value.output.shape, lambda *at: of.at(*(place.at(*at[:rank]) for place in places), *at[rank:])
+        )
 
     def _place(self, name: Name, domain: Domain, axes: Axes) -> Node:
         """The index of a named axis: one that is kept, or a latent of finite values."""

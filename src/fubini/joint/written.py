@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from fubini.bridge.disintegrate import arrays_of
 from fubini.dist.density import Distribution
 from fubini.domains import Domain
 from fubini.errors import DomainError, FailedLine, FubiniError
@@ -68,7 +71,22 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
             nearest=str(error.__cause__ or error).splitlines()[0],
             advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
         ) from error
+    for factor in found.factors:
+        _require_whole(factor)
     return found.factors, found.variables
+
+
+def _require_whole(factor: Factor) -> None:
+    """No array has axes that its domain does not say, as one that came out of `jax.vmap` has."""
+    for array in arrays_of(factor):
+        rank = len(array.names) + len(array.output.shape)
+        if np.ndim(array.array) != rank:
+            raise DomainError(
+                f"a parameter with an array of shape {np.shape(array.array)}",
+                expected=f"{rank} axes",
+                nearest="a function of a site that jax.vmap maps",
+                advice="the model is read in plain JAX",
+            )
 
 
 def _weights(run: Run) -> Iterator[Factor]:
