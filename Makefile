@@ -29,6 +29,7 @@ MINUTES ?= 0
 SEED ?= 0
 thorough: $(VENV)/.installed-test
 	$(BIN)/python -m tests.thorough --count $(COUNT) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+	EVERY_DOOR=1 $(BIN)/pytest -q -n $(JOBS) tests/catalogue tests/test_conjugacy.py
 	$(BIN)/python -m tests.thorough.mutations --count $(MUTATIONS) --seed $(SEED)
 
 lint: $(VENV)/.installed-test

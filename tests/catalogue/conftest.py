@@ -1,5 +1,8 @@
 """What a test of the catalogue asks of a model is asked of its factors too: evidence, marginals and posterior agree."""
 
+import os
+import zlib
+
 import jax
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ def every_door(monkeypatch):
             names = [variable.name for variable in variables]
             tolerance = 1e-7 if np.asarray(found.data).dtype == np.float64 else 1e-4
             assert float(fb.eliminate(factors, names).log()) == pytest.approx(float(found), rel=tolerance, abs=1e-7)
-            if id(model.reading) in SEEN:
+            if id(model.reading) in SEEN or not is_chosen(str(factors)):
                 return found
             SEEN[id(model.reading)] = model
             for variable in variables:
@@ -38,6 +41,11 @@ def every_door(monkeypatch):
         return found
 
     monkeypatch.setattr(Questions, "log_evidence", by_both)
+
+
+def is_chosen(text):
+    """All models where EVERY_DOOR is set, as it is by `make thorough`; else one of three."""
+    return "EVERY_DOOR" in os.environ or zlib.crc32(text.encode()) % 3 == 0
 
 
 def agree(ways, variables, tolerance):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from fubini.arrays import Data, is_traced
 from fubini.bridge.bounds import known_bounds
@@ -40,6 +41,9 @@ class Recipe:
     slots: tuple[Leaf, ...]
     places: tuple[int | Name, ...]  # where the value of each slot is: the place of an array, or the name of a variable
     read: Captured  # what its functions read when it was made, kept so that no other array takes its place
+
+
+LARGEST = 100_000  # numbers that a plan may keep
 
 
 def arrays_of(term: Term) -> list[Array]:
@@ -120,7 +124,8 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
         *(tuple(facts[id(array.array)] for array in arrays), read.key),
     )
     recipe: Recipe = PLANS.found(key, lambda: _recipe(whole, names, facts, first, read, has_axes))
-    if is_traced(*read.arrays, *recipe.integrand.reader.known.values()):
+    known = recipe.integrand.reader.known.values()
+    if is_traced(*read.arrays, *known) or sum(np.size(array) for array in known) > LARGEST:
         PLANS.forget(key)
     slots = {
         leaf: _held(arrays[place]) if isinstance(place, int) else Variable(place, whole.inputs[place])

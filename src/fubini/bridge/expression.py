@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -139,18 +141,22 @@ class Expression(Value):
     def _compiled(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
         """Once for expressions that differ in their numbers alone."""
         along = tuple(tuple(name in child.names for name in outer) for child in children)
-        key = (type(self), *(getattr(self, field) for field in self._static_fields if field != "mark"), along)
+        fields = (getattr(self, field) for field in self._static_fields if field not in ("mark", "reader"))
+        key = (id(self.reader), type(self), *fields, along)
         found = _COMPILED.get(key)
         if found is None:
+            weakref.finalize(self.reader, _COMPILED.pop, key, None)
             found = _COMPILED[key] = jax.jit(self._bare()._mapped(children, outer))
             if len(_COMPILED) > KEPT:
                 del _COMPILED[next(iter(_COMPILED))]
         return found
 
     def _bare(self) -> Expression:
-        """Without its arguments: what is compiled is kept longer than these."""
+        """Without its numbers: what is compiled is kept longer than these."""
         bare = object.__new__(type(self))
         bare.__dict__.update((field, value) for field, value in self.__dict__.items() if field != "args")
+        bare.__dict__["_known"], bare.__dict__["reader"] = self._known, copy(self.reader)
+        bare.reader.known = {}
         return bare
 
     def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:

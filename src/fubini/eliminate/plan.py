@@ -5,6 +5,7 @@ Factors and intermediate results are numbered *slots*: the inputs first, then on
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -101,6 +102,7 @@ class PlanCache:
     def __init__(self, kept: int) -> None:
         self.kept, self.misses = kept, 0
         self._plans: dict[Hashable, Any] = {}
+        self._owners: dict[int, set[Hashable]] = {}
 
     def found(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The plan for a key, made where there is none yet."""
@@ -112,8 +114,21 @@ class PlanCache:
                 del self._plans[next(iter(self._plans))]
         return plan
 
+    def found_for(self, owner: object, question: Hashable, make: Callable[[], Any]) -> Any:
+        """The plan for a question to this object, forgotten with it: its data are not kept for the sake of a plan."""
+        if id(owner) not in self._owners:
+            self._owners[id(owner)] = set()
+            weakref.finalize(owner, self._disown, id(owner))
+        key = (id(owner), question)
+        self._owners[id(owner)].add(key)
+        return self.found(key, make)
+
+    def _disown(self, owner: int) -> None:
+        for key in self._owners.pop(owner, ()):
+            self.forget(key)
+
     def forget(self, key: Hashable) -> None:
-        """A plan that holds for one trace alone."""
+        """A plan that holds for one trace alone, or is not worth what it keeps."""
         self._plans.pop(key, None)
 
 
