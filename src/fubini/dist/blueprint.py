@@ -160,7 +160,15 @@ class LogProbability:
         rank = jnp.ndim(value) - jnp.ndim(inside)
         spread = jnp.reshape(inside, jnp.shape(inside) + (1,) * max(rank, 0))
         safe = jnp.where(spread, value, support.feasible_like(value).astype(jnp.asarray(value).dtype))
-        return jnp.sum(jnp.where(inside, made.log_prob(safe), -jnp.inf)) + allowed
+        return jnp.sum(jnp.where(inside | _is_left_out(made), made.log_prob(safe), -jnp.inf)) + allowed
+
+
+def _is_left_out(made: Any) -> Data:
+    """Where a mask leaves values out, whatever they are."""
+    while isinstance(made, numpyro_families.ExpandedDistribution):
+        made = made.base_dist
+    masked = isinstance(made, numpyro_families.MaskedDistribution) and made._mask is not None
+    return ~jnp.asarray(made._mask, bool) if masked else jnp.asarray(False)
 
 
 @lru_cache(maxsize=4096)

@@ -53,7 +53,7 @@ class _Writer:
             [self._array(leaf, value.output) for leaf, value in zip(part.leaves, part.source.leaf_values, strict=True)]
         )
         variable = self.sites.get(part.site) if part.site is not None else None
-        value = self._array(part.value, part.source.domain) if variable is None else variable
+        value = self._array(part.value, _domain_of(part)) if variable is None else variable
         return Density(_rebuilt(part.source, leaves), value)
 
     def _array(self, array: SymbolicArray, domain: Domain) -> Value:
@@ -75,6 +75,13 @@ class _Writer:
         """The sites that a node depends on, through functions that were not read too."""
         reached = set(_reached(node.leaves, self.reading.reader))
         return {leaf: variable for leaf, variable in self.sites.items() if leaf in reached}
+
+
+def _domain_of(part: SitePart) -> Domain:
+    """Of a value: that of its distribution where it is known to be one; of what may be negative, all real numbers."""
+    domain = part.source.domain
+    is_known = part.value.constant is not None and not is_traced(part.value.constant)
+    return domain if is_known or domain.kind not in ("positive", "unit") else Real.with_shape(domain.shape)
 
 
 def _reached(leaves: frozenset[Leaf], reader: Reader) -> Iterator[Leaf]:

@@ -18,6 +18,7 @@ from fubini.closure import Closure
 from fubini.dist.convert import from_numpyro_law
 from fubini.dist.density import Distribution
 from fubini.errors import DataError, DomainError, FubiniError, NoRule
+from fubini.joint.calls import require_in_domain
 from fubini.joint.fixed import Fixed
 from fubini.joint.flavour import Sites, failed_inside
 from fubini.joint.joint import Conditioned, Joint
@@ -42,12 +43,24 @@ def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Joint:
     if not callable(model):
         raise DomainError(f"from_numpyro({model!r})", expected="a NumPyro model function")
     closure = Closure(functools.partial(model, *args, **kwargs))
-    known, subsamples = _observations(closure)
-    joint = NumPyroModel(closure, tuple(known), subsamples)
+    known, seen = _observations(closure)
+    joint = NumPyroModel(closure, tuple(known), seen.subsamples)
+    for name, value in known.items():
+        _require_possible(joint, name, value, seen.present[name])
     return Conditioned(joint, known) if known else joint
 
 
-def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
+def _require_possible(joint: Joint, name: str, value: Data, present: Data) -> None:
+    """Known observations, save those under a mask, are of the domain of their site; what is NaN is reported later."""
+    if is_traced(value):
+        return
+    array = np.asarray(value)
+    array = np.broadcast_to(array, np.broadcast_shapes(array.shape, present.shape))
+    numbers = ~np.isnan(array) if array.dtype.kind == "f" else True
+    require_in_domain(joint.outline[name].domain, array, name, present & numbers)
+
+
+def _observations(closure: Closure) -> tuple[dict[str, Data], Seen]:
     """What a model observes, save what depends on its sites or is computed from tracers: that stays inside it.
 
     And the indices of its subsamples, so that they are the same in every run: they depend on the precision too.
@@ -55,7 +68,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
     given = jax.tree_util.tree_leaves(closure)
     is_wide = not any(map(is_jax, given))
     known: dict[str, Data] = {}
-    seen = Seen({}, {})
+    seen = Seen({}, {}, {})
     for context in (nullcontext, jax.ensure_compile_time_eval):  # constants are computed only where data need it
         with precision(is_wide), context():
             seen = _seen(closure, is_last=context is not nullcontext)
@@ -65,19 +78,24 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], dict[str, Data]]:
     if is_traced(*seen.subsamples.values()):  # with a key that is traced, as one made inside of jit is
         NumPyroModel(closure).visit(Unknown(0, jax.random.key(0)), seen)
     subsamples = {name: i if is_traced(i) else np.asarray(i) for name, i in seen.subsamples.items()}
-    return ({name: np.asarray(value) for name, value in known.items()} if is_wide else known), subsamples
+    numbers = {name: np.asarray(value) for name, value in known.items()} if is_wide else known
+    return numbers, seen._replace(subsamples=subsamples)
 
 
 class Seen(NamedTuple):
-    """What a run of a model shows beside its sites: observations by site, indices by plate that takes a subsample."""
+    """What a run of a model shows beside its sites.
+
+    Observations by site, indices by plate that takes a subsample, and which entries of observations no mask leaves out.
+    """
 
     observed: dict[str, Data]
     subsamples: dict[str, Data]
+    present: dict[str, Data]
 
 
 def _seen(closure: Closure, is_last: bool) -> Seen:
     """A subsample that indexes NumPy's arrays must be known, and is when constants are computed."""
-    seen = Seen({}, {})
+    seen = Seen({}, {}, {})
 
     def look(zero: Data, key: Data) -> None:
         NumPyroModel(closure).visit(Unknown(zero, key), seen)
@@ -126,7 +144,7 @@ class NumPyroModel(Joint):
                 expected="a model whose parameters are written in operators and fb.ops",
                 advice="log_evidence(), posterior() and marginal(name) answer for NumPyro models too",
             )
-        return self.visit(choice, Seen({}, {}))
+        return self.visit(choice, Seen({}, {}, {}))
 
     def visit(self, choice: Choice, seen: Seen) -> Run:
         """A run that also tells what the model observes."""
@@ -194,7 +212,7 @@ class Visitor(Messenger):
             return
         if msg["is_observed"]:
             _require_whole(name, msg["value"])
-            self.seen.observed[name] = msg["value"]
+            self.seen.observed[name], self.seen.present[name] = msg["value"], _present(law)
             law = _spread(law, name, jnp.shape(msg["value"]))
         if msg.get("kwargs", {}).get("sample_shape"):
             law = law.expand(tuple(msg["kwargs"]["sample_shape"]) + law.batch_shape)
@@ -286,6 +304,18 @@ def _is_factor(law: Any) -> bool:
         if law is None:
             return False
     return True
+
+
+def _present(law: Any) -> np.ndarray:
+    """Which entries count: those that no mask leaves out; none that is sure to where a mask is traced."""
+    found = np.asarray(True)
+    while law is not None:
+        if isinstance(law, numpyro_families.MaskedDistribution):
+            if is_traced(law._mask):
+                return np.asarray(False)
+            found = found & np.reshape(law._mask, np.shape(law._mask) + (1,) * law.event_dim)
+        law = getattr(law, "base_dist", None)
+    return found
 
 
 def _require_whole(name: str, value: Data) -> None:

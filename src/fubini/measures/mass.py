@@ -12,6 +12,7 @@ from fubini.measures.program import Branch
 from fubini.measures.simplify import simplify
 from fubini.measures.state import state_of
 from fubini.measures.values import Number
+from fubini.symbolic.collect import require_convergent
 from fubini.symbolic.search import Latent, Search
 
 
@@ -55,4 +56,5 @@ def _together(branch: Branch) -> Node | None:
         return None
     latents = {str(n): Latent(d.leaf, Domain("real", None, d.leaf.shape)) for n, d in enumerate(state.waiting)}
     found = Search(latents).best(state.terms)
+    require_convergent({latents[n].leaf.name: error for n, error in found.blocked.items()})
     return None if found.blocked else plus(*found.terms)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fubini.arrays import Data, double_precision
+from fubini.arrays import Data, double_precision, is_traced
 from fubini.dist.validity import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
 from fubini.families import masses
@@ -83,6 +83,12 @@ class Number:
                 f"the value of {self} at {listed(values)}",
                 expected=f"a value of {listed(leaves)}",
                 nearest=f"none of {listed(missing)}",
+            )
+        if is_traced(*values.values()):
+            raise DomainError(
+                f"the value of {self} at numbers that jit, vmap or grad traces",
+                expected="numbers that are known",
+                advice="ask outside of jit, vmap and grad",
             )
         arrays = {leaf: np.asarray(values[name], float) for name, leaf in leaves.items()}
         for leaf, array in arrays.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from fubini.index.build import (
     where,
 )
 from fubini.index.node import Index, Node, node
+from fubini.index.ranges import bounds, is_whole
 from fubini.index.sums import total
 from fubini.read.reader import Reader
 from fubini.read.scaled_matrix import without_scale
@@ -110,7 +112,8 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
         is_partial = value.present is not None and bool(value.event)
         is_checked = value.reader is None or is_partial
         allowed = ZERO if is_checked else validity(blueprint, given, at, value.reader, value.masked)
-        found = _plain(blueprint.family, given, fixed, at, value)
+        is_inside = _is_in_domain(value, blueprint, mine)
+        found = _plain(blueprint.family, given, fixed, at, value) if is_inside else None
         if found is not None:
             return plus(found, allowed)
     else:
@@ -118,6 +121,22 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     if not value.event and is_elementwise(blueprint, len(mine)):
         return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in mine))
     return None
+
+
+def _is_in_domain(value: Entries, blueprint: Blueprint, leaves: Sequence[SymbolicArray]) -> bool:
+    """A value that sites decide is one of the domain of its family, where the density has its formula."""
+    entry = value.of(*(index(Index(size)) for size in value.event))
+    if value.reader is None or value.reader.is_checked or not _is_random(entry):
+        return True
+    try:
+        domain = signature_of(blueprint, tuple(Real.with_shape(leaf.shape) for leaf in leaves)).domain
+    except DomainError:
+        return True
+    if domain.kind in ("real", "simplex"):
+        return domain.kind == "real" or (entry.kind == "get" and entry.args[0].is_simplex)
+    low, high = bounds(entry)
+    most = {"unit": 1.0, "bint": domain.extent - 1.0 if domain.kind == "bint" else math.inf}.get(domain.kind, math.inf)
+    return (low >= 0 or domain.kind == "integer") and high <= most and (is_whole(entry) or not domain.is_discrete)
 
 
 def _leaf_count(blueprint: Blueprint) -> int:

@@ -14,7 +14,7 @@ from fubini.index.binding import closed
 from fubini.index.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
 from fubini.index.node import Leaf, Node, node
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Slope, Square, linear, squares
+from fubini.symbolic.collect import Blocked, Divergent, Slope, Square, linear, squares
 from fubini.symbolic.layout import Joint, Layout, layout_of
 
 
@@ -35,6 +35,8 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     for latent in latents:
         if not any(latent is one for square in found for one, _ in square.slopes):
             raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
+    if all(is_never_positive(square.weight) for square in found):
+        raise Divergent(latents[0], add((t, 1.0) for t in terms if t.leaves & set(latents)))
     for square in found:
         if is_never_positive(square.weight):
             raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
