@@ -40,14 +40,15 @@ def _of_written(model: FlatModel) -> Factor | None:
     factors, variables = given
     try:
         evidence = eliminate(factors, variables)
-        data = evidence.log().data  # type: ignore[attr-defined]
-        if not is_traced(data) and not data > -np.inf:
-            raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
-        whole = product(*factors)
-        return interpret(NORMALIZE, whole, evidence) if any(map(is_open, terms_of(whole))) else whole / evidence
-    except DataError:
-        raise
     except FubiniError:  # it may have a closed form none the less
+        return None
+    data = evidence.log().data  # type: ignore[attr-defined]
+    if not is_traced(data) and not data > -np.inf:
+        raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
+    whole = product(*factors)
+    try:
+        return interpret(NORMALIZE, whole, evidence) if any(map(is_open, terms_of(whole))) else whole / evidence
+    except (Intractable, NoRule):
         return None
 
 
