@@ -108,8 +108,8 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
         }
         is_partial = value.present is not None and bool(value.event)
-        is_checked = value.reader is None or is_partial
-        allowed = ZERO if is_checked else validity(blueprint, given, at, value.reader, value.masked)
+        reader = None if is_partial else value.reader
+        allowed = ZERO if reader is None else validity(blueprint, given, at, reader, value.masked)
         found = _plain(blueprint.family, given, fixed, at, value)
         if found is not None:
             return plus(found, allowed)
