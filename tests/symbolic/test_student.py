@@ -100,6 +100,15 @@ def test_scale_law(exponent):
     assert rate is const(2.0) and shape is const(4.0 if exponent == 1 else 2.0)
 
 
+def test_scale_law_of_a_square():
+    """The precision x², of x with density x³ e^(−2x²), is Gamma(2, 2)."""
+    weight = power(get(tau), 2.0)
+    coupled = [times(weight, square(total([i], get(x, at_i)))), total([i], square(get(x, at_i), weight))]
+    prior = add(((call("log", get(tau)), 3.0), (weight, -2.0)))
+    law = eliminated([prior], tau, "positive").law
+    assert scale_law(eliminated_together(coupled, [x]), tau, law) == (const(2.0), const(2.0))
+
+
 def test_scale_law_of_another_power():
     block = eliminated_together([total([i], square(get(x, at_i), power(get(tau), -2.0)))], [x])
     law = eliminated([add(((call("log", get(tau)), 3.0), (get(tau), -2.0)))], tau, "positive").law
