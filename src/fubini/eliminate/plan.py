@@ -102,6 +102,7 @@ class PlanCache:
     def __init__(self, kept: int) -> None:
         self.kept, self.misses = kept, 0
         self._plans: dict[Hashable, Any] = {}
+        self.get = self._plans.get
         self._owners: dict[int, set[Hashable]] = {}
 
     def found(self, key: Hashable, make: Callable[[], Any]) -> Any:

@@ -53,7 +53,10 @@ def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Fact
 
 def find_plan(problem: Problem, whole: bool) -> Plan:
     """The plan for a problem; found again where the structure is the same."""
-    return PLANS.found((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
+    plan = PLANS.get((problem, whole))
+    if plan is None:
+        plan = PLANS.found((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
+    return plan
 
 
 def forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring, keep_all: bool = False) -> list[Any]:
