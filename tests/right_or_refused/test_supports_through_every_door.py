@@ -358,3 +358,22 @@ def test_a_divergent_mass_is_refused():
     for program in (growing, flat):
         with pytest.raises(FubiniError):
             fb.total_mass(measure(program)())
+
+
+def test_marginals_of_traced_data_outside_the_support():
+    """A compiled function cannot raise: its answer is not a number, as the evidence is."""
+
+    @fb.model
+    def waits():
+        r = yield dist.Gamma(2.0, 3.0)
+        y = yield dist.Exponential(jnp.exp(jnp.log(r)))
+
+    def mean(y):
+        return waits().condition(y=y).marginal("r").mean("r").data
+
+    def height(y):
+        return waits().condition(y=y).posterior()(r=1.0).log().data
+
+    inside, outside = jnp.asarray(0.4), jnp.asarray(-0.1)
+    assert float(jax.jit(mean)(inside)) == pytest.approx(3.0 / 3.4, rel=1e-5) and np.isnan(jax.jit(mean)(outside))
+    assert np.isfinite(jax.jit(height)(inside)) and np.isnan(jax.jit(height)(outside))

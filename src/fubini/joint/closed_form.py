@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import is_traced
+from fubini.arrays import Data, is_traced
 from fubini.bridge.indexed_density import Disintegration
 from fubini.errors import DataError, Intractable, listed
 from fubini.index.build import index, plus
@@ -19,6 +20,7 @@ from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.flat_model import FlatModel
 from fubini.joint.reading import Reading
 from fubini.symbolic.collect import require_convergent
+from fubini.terms.factor import Factor
 
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates it"
 
@@ -44,11 +46,18 @@ def require_evidence(value: float, joint: Any, reading: Reading | None = None) -
         )
 
 
-def require_mass(found: Disintegration, model: FlatModel) -> None:
-    """A finite evidence, of a density that was integrated."""
+def with_mass(found: Disintegration, model: FlatModel, make: Callable[[], Factor]) -> Factor:
+    """A factor of a density whose evidence is finite; where numbers are traced, it is not a number if that is not."""
     data = found.remaining.log().data  # type: ignore[attr-defined]
     if not is_traced(data):
         require_evidence(float(np.max(data)), model.joint, model.reading)
+        return make()
+    mark = jnp.where(jnp.isfinite(jnp.max(data)), 0.0, jnp.nan)
+
+    def marked(leaf: Data) -> Data:
+        return leaf + mark.astype(leaf.dtype) if np.dtype(leaf.dtype).kind == "f" else leaf
+
+    return jax.tree_util.tree_map(marked, make())
 
 
 def require_numbers(joint: Any) -> None:

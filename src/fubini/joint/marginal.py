@@ -9,7 +9,7 @@ from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import CAP
 from fubini.joint.approximate import POINTS, approximation
-from fubini.joint.closed_form import no_closed_form, require_mass
+from fubini.joint.closed_form import no_closed_form, with_mass
 from fubini.joint.eliminated_model import EliminatedModel
 from fubini.joint.flat_model import FlatModel
 from fubini.terms.factor import Factor
@@ -26,8 +26,7 @@ def marginal(model: FlatModel, name: str) -> Factor:
         found = closed_marginal(model, name)
     except Intractable:
         return _approximate(model, name)
-    require_mass(found.whole, model)
-    return model.rounded(found.factor())
+    return with_mass(found.whole, model, lambda: model.rounded(found.factor()))
 
 
 def closed_marginal(model: FlatModel, name: str) -> Marginal:

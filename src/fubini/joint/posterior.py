@@ -12,7 +12,7 @@ from fubini.factors.mixture import CAP
 from fubini.factors.promotion import is_open
 from fubini.interpretations import interpret
 from fubini.joint.approximate import POINTS, approximation
-from fubini.joint.closed_form import require_mass
+from fubini.joint.closed_form import with_mass
 from fubini.joint.eliminated_model import eliminated
 from fubini.joint.flat_model import FlatModel
 from fubini.terms.factor import Factor, product, terms_of
@@ -57,8 +57,7 @@ def _closed(model: FlatModel) -> Factor:
     found = model.density.without(model.reading.sites)
     if found.plan.blocked:
         return _approximate(model)
-    require_mass(found, model)
-    return product(*map(model.rounded, found.conditionals))
+    return with_mass(found, model, lambda: product(*map(model.rounded, found.conditionals)))
 
 
 def _approximate(model: FlatModel) -> Factor:
