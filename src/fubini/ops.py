@@ -10,6 +10,7 @@ import math
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -166,7 +167,10 @@ def _logsumexp(xp: Any, array: Data, axis: int) -> Data:
 
 
 def _shaped(function: Callable) -> Callable[..., Domain]:
-    """The typing rule of an arbitrary JAX function: trace it on abstract arrays."""
+    """The typing rule of an arbitrary JAX function: trace it on abstract arrays.
+
+    One that `reads_arguments_alone`, so that no captured array can change, is traced once for the same domains.
+    """
 
     def infer(*domains: Domain) -> Domain:
         kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
@@ -184,7 +188,7 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
             return Real.with_shape(result.shape)
         return (Bint[2] if result.dtype == jnp.bool_ else Integer).with_shape(result.shape)
 
-    return infer
+    return lru_cache(maxsize=64)(infer) if getattr(function, "reads_arguments_alone", False) else infer
 
 
 @dataclass(frozen=True)

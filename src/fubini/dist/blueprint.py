@@ -146,6 +146,8 @@ class LogProbability:
     Where a parameter is not one that the family allows, it is not a number.
     """
 
+    reads_arguments_alone = True
+
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.__name__ = f"log_{blueprint.family}"
