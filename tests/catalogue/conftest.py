@@ -11,6 +11,7 @@ import pytest
 import fubini as fb
 from fubini.arrays import is_traced
 from fubini.errors import DataError, Intractable, NoRule
+from fubini.index.lower import Evaluation
 from fubini.joint.flat_model import FlatModel
 from fubini.joint.model_factors import model_factors
 from fubini.joint.paths import flat
@@ -40,11 +41,23 @@ def every_door(monkeypatch):
                 ways = lambda: self.marginal(variable.name), lambda: fb.marginals(factors, [variable.name])  # noqa: B023
                 agree(ways, [variable], tolerance)
             agree((self.posterior, lambda: product(*factors).normalize()), variables, tolerance)
+            agree_as_a_measure(model, float(found), tolerance)
             if "EVERY_DOOR" in os.environ:
                 agree_when_traced(model, by_model, names)
         return found
 
     monkeypatch.setattr(Questions, "log_evidence", by_both)
+
+
+def agree_as_a_measure(model, log_evidence, tolerance):
+    """The mass of the model as a measure, where that language can say it, and a float can hold it."""
+    program = fb.simplify(model.joint)
+    if program.measure is None:
+        return
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        mass = float(Evaluation(model.reading.arrays({})).of(fb.total_mass(program.measure).node).data)
+    if 0 < mass < np.inf:
+        assert np.log(mass) == pytest.approx(log_evidence, rel=tolerance, abs=1e-7)
 
 
 def agree_when_traced(model, by_model, names):
