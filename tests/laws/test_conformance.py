@@ -348,11 +348,21 @@ def test_the_maximum_of_a_mixture_is_an_error(key):
         EXAMPLES[key].factor.max("x")
 
 
-@pytest.mark.parametrize("key", sorted(OPEN))
-def test_the_maximum_of_an_open_form_is_an_error(key):
-    name = EXAMPLES[key].names[-1]
+@pytest.mark.parametrize(
+    ("key", "grid"), [("gamma density", np.linspace(1e-3, 9, 90_000)), ("poisson density", range(60))]
+)
+def test_the_maximum_of_a_family(key, grid):
+    example = EXAMPLES[key]
+    found = np.exp(example.factor.max(example.names[-1]).log().data)
+    grid = np.array(grid)
+    for a, value in enumerate(found):
+        assert value == pytest.approx(example({"a": np.full(len(grid), a), example.names[-1]: grid}).max(), rel=1e-6)
+
+
+def test_the_maximum_of_an_open_form_is_an_error():
+    name = EXAMPLES["quartic weight"].names[-1]
     with pytest.raises(Intractable, match=f"over '{name}'"):
-        EXAMPLES[key].factor.max(name)
+        EXAMPLES["quartic weight"].factor.max(name)
 
 
 # -- every pair -----------------------------------------------------------------------------------------------------
