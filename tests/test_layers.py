@@ -16,6 +16,7 @@ LAYERS = (
     "arrays",
     "assignment",
     "closure",
+    "jaxprs",
     "domains",
     "semirings",
     "numerics",

@@ -1,5 +1,7 @@
 """Expectations under products that no rule joins, by the families that they are."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate
@@ -44,3 +46,19 @@ def test_one_given_the_other():
 def test_what_has_no_closed_form_says_so():
     with pytest.raises(Intractable, match="expectation of log"):
         fb.expectation(COUNTED, ops.log(RATE), "r")
+
+
+def test_the_error_names_what_was_asked_and_not_what_was_left_of_it():
+    with pytest.raises(Intractable, match=r"expectation of exp\(m\) \+ exp\(v\) over"):
+        fb.expectation(MEASURED, ops.exp(MEAN) + ops.exp(SPREAD), "m", "v")
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_in_single_precision_on_jax(is_jitted):
+    def question(count):
+        single = dist.Gamma(jnp.float32(2.0), jnp.float32(3.0))("r") * dist.Poisson(RATE)(count)
+        return fb.expectation(single, RATE * RATE + RATE, "r").array
+
+    found = (jax.jit(question) if is_jitted else question)(jnp.asarray(4))
+    assert found.dtype == jnp.float32
+    assert float(found) == pytest.approx(6.0 * 7.0 / 16.0 + 6.0 / 4.0, rel=1e-5)

@@ -314,3 +314,16 @@ def test_infinite_integrals_are_told():
     steep = dist.Gamma(0.5, 1.0)("r") * Weight(-2.2 * ops.log(r)) * dist.Exponential(r)(1.0)
     with pytest.raises(DataError, match="improper"):
         steep.sum("r")
+
+
+def test_marginals_of_equal_labels_along_an_axis_have_all_their_places():
+    probs = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    labels = dist.Categorical(probs=fb.Array(probs, ("k",), fb.Real[3])).expand([4])("z")
+    found = fb.marginals([labels, dist.Gamma(2.0, 3.0)("r"), dist.Poisson(r)(4)], ["z"], batch=("k",))["z"]
+    assert dict(found.inputs) == {"k": fb.Bint[2], "z_place": fb.Bint[4], "z": fb.Bint[3]}
+    np.testing.assert_allclose(found.weights, np.broadcast_to(probs[:, None], (2, 4, 3)), rtol=1e-12)
+
+
+def test_an_explanation_of_a_maximum_speaks_of_one():
+    printed = str(fb.explain([dist.Gamma(2.0, 3.0)("r"), dist.Poisson(r)(4)], sum=("r",), semiring=fb.max_product))
+    assert "max_r" in printed and "∫" not in printed

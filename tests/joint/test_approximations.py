@@ -474,3 +474,19 @@ def test_an_error_does_not_pass_through_jit():
     assert first.exactness.error != second.exactness.error
     for found in (first, second):
         assert passed(found).exactness.marks == ("quadrature",) and passed(found).exactness.error is None
+
+
+@pytest.mark.parametrize("interpretation", [fb.quadrature(), fb.monte_carlo(KEY, 2_000)], ids=str)
+def test_a_site_may_be_called_point(interpretation):
+    @fb.model
+    def located():
+        point = yield dist.Normal(0.0, 1.0)
+        y = yield dist.Bernoulli(logits=point * X)
+
+    with interpretation:
+        means = [
+            float(located().condition(y=Y).marginal("point").mean("point")),
+            float(located().condition(y=Y).posterior().mean("point")),
+            float(logistic().condition(y=Y).marginal("w").mean("w")),
+        ]
+    assert means == pytest.approx([means[2]] * 3, rel=0.1)

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
+
 from fubini import dist
+from fubini.arrays import is_jax
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.parameter import How, Parameter, nodes_of
@@ -42,6 +45,7 @@ class Conditionals:
     integrand: Integrand
     slots: Mapping[Leaf, Value]
     mark: Exactness
+    is_on_jax: bool = False
 
     # -- factors -----------------------------------------------------------------------------------------------------
 
@@ -75,6 +79,8 @@ class Conditionals:
             return self.of_one(step, name)
         if (leaf.low or 0) < 0:
             raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
+        if kind == "Chain" and nodes_of(step).free & set(self.integrand.axes):
+            raise self._refusal(step, name, "its parameters differ along named axes")
         probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf))
         if not is_enumerable(probs):
             raise self._refusal(step, name, f"it depends on {', '.join(map(str, probs.inputs))}")
@@ -141,7 +147,14 @@ class Conditionals:
 
     def _value(self, node: Node, event: Sequence[Any], later: Sequence[Name]) -> Value:
         used = {slot: arg for slot, arg in self._slots(later).items() if slot in node.leaves}
-        return computed(Expression(node, used, self.integrand.reader, self.integrand.axes, event, mark=self.mark))
+        of = self.integrand
+        return self._on_engine(computed(Expression(node, used, of.reader, of.axes, event, mark=self.mark)))
+
+    def _on_engine(self, value: Value) -> Value:
+        """Numbers as those of the factors are, where all that they were made of was read as constants."""
+        if not self.is_on_jax or not isinstance(value, Array) or is_jax(value.array):
+            return value
+        return Array._of(jnp.asarray(value.array), value.names, value.inputs, value.output, value.mark)
 
     def _parameter(
         self,
@@ -156,9 +169,8 @@ class Conditionals:
         of = self.integrand
         given = beside or [of.latents[other] for other in before]
         slots = self._slots((*later, *before))
-        return computed(
-            Parameter(key, how, of.latents[name], shape, slots, of.reader, of.axes, tuple(given), self.mark)
-        )
+        made = Parameter(key, how, of.latents[name], shape, slots, of.reader, of.axes, tuple(given), self.mark)
+        return self._on_engine(computed(made))
 
     def _shape_of_labels(self, leaf: Leaf) -> tuple[int, ...]:
         assert leaf.high is not None

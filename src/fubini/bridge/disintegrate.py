@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fubini.arrays import Data, is_traced
+from fubini.arrays import Data, is_jax, is_traced
 from fubini.bridge.bounds import known_bounds
 from fubini.bridge.indexed_density import Disintegration, IndexedDensity
 from fubini.bridge.integrand import Integrand
@@ -120,7 +120,7 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
     pattern = tuple(first.setdefault(id(array.array), place) for place, array in enumerate(arrays))
     read = captured(whole)
     key = (
-        *(whole.structure, tuple(whole.inputs), names, has_axes, pattern),  # names that are bound are told apart
+        *(whole.structure, tuple(whole.inputs), names, has_axes, pattern),  # names that are bound differ
         *(tuple(facts[id(array.array)] for array in arrays), read.key),
     )
     recipe: Recipe = PLANS.found(key, lambda: _recipe(whole, names, facts, first, read, has_axes))
@@ -131,7 +131,8 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
         leaf: _held(arrays[place]) if isinstance(place, int) else Variable(place, whole.inputs[place])
         for leaf, place in zip(recipe.slots, recipe.places, strict=True)
     }
-    return IndexedDensity(recipe.integrand, slots, whole.inputs, whole.exactness)
+    is_on_jax = any(is_jax(array.array) for array in arrays)
+    return IndexedDensity(recipe.integrand, slots, whole.inputs, whole.exactness, is_on_jax)
 
 
 def _held(array: Array) -> Value:

@@ -154,8 +154,8 @@ class Expression(Value):
     def _bare(self) -> Expression:
         """Without its numbers: what is compiled is kept longer than these."""
         bare = object.__new__(type(self))
-        bare.__dict__.update((field, value) for field, value in self.__dict__.items() if field != "args")
-        bare.__dict__["_known"], bare.__dict__["reader"] = self._known, copy(self.reader)
+        kept = ("inputs", "_known", *(field for field in self._static_fields if field != "reader"))
+        bare.__dict__.update({field: getattr(self, field) for field in kept}, reader=copy(self.reader))
         bare.reader.known = {}
         return bare
 

@@ -30,6 +30,12 @@ class IndexedDensity:
     slots: Mapping[Leaf, Value]
     inputs: Mapping[Name, Domain]  # of the factors that it was read from
     mark: Exactness = exactly
+    is_on_jax: bool = False  # some of its numbers are JAX's, though they may have been read as constants
+
+    @property
+    def conditionals(self) -> Conditionals:
+        """The distributions of its variables, by the steps that integrate these out."""
+        return Conditionals(self.integrand, self.slots, self.mark, self.is_on_jax)
 
     def without(self, names: Iterable[Name], last: Name | None = None) -> Disintegration:
         """As many of these names integrated out as can be, `last` after all others."""
@@ -50,7 +56,6 @@ class IndexedDensity:
 
 def plan_of(integrand: Integrand, names: frozenset[Name], last: Name | None = None) -> Plan:
     """The plan for some names of an integrand; found again, unless its numbers are of a trace in progress."""
-
     return _found(integrand, (names, last), lambda: integrand.plan(names, last))
 
 
@@ -101,22 +106,17 @@ class Disintegration:
         steps = self.plan.integrals
         for place, step in enumerate(steps):
             later = [name for after in steps[place + 1 :] for name in after.names]
-            yield from reversed(self._conditionals.of_step(step, later))
+            yield from reversed(self.of.conditionals.of_step(step, later))
 
     def marginal(self, name: Name) -> Factor:
         """p(x | y), of a plan that ends with x."""
         step = next(step for step in self.plan.integrals if name in step.names)
-        return self._conditionals.marginal(step, name)
+        return self.of.conditionals.marginal(step, name)
 
     @cached_property
     def modes(self) -> dict[Name, Value]:
         """The values of greatest density, from the last that is eliminated to the first."""
         found: dict[Name, Value] = {}
         for step in reversed(self.plan.integrals):
-            density = self.of.given(found)
-            found.update(Conditionals(density.integrand, density.slots, density.mark).modes(step))
+            found.update(self.of.given(found).conditionals.modes(step))
         return found
-
-    @property
-    def _conditionals(self) -> Conditionals:
-        return Conditionals(self.of.integrand, self.of.slots, self.of.mark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from fubini.factors.mixture import CAP
 from fubini.index.node import Leaf
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_marginal
-from fubini.terms.term import Name
+from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value
 
 
@@ -61,7 +62,7 @@ def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Mar
         return Marginal(name, direct)
     leaves = density.integrand.latents
     for labels in _choices({other: leaves[other] for other in others}):
-        index = "_".join(map(str, labels))
+        index = _index_of(labels)
         rest = [other for other in (*others, name) if other not in labels]
         found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(
             rest, name
@@ -69,6 +70,12 @@ def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Mar
         if not found.plan.blocked:
             return Marginal(name, found, index)
     return Marginal(name, direct)
+
+
+@cache
+def _index_of(labels: tuple[Name, ...]) -> Bound:
+    """The axis of their values together: one for one question, so that nothing is compiled twice."""
+    return Bound(",".join(map(str, labels)))
 
 
 def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:

@@ -10,13 +10,13 @@ import numpy as np
 from fubini.arrays import Data
 from fubini.bridge.expression import Expression
 from fubini.domains import Real
-from fubini.index.axes import aligned
 from fubini.index.build import ZERO
 from fubini.index.chains import log_sum_exp
 from fubini.index.lower import Evaluation
 from fubini.index.node import Index, Leaf, Node, node
 from fubini.read.reader import Reader
 from fubini.symbolic.block import Block
+from fubini.symbolic.draws import over
 from fubini.symbolic.elimination import Eliminated
 from fubini.symbolic.laws import block_parameters, conditional_parameters, parameters
 from fubini.symbolic.modes import mode
@@ -97,8 +97,8 @@ class Parameter(Expression):
         evaluation = self._evaluation(data, xp)
         result = self.how.step.result
         if self.which == "probs" and self.axes:
-            logits = evaluation.of(result.law.parameters["logits"])  # type: ignore[union-attr]
-            found = aligned(logits, (*self.axes, *result.at))  # type: ignore[union-attr]
+            logits = result.law.parameters["logits"]  # type: ignore[union-attr]
+            found = over(evaluation, logits, (*self.axes, *result.at))  # type: ignore[union-attr]
             return _from_zero(xp.exp(found - log_sum_exp(found)[..., None]), self.leaf, xp)
         if self.which == "mode":
             leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)

@@ -22,6 +22,7 @@ from fubini.eliminate.prepare import (
     Scopes,
     covering_terms,
     embedded_term,
+    one_or_other,
     prepared,
     problem_of,
     split_terms,
@@ -79,28 +80,10 @@ def eliminate(
     if not summed and not plates and semiring.embed is same_pair:
         return product(*terms)
 
-    def run(terms: Sequence[Factor]) -> Factor:
+    def run(terms: list[Factor]) -> Factor:
         return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
-    grouped = (
-        together(terms, [name for name, _ in summed], plates)
-        if semiring in (sum_product, max_product) and not scale
-        else terms
-    )
-    return _one_or_other(run, grouped, terms)
-
-
-def _one_or_other(run: Callable[[Sequence[Factor]], Factor], grouped: Sequence[Factor], terms: Sequence[Factor]) -> Any:
-    """Terms that no rule joins, taken together; where that has no closed form, one after another."""
-    if len(grouped) == len(terms):
-        return run(terms)
-    try:
-        return run(grouped)
-    except Intractable as error:
-        try:
-            return run(terms)
-        except Intractable:
-            raise error from None
+    return one_or_other(run, together(terms, [name for name, _ in summed], plates, semiring, scale), terms)
 
 
 def _is_number(piece: Factor) -> Data:
@@ -327,7 +310,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     def run(terms: Sequence[Factor]) -> Factor:
         return _run(problem_of(terms, [(name, None) for name in names]), terms, semiring)
 
-    return _one_or_other(run, together(f.terms, names) if semiring in (sum_product, max_product) else f.terms, f.terms)
+    return one_or_other(run, together(f.terms, names, semiring=semiring), list(f.terms))
 
 
 @lru_cache(maxsize=4096)

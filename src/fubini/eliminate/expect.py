@@ -233,9 +233,10 @@ def expect_open(f: Density | Weight, value: Value, names: tuple) -> Value:
     """E[v]  =  E[E[v | y]], under the densities that f is recognised as"""
     if not isinstance(f, Density) or names != (f.own,):
         try:
+            inside = value
             for term in interpret(DISINTEGRATE, f, names).conditionals:  # each given those after it
-                value = interpret(EXPECT, promoted(term), value, tuple(name for name in names if name in _own(term)))
-            return value
+                inside = interpret(EXPECT, promoted(term), inside, tuple(name for name in names if name in _own(term)))
+            return inside
         except (Intractable, NoRule):
             pass
     raise Intractable(

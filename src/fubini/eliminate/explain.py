@@ -12,13 +12,13 @@ from fubini.eliminate.array_variables import find_plan_with_arrays
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.explanation import Explanation, Line
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.prepare import Factors, Scopes, prepared, problem_of, together
+from fubini.eliminate.prepare import Factors, Scopes, one_or_other, prepared, problem_of, together
 from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table, is_tabular
 from fubini.interpretations import current, interpret, lazy
-from fubini.semirings import Semiring, max_product, same_pair, sum_product
+from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
@@ -67,11 +67,15 @@ def explain(
         return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
     terms, summed = prepared(factors, names, plates, semiring)
-    if semiring in (sum_product, max_product) and not scale:
-        terms = together(terms, [name for name, _ in summed], plates)
-    plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, False)
-    title = f"{semiring} over {listed(name for name, _ in summed)}"
-    return Explanation(title, tuple(_lines(plan, terms, semiring)), plan, engine_of(terms), arrays=arrays)
+    names = [name for name, _ in summed]
+
+    def run(terms: list[Factor]) -> Explanation:
+        problem = problem_of(terms, summed, plates, scale, memory_limit)
+        plan, terms, arrays = find_plan_with_arrays(problem, terms, False)
+        lines = tuple(_lines(plan, terms, semiring))
+        return Explanation(f"{semiring} over {listed(names)}", lines, plan, engine_of(terms), arrays=arrays)
+
+    return one_or_other(run, together(terms, names, plates, semiring, scale), terms)
 
 
 def _question(question: Any, names: Scopes, semiring: Semiring) -> tuple[Factors, Scopes, Semiring]:
@@ -101,7 +105,7 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
         marks.append(mark)
         operands = [slots[slot] for slot in step.operands]
         made = slots[len(plan.inputs) + len(lines)]
-        is_whole = step.kind == "integrate" and max(step.operands) < len(terms)
+        is_whole = step.kind == "integrate" and semiring is sum_product and max(step.operands) < len(terms)
         how = interpret(DESCRIBE, product(*(terms[k] for k in step.operands)), step.eliminated) if is_whole else ()
         rule = " · ".join(dict.fromkeys(one.family for one in how)) or _rule(step, operands, made, semiring)
         lines.append(Line(_equation(step, plan, semiring), rule, step.work, step.size, mark, how))
@@ -125,7 +129,7 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
     if step.kind == "multiply out":
         power = f"^{step.scale:g}" if step.scale != 1 else ""
         return f"Π_{gone} {operands}{power}"
-    symbol = "∫" if step.kind == "integrate" else symbol_of(semiring)
+    symbol = "∫" if step.kind == "integrate" and semiring is sum_product else symbol_of(semiring)
     return f"{symbol}_{gone} {operands}" if gone else operands
 
 

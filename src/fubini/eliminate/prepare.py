@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from fubini.domains import merge_inputs
 from fubini.eliminate.order import components
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.run import embed
-from fubini.errors import DataError, UnknownName, closest, listed
+from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import is_joinable, is_open, promoted
 from fubini.interpretations import interpret
-from fubini.semirings import Semiring
+from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
 from fubini.terms.heads import ABSORB, MULTIPLY
 from fubini.terms.term import Name, as_names
 from fubini.terms.value import Variable
 
+T = TypeVar("T")
 Factors = Factor | Iterable[Factor]
 Scopes = Sequence[Name | Variable] | Mapping[Name, Sequence[Name]]
 
@@ -37,11 +38,19 @@ def prepared(
     return terms, [(name, home) for name, home in summed if name in left]
 
 
-def together(terms: Sequence[Factor], names: Iterable[Name], plates: Sequence[Name] = ()) -> list[Factor]:
+def together(
+    terms: Sequence[Factor],
+    names: Iterable[Name],
+    plates: Sequence[Name] = (),
+    semiring: Semiring = sum_product,
+    scale: Mapping[Name, float] | None = None,
+) -> list[Factor]:
     """Terms that no rule joins as one, with all that they share variables with which are summed and are not finite.
 
     Which of these can be integrated out, and in which order, is decided for all of them at once.
     """
+    if scale or semiring not in (sum_product, max_product):
+        return list(terms)
     infinite = {name for term in terms for name, domain in term.inputs.items() if not domain.is_finite}
     wanted = infinite.intersection(names)
     coupled = [term for term in terms if wanted.intersection(term.inputs)]
@@ -55,6 +64,19 @@ def together(terms: Sequence[Factor], names: Iterable[Name], plates: Sequence[Na
         if len(mine) > 1 and any(map(is_open, mine)) and len({homes[member] for member in members}) == 1:
             found = [term for term in found if all(term is not other for other in mine)] + [Product(*mine)]
     return found
+
+
+def one_or_other(run: Callable[[list[Factor]], T], grouped: list[Factor], terms: list[Factor]) -> T:
+    """Of terms that no rule joins taken together; where that has no closed form, of one after another."""
+    if len(grouped) == len(terms):
+        return run(terms)
+    try:
+        return run(grouped)
+    except Intractable as error:
+        try:
+            return run(terms)
+        except Intractable:
+            raise error from None
 
 
 def _without_leaves(terms: list[Factor], names: set[Name]) -> list[Factor]:

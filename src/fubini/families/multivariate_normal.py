@@ -67,7 +67,7 @@ FORMS = {
 
 
 def derived(names: Collection[str]) -> dict[str, Derived]:
-    """The root of the precision; of entries that are missing, with variance 1 and apart from the others."""
+    """The root of the precision; of entries that are missing, with variance 1 and independent of the others."""
     key, form = next((key, form) for key, form in FORMS.items() if key in names)
     if "present" not in names:
         return {"root": Derived("whitening", (key,), form.root, lambda matrix: matrix, 2, form.degree)}

@@ -30,10 +30,10 @@ from fubini.joint.inference import elimination_for_draws, warn_of_restriction
 from fubini.joint.target import Support, target_of
 from fubini.numerics.frame import LogDensity
 from fubini.numerics.importance import Normal
-from fubini.terms.term import Name
+from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value
 
-POINTS = "point"  # the index of weighted points
+POINTS = Bound("point")  # the index of weighted points
 STARTS = 6  # searches for modes
 
 

@@ -128,7 +128,7 @@ def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()
 
 def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data:
     """An array whose last axes are those of the site."""
-    array = value if is_jax(value) else _as_numbers(value, name)
+    array = value if is_jax(value) else as_numbers(value, name)
     shape, event = array.shape, site.shape
     if shape != event and (not batch or shape[max(len(shape) - len(event), 0) :] != event):
         more = ", with axes of a batch before it" if batch else ""
@@ -136,7 +136,8 @@ def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data
     return array
 
 
-def _as_numbers(value: Any, name: str) -> np.ndarray:
+def as_numbers(value: Any, name: str) -> np.ndarray:
+    """What was given for a site, as an array of numbers."""
     try:
         array = np.asarray(value)
     except ValueError:

@@ -23,13 +23,12 @@ from fubini.index.beforehand import QUICK, known_parts, largest
 from fubini.index.lower import Evaluation
 from fubini.index.node import Leaf, Node
 from fubini.interpretations import interpret
-from fubini.joint.calls import require_in_domain
+from fubini.joint.calls import as_numbers, require_in_domain
 from fubini.joint.flat_model import FlatModel
 from fubini.joint.heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
 from fubini.joint.reading import Reading
 from fubini.joint.required import require_allowed, required
 from fubini.symbolic.draws import drawn
-from fubini.symbolic.search import Step
 from fubini.terms.value import Value
 
 _MODELS: dict[tuple, EliminatedModel] = {}
@@ -308,21 +307,12 @@ class EliminatedModel:
             self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
         return self._on_device[wide]
 
-    def step_of(self, name: str) -> Step:
-        """How a latent was eliminated."""
-        return next(step for step in self.plan.integrals if name in step.names)
-
 
 def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:
     """An array of the domain of a site."""
     if is_traced(value):
         return value
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        raise DomainError(f"the value {value!r} for the site {name!r}", expected="numbers")
+    array = as_numbers(value, name)
     require_in_domain(domain, array, name)
     low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
     if domain.is_discrete and not np.all((array >= low) & (array <= high)):

@@ -35,7 +35,7 @@ class Form:
     @property
     def prior(self) -> Any:
         """The joint without its observations."""
-        return self.joint.uncondition() if hasattr(self.joint, "uncondition") else self.joint
+        return prior_of(self.joint)
 
     def width(self) -> AbstractContextManager:
         """The precision that its answers are computed in."""
@@ -96,6 +96,11 @@ class Form:
 
     def _inner(self, given: Mapping[str, Any], what: str) -> dict[str, Any]:
         return {name: _flat_inside(self.outline[name], item, what, name) for name, item in given.items()}
+
+
+def prior_of(joint: Any) -> Any:
+    """A joint without its observations."""
+    return joint.uncondition() if hasattr(joint, "uncondition") else joint
 
 
 def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:

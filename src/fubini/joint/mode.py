@@ -25,7 +25,7 @@ STARTS = 4  # local searches, of which the best counts
 
 
 def mode(model: FlatModel) -> Any:
-    """Of all sites together: of tables exactly, of real sites by search from several points."""
+    """Of all sites together: exactly where each maximum has a closed form, else by search from several points."""
     if model.tables is not None:
         factors, variables = model.tables
         found = argmax(factors, [variable.name for variable in variables])

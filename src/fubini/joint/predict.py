@@ -15,6 +15,7 @@ from fubini.joint.approximate import approximation
 from fubini.joint.eliminated_model import eliminated
 from fubini.joint.evidence import log_evidence
 from fubini.joint.flat_model import FlatModel
+from fubini.joint.form import prior_of
 from fubini.joint.heads import exact_predict
 from fubini.joint.options import require_options, whole_number
 from fubini.joint.paths import nested
@@ -46,7 +47,7 @@ def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
 
 def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:
     """Draws of sites given draws of latents."""
-    plain = joint.uncondition() if hasattr(joint, "uncondition") else joint
+    plain = prior_of(joint)
     order = plain.outline.names
     asked = names or tuple(name for name in order if name not in latents)
     for name in asked:

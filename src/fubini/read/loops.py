@@ -8,6 +8,7 @@ from fubini.index.binding import replaced
 from fubini.index.build import ONE, ZERO, const, equal, index, minus, plus, scale, where
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import bounds
+from fubini.jaxprs import scan_counts
 from fubini.read.reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
@@ -19,7 +20,7 @@ class Loop:
         params = equation.params
         self.reader, self.body, self.length = reader, params["jaxpr"], params["length"]
         self.reverse = params["reverse"]
-        consts, carry = params["num_consts"], params["num_carry"]
+        consts, carry = scan_counts(params)
         self.consts, self.first, self.slices = (
             operands[:consts],
             operands[consts : consts + carry],

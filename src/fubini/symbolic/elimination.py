@@ -29,7 +29,7 @@ from fubini.index.build import (
     times,
 )
 from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import exceeds_zero
+from fubini.index.ranges import exceeds_zero, is_whole
 from fubini.index.sums import total
 from fubini.symbolic.collect import Blocked, Divergent, Place, Square, monomials, squares
 from fubini.symbolic.finite import solving, summed, tests
@@ -44,6 +44,7 @@ class Eliminated(NamedTuple):
     at: tuple[Index, ...]
     law: Recognised
     averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
+    is_delicate: bool = False  # it divides by squares of slopes that may be nothing but rounding
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
@@ -147,10 +148,12 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     averaged: frozenset[Leaf] = frozenset()
+    is_delicate = False
     for part in squares(mine, latent):
         if isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
+            is_delicate |= may_cancel(part.slopes[0].coefficient)
             outside.append(scatter)
             averaged |= part.offset.leaves if scatter is not ZERO else frozenset()
         elif not part.features:
@@ -171,7 +174,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     push = add((part, 1.0) for part in pushes)
     law = recognise("square", whole.weight, whole.mean, push)
     assert law is not None
-    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law, averaged)
+    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law, averaged, is_delicate)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
@@ -202,6 +205,20 @@ def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
 def is_never_zero(of: Node) -> bool:
     """Its sign is known."""
     return exceeds_zero(of) or exceeds_zero(scale(-1.0, of))
+
+
+def may_cancel(of: Node) -> bool:
+    """Sums in it may come out as nothing but rounding, which differs from one compiled use of it to the next."""
+    if is_never_zero(of) or is_whole(of):
+        return False
+    match of.kind:
+        case "add" | "sum":
+            return True
+        case "mul":
+            return any(may_cancel(base) for base, _ in of.args)
+        case "call" | "where":
+            return any(may_cancel(part) for part in of.args if isinstance(part, Node))
+    return False
 
 
 def _never_zero(weight: Node) -> Node:

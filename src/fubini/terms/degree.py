@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from fubini import ops
 from fubini.arrays import is_traced
 from fubini.domains import Domain
+from fubini.jaxprs import scan_counts
 from fubini.ops import Lifted, Op, with_own_arrays
 from fubini.terms.term import Name
 from fubini.terms.value import Apply, Array, Value, Variable
@@ -133,7 +134,8 @@ _LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
 
 def _of_scan(params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
     """The degrees of a loop: those of its state until they no longer grow."""
-    start, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+    start, carry = scan_counts(params)
+    end = start + carry
     found: list[Degree] = []
     for _ in range(4):
         found = _of_jaxpr(params["jaxpr"].jaxpr, given)

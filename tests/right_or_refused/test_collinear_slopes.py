@@ -1,0 +1,74 @@
+"""Slopes that are nothing but rounding, as of a constant covariate beside an intercept: no number is made of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+
+RNG = np.random.default_rng(0)
+Y = RNG.normal(size=7)
+COVARIATES = {"constant": np.full(7, 0.1), "twice the same": np.full(7, 0.3), "free": RNG.normal(size=7)}
+
+
+@fb.model
+def line(x):
+    a = yield dist.Normal(0.0, 2.0)
+    b = yield dist.Normal(0.0, 2.0)
+    y = yield dist.Normal(a + b * x, 0.5)
+
+
+@fb.model
+def bent(x):
+    s = yield dist.DiscreteUniform(0, 6)
+    a = yield dist.Normal(0.0, 2.0)
+    b = yield dist.Normal(0.0, 2.0)
+    bend = yield dist.Normal(0.0, 2.0)
+    y = yield dist.Normal(a + b * x + bend * jnp.maximum(x - x[s], 0.0), 0.5)
+
+
+def log_normal(columns, y):
+    covariance = 0.25 * jnp.eye(7) + 4.0 * columns @ columns.T
+    return -0.5 * (y @ jnp.linalg.solve(covariance, y) + jnp.linalg.slogdet(2 * jnp.pi * covariance)[1])
+
+
+def of_line(x, y):
+    return log_normal(jnp.stack([jnp.ones(7), x], 1), y)
+
+
+def of_bent(x, y):
+    each = [log_normal(jnp.stack([jnp.ones(7), x, jnp.maximum(x - x[s], 0.0)], 1), y) for s in range(7)]
+    return jax.nn.logsumexp(jnp.stack(each)) - jnp.log(7.0)
+
+
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("is_jitted", [False, True])
+@pytest.mark.parametrize("x", COVARIATES.values(), ids=COVARIATES)
+def test_gradients_of_a_line(x, is_jitted):
+    check(line, of_line, x, is_jitted, (0, 1))
+
+
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_gradients_of_a_bent_line(is_jitted):
+    check(bent, of_bent, np.linspace(-1.0, 2.0, 7), is_jitted, (1,))
+
+
+def check(model, oracle, x, is_jitted, argnums):
+    """Along shifts of the observations, where compilers fuse more."""
+
+    def evidence(x, y):
+        return model(x).condition(y=y).log_evidence().data
+
+    def gradients(of):
+        return jax.vmap(jax.value_and_grad(of, argnums), (None, 0))
+
+    with jax.enable_x64(True):
+        at = jnp.asarray(x), jnp.asarray(Y) + jnp.asarray([[0.0], [0.01]])
+        found = (jax.jit(gradients(evidence)) if is_jitted else gradients(evidence))(*at)
+        expected = gradients(oracle)(*at)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
+    for ours, theirs in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8)
