@@ -72,3 +72,25 @@ def check(model, oracle, x, is_jitted, argnums):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
     for ours, theirs in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8)
+
+
+GROUP = np.repeat(np.arange(3), [2, 2, 3])
+
+
+@fb.model
+def grouped(x):
+    m = yield dist.Normal(0.0, 2.0)
+    b = yield dist.Normal(0.0, 2.0)
+    a = yield dist.Normal(m, 0.7).expand([3])
+    y = yield dist.Normal(a[GROUP] + b * x, 0.5)
+
+
+def of_groups(x, y):
+    members = jnp.eye(3)[GROUP]
+    return log_normal(jnp.concatenate([jnp.ones((7, 1)), x[:, None], 0.35 * members], 1), y)
+
+
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_gradients_of_a_covariate_of_groups(is_jitted):
+    check(grouped, of_groups, np.array([0.1, -0.3, 0.7])[GROUP], is_jitted, (0, 1))

@@ -6,6 +6,7 @@ is blocked here, and is the business of a joint elimination.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from fubini.index.build import (
 from fubini.index.node import Index, Leaf, Node
 from fubini.index.ranges import exceeds_zero, is_whole
 from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Divergent, Place, Square, monomials, squares
+from fubini.symbolic.collect import Blocked, Divergent, Place, Slope, Square, monomials, squares
 from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
 from fubini.symbolic.ratio import summed_by_ratio
@@ -44,7 +45,7 @@ class Eliminated(NamedTuple):
     at: tuple[Index, ...]
     law: Recognised
     averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
-    is_delicate: bool = False  # it divides by squares of slopes that may be nothing but rounding
+    is_better_together: bool = False  # orthogonal steps have less work each time than sums over all rows
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
@@ -148,12 +149,15 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     averaged: frozenset[Leaf] = frozenset()
-    is_delicate = False
+    cancelling: list[Square] = []
+    has_few_rows = True
     for part in squares(mine, latent):
-        if isinstance(part, Square):
+        has_few_rows = has_few_rows and not (isinstance(part, Square) and _has_many_rows(part))
+        if isinstance(part, Square) and _is_cancelling(part):
+            cancelling.append(part)
+        elif isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
-            is_delicate |= may_cancel(part.slopes[0].coefficient)
             outside.append(scatter)
             averaged |= part.offset.leaves if scatter is not ZERO else frozenset()
         elif not part.features:
@@ -162,6 +166,13 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
             place = part.features[0].place
             require_inside(place, part.coefficient, latent)
             pushes.append(total(part.over, times(part.coefficient, tests(place, at))))
+    if not any(exceeds_zero(bump.weight) for bump in bumps):  # nothing else to divide by
+        for part in cancelling:
+            bump, scatter = _bump(part, latent, at)
+            bumps.append(bump)
+            outside.append(scatter)
+            averaged |= part.offset.leaves
+        cancelling = []
     if not bumps:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
     bumps.sort(key=lambda bump: not exceeds_zero(bump.weight))  # two groups may both be empty: 0/0
@@ -169,19 +180,22 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     for bump in bumps[1:]:
         whole, left = joined(whole, bump)
         outside.append(total(at, left))
+    for part in cancelling:
+        whole, left = _joined_to_rows(whole, part, latent, at)
+        outside.append(left)
+        averaged |= part.offset.leaves | whole.mean.leaves
     if is_never_positive(whole.weight):
         raise Divergent(latent, mine)
     push = add((part, 1.0) for part in pushes)
     law = recognise("square", whole.weight, whole.mean, push)
     assert law is not None
-    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law, averaged, is_delicate)
+    left = (*rest, *_terms(outside), total(at, law.log_normaliser))
+    return Eliminated(left, at, law, averaged, bool(cancelling) and has_few_rows)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
     """The squares of one term that fall on x[i], as one; and what they disagree by."""
-    if len(square.slopes) != 1 or square.slopes[0].over:
-        raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
-    (slope,) = square.slopes
+    slope = _only_slope(square, latent)
     names = solving(slope.place, square.over, at)
     if names is not None and is_never_zero(slope.coefficient):  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
@@ -194,6 +208,38 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     residual = minus(square.offset, times(slope.coefficient, mean))
     scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
     return Bump(weight, mean), scale(-0.5, scatter)
+
+
+def _only_slope(square: Square, latent: Leaf) -> Slope:
+    if len(square.slopes) != 1 or square.slopes[0].over:
+        raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
+    return square.slopes[0]
+
+
+def _joined_to_rows(a: Bump, square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
+    """p (x − m)² + Σ w (s x − r)²  =  P (x − x̂)² + p (x̂ − m)² + Σ w (s x̂ − r)², without a division by Σ w s²"""
+    slope = _only_slope(square, latent)
+    require_inside(slope.place, square.weight, latent)
+    these = tests(slope.place, at)
+    rows = total(square.over, times(square.weight, power(slope.coefficient, 2.0), these))
+    push = total(square.over, times(square.weight, slope.coefficient, square.offset, these))
+    weight = plus(a.weight, rows)
+    mean = divide(plus(times(a.weight, a.mean), push), weight)
+    moved = divide(minus(push, times(rows, a.mean)), weight)  # x̂ − m
+    residual = minus(square.offset, times(slope.coefficient, mean))
+    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
+    left = plus(scatter, total(at, times(a.weight, power(moved, 2.0))))
+    return Bump(weight, mean), scale(-0.5, left)
+
+
+def _is_cancelling(square: Square) -> bool:
+    return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
+
+
+def _has_many_rows(square: Square) -> bool:
+    """More than the data: rows for each entry of a latent and each of the data are too many to keep."""
+    largest = max((math.prod(leaf.shape) for leaf in square.offset.leaves | square.weight.leaves), default=1)
+    return math.prod(i.size for i in square.over) > largest
 
 
 def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
@@ -212,7 +258,9 @@ def may_cancel(of: Node) -> bool:
     if is_never_zero(of) or is_whole(of):
         return False
     match of.kind:
-        case "add" | "sum":
+        case "add":
+            return sum(not any(base.kind in ("eq", "lt") for base in as_product(part)[1]) for part, _ in of.args) > 1
+        case "sum":
             return True
         case "mul":
             return any(may_cancel(base) for base, _ in of.args)

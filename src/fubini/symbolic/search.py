@@ -132,12 +132,12 @@ class Search:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
         alone: Step | None = None
-        is_delicate = False
+        is_better_together = False
         try:
             result = eliminated(terms, leaf, domain.kind)
             alone = Step((name,), result)
-            is_delicate = result.is_delicate
-            if not is_delicate and not self._are_spread(result.averaged, waiting):
+            is_better_together = result.is_better_together
+            if not is_better_together and not self._are_spread(result.averaged, waiting):
                 yield alone
                 return
             first = Blocked(leaf, ZERO, "latents that are eliminated with it")
@@ -148,7 +148,7 @@ class Search:
         groups = dict.fromkeys(self._groups(terms, name, waiting))
         tried = alone is not None
         for names in groups:
-            if alone is not None and len(names) == 1 and not is_delicate:
+            if alone is not None and len(names) == 1 and not is_better_together:
                 continue
             try:
                 result = eliminated_together(terms, [self.latents[other].leaf for other in names])
