@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 
+# Nothing is installed with its bytecode; whatever process comes first leaves it here for the others.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
+
 .PHONY: test fast versions thorough lint demo bench clean
 .NOTPARALLEL:
 .SILENT:

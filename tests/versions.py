@@ -10,11 +10,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -24,6 +26,13 @@ PYTHONS = [
 ENDS = ("oldest", "newest")
 SHOWN = ("jax", "numpyro", "arviz", "numpy")
 TESTS = ("tests/smoke", "tests/test_documents.py")
+# Optimised, as users have it; tests/conftest.py does without. What one environment has compiled, others with its JAX
+# take from it: the key is the program, the options and the version of the compiler. The cache lives as long as the run.
+COMPILATION = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 REPORT = (
     "import sys; from importlib.metadata import version; print(*(f'{n} {version(n)}' for n in sys.argv[1:]), sep=', ')"
 )
@@ -41,8 +50,8 @@ def main() -> int:
         if path is None:
             print(f"Python {version}: not found", flush=True)
     cases = [(version, end, path) for version, path in interpreters.items() if path for end in ENDS]
-    with ThreadPoolExecutor(chosen.jobs) as pool:
-        passed = list(pool.map(lambda case: check(chosen.folder, *case), cases))
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(chosen.jobs) as pool:
+        passed = list(pool.map(lambda case: check(chosen.folder, cache, *case), cases))
     return 0 if passed and all(passed) else 1
 
 
@@ -60,7 +69,7 @@ def find_interpreter(version: str) -> str | None:
     return None
 
 
-def check(folder: Path, version: str, end: str, interpreter: str) -> bool:
+def check(folder: Path, cache: str, version: str, end: str, interpreter: str) -> bool:
     """One environment; prints a line with its versions and the outcome, and what failed."""
     start = time.monotonic()
     environment = folder / f"{version}-{end}"
@@ -69,8 +78,9 @@ def check(folder: Path, version: str, end: str, interpreter: str) -> bool:
     versions = "" if failed else run([python, "-c", REPORT, *SHOWN]).stdout.strip()
     summary = "not installed"
     if failed is None:
-        demo = run([str(environment / "bin" / "fubini"), "demo"])
-        tests = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS])
+        settings = COMPILATION | {"JAX_COMPILATION_CACHE_DIR": cache}
+        demo = run([str(environment / "bin" / "fubini"), "demo"], settings)
+        tests = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], settings)
         summary = (tests.stdout.strip().splitlines() or ["no tests"])[-1].partition(" in ")[0]
         failed = next((result for result in (demo, tests) if result.returncode), None)
     outcome = "passed" if failed is None else "FAILED"
@@ -104,11 +114,11 @@ def lower_bounds(requirements: Sequence[str]) -> list[str]:
     return [re.sub(r"^([\w.-]+)>=([\w.]+).*$", r"\1==\2", requirement) for requirement in requirements]
 
 
-def run(command: Sequence[str]) -> subprocess.CompletedProcess:
+def run(command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})) -> subprocess.CompletedProcess:
     """A finished command, with its output; one that does not exist is one that failed."""
-    optimised = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}  # as users have it; tests/conftest.py does without
+    variables = {**os.environ, **settings}
     try:
-        return subprocess.run(command, cwd=ROOT, env=optimised, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
 
