@@ -20,7 +20,7 @@ class Ridership(NamedTuple):
 
     def days(self, start: int, end: int) -> "Ridership":
         """The days from `start` to `end`, as a series of its own."""
-        return Ridership(self.trips[24 * start : 24 * end], self.first + start, self.stations)
+        return Ridership(self.trips[24 * start : 24 * end], self.first + np.timedelta64(start, "D"), self.stations)
 
     def busiest(self, count: int) -> "Ridership":
         """The stations with most trips from and to others."""

@@ -6,6 +6,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as ndist
 import pytest
+from numpyro.contrib.control_flow import scan
+from scipy import stats
 
 import fubini as fb
 from fubini import dist
@@ -116,3 +118,19 @@ def test_labels_are_sampled_by_compiled_loops() -> None:
     found = sampler.run(KEY, sweeps=5, chains=2).to_arviz(dims={"z": ["item"]}).posterior
     assert found["z"].dims == ("chain", "draw", "item") and found["z"].shape == (2, 5, 6)
     assert sampler.conditional("z", 0, z=truth).argmax() == truth[0]
+
+
+def test_a_scan_of_numpyro_is_a_chain() -> None:
+    y = np.array([0.3, -0.5, 0.2, 1.1])
+
+    def local_level(y):
+        def step(before, observed):
+            level = numpyro.sample("level", ndist.Normal(before, 1.0))
+            numpyro.sample("y", ndist.Normal(level, 0.5), obs=observed)
+            return level, None
+
+        scan(step, 0.0, y)
+
+    covariance = np.minimum(*np.meshgrid(np.arange(1.0, 5.0), np.arange(1.0, 5.0))) + 0.25 * np.eye(4)
+    expected = stats.multivariate_normal.logpdf(y, np.zeros(4), covariance)
+    assert float(fb.from_numpyro(local_level, y).log_evidence()) == pytest.approx(expected, rel=1e-5)
