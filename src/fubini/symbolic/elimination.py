@@ -45,15 +45,18 @@ class Eliminated(NamedTuple):
     at: tuple[Index, ...]
     law: Recognised
     averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
-    is_better_together: bool = False  # orthogonal steps have less work each time than sums over all rows
+    cancelling: str = ""  # slopes that may be nothing but rounding, in "few rows" or in "many rows"
 
 
-def eliminated(terms: Sequence[Node], latent: Leaf, domain: str) -> Eliminated:
-    """log ∫ exp(Σ terms) d latent, with the latent's law given all that is left."""
+def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool = False) -> Eliminated:
+    """log ∫ exp(Σ terms) d latent, with the latent's law given all that is left.
+
+    Plain sums of squares divide by those of slopes, even where these may cancel: they fit more families.
+    """
     rest = tuple(term for term in terms if latent not in term.leaves)
     mine = add((term, 1.0) for term in terms if latent in term.leaves)
     if domain == "real":
-        return _normal(rest, mine, latent)
+        return _normal(rest, mine, latent, is_plain)
     if latent.is_integer and latent.low is not None and latent.high is not None:
         size = int(latent.high - latent.low) + 1
         found = summed(mine, latent, size)
@@ -144,16 +147,16 @@ class Bump(NamedTuple):
     mean: Node
 
 
-def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
+def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) -> Eliminated:
     """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined in pairs, never multiplied out"""
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     averaged: frozenset[Leaf] = frozenset()
     cancelling: list[Square] = []
-    has_few_rows = True
-    for part in squares(mine, latent):
-        has_few_rows = has_few_rows and not (isinstance(part, Square) and _has_many_rows(part))
-        if isinstance(part, Square) and _is_cancelling(part):
+    parts = list(squares(mine, latent))
+    care = "" if is_plain else _care([part for part in parts if isinstance(part, Square)])
+    for part in parts:
+        if care == "many rows" and isinstance(part, Square) and _is_cancelling(part):
             cancelling.append(part)
         elif isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
@@ -189,8 +192,8 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     push = add((part, 1.0) for part in pushes)
     law = recognise("square", whole.weight, whole.mean, push)
     assert law is not None
-    left = (*rest, *_terms(outside), total(at, law.log_normaliser))
-    return Eliminated(left, at, law, averaged, bool(cancelling) and has_few_rows)
+    terms = (*rest, *_terms(outside), total(at, law.log_normaliser))
+    return Eliminated(terms, at, law, averaged, care)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
@@ -234,6 +237,12 @@ def _joined_to_rows(a: Bump, square: Square, latent: Leaf, at: tuple[Index, ...]
 
 def _is_cancelling(square: Square) -> bool:
     return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
+
+
+def _care(rows: Sequence[Square]) -> str:
+    if not any(map(_is_cancelling, rows)):
+        return ""
+    return "many rows" if any(map(_has_many_rows, rows)) else "few rows"
 
 
 def _has_many_rows(square: Square) -> bool:

@@ -132,13 +132,15 @@ class Search:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
         alone: Step | None = None
-        is_better_together = False
+        is_coupled = False
         try:
             result = eliminated(terms, leaf, domain.kind)
             alone = Step((name,), result)
-            is_better_together = result.is_better_together
-            if not is_better_together and not self._are_spread(result.averaged, waiting):
+            is_coupled = result.cancelling == "few rows"  # orthogonal steps do not divide by squares of slopes
+            if not is_coupled and not self._are_spread(result.averaged, waiting):
                 yield alone
+                if result.cancelling:
+                    yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
                 return
             first = Blocked(leaf, ZERO, "latents that are eliminated with it")
         except Blocked as error:
@@ -148,7 +150,7 @@ class Search:
         groups = dict.fromkeys(self._groups(terms, name, waiting))
         tried = alone is not None
         for names in groups:
-            if alone is not None and len(names) == 1 and not is_better_together:
+            if alone is not None and len(names) == 1 and not is_coupled:
                 continue
             try:
                 result = eliminated_together(terms, [self.latents[other].leaf for other in names])
