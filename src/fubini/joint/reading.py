@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
-from xxhash import xxh3_128_digest
 
-from fubini.arrays import Data, double_precision, is_key, is_traced, trusting
+from fubini.arrays import Data, digest, double_precision, is_key, is_traced, trusting
 from fubini.bridge.bounds import base_of, bounds_between
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.reader import leaf_of
@@ -108,7 +107,7 @@ def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequ
 
 def _content(leaf: Data) -> tuple:
     array = np.asarray(leaf)
-    return array.shape, array.dtype.str, xxh3_128_digest(np.ascontiguousarray(array).view(np.uint8).data)
+    return array.shape, array.dtype.str, digest(array)
 
 
 def _read(form: Form) -> Reading:
