@@ -49,12 +49,12 @@ def together(
 
     Which of these can be integrated out, and in which order, is decided for all of them at once.
     """
-    if scale or semiring not in (sum_product, max_product):
+    if scale or semiring not in (sum_product, max_product) or not any([is_open(term) for term in terms]):
         return list(terms)
     infinite = {name for term in terms for name, domain in term.inputs.items() if not domain.is_finite}
     wanted = infinite.intersection(names)
     coupled = [term for term in terms if wanted.intersection(term.inputs)]
-    if len(coupled) < 2 or not any(map(is_open, coupled)):
+    if len(coupled) < 2:
         return list(terms)
     coupled = _without_leaves(coupled, wanted)
     homes = [frozenset(plates).intersection(term.inputs) for term in coupled]
