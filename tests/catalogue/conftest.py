@@ -83,8 +83,8 @@ def agree_when_traced(model, by_model, names):
 
 
 def is_chosen(text):
-    """All models where EVERY_DOOR is set, as it is by `make thorough`; else one of three."""
-    return "EVERY_DOOR" in os.environ or zlib.crc32(text.encode()) % 3 == 0
+    """All models where EVERY_DOOR is set, as it is by `make thorough`; else one of six."""
+    return "EVERY_DOOR" in os.environ or zlib.crc32(text.encode()) % 6 == 0
 
 
 def agree(ways, variables, tolerance):

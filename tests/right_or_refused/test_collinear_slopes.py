@@ -44,19 +44,17 @@ def of_bent(x, y):
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("is_jitted", [False, True])
 @pytest.mark.parametrize("x", COVARIATES.values(), ids=COVARIATES)
-def test_gradients_of_a_line(x, is_jitted):
-    check(line, of_line, x, is_jitted, (0, 1))
+def test_gradients_of_a_line(x):
+    check(line, of_line, x, (0, 1))
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("is_jitted", [False, True])
-def test_gradients_of_a_bent_line(is_jitted):
-    check(bent, of_bent, np.linspace(-1.0, 2.0, 7), is_jitted, (1,))
+def test_gradients_of_a_bent_line():
+    check(bent, of_bent, np.linspace(-1.0, 2.0, 7), (1,))
 
 
-def check(model, oracle, x, is_jitted, argnums):
+def check(model, oracle, x, argnums):
     """Along shifts of the observations, where compilers fuse more."""
 
     def evidence(x, y):
@@ -67,7 +65,7 @@ def check(model, oracle, x, is_jitted, argnums):
 
     with jax.enable_x64(True):
         at = jnp.asarray(x), jnp.asarray(Y) + jnp.asarray([[0.0], [0.01]])
-        found = (jax.jit(gradients(evidence)) if is_jitted else gradients(evidence))(*at)
+        found = jax.jit(gradients(evidence))(*at)
         expected = gradients(oracle)(*at)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
     for ours, theirs in zip(found[1], expected[1], strict=True):
@@ -91,6 +89,5 @@ def of_groups(x, y):
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("is_jitted", [False, True])
-def test_gradients_of_a_covariate_of_groups(is_jitted):
-    check(grouped, of_groups, np.array([0.1, -0.3, 0.7])[GROUP], is_jitted, (0, 1))
+def test_gradients_of_a_covariate_of_groups():
+    check(grouped, of_groups, np.array([0.1, -0.3, 0.7])[GROUP], (0, 1))
