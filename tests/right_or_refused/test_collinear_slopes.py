@@ -91,3 +91,24 @@ def of_groups(x, y):
 @pytest.mark.usefixtures("optimised")
 def test_gradients_of_a_covariate_of_groups():
     check(grouped, of_groups, np.array([0.1, -0.3, 0.7])[GROUP], (0, 1))
+
+
+@fb.model
+def centred(x, scale=1.3):
+    m = yield dist.Normal(0.0, 2.0)
+    b = yield dist.Normal(m, scale).expand([3])
+    y = yield dist.Normal(b[GROUP] * (x - x.mean()), 0.5)
+
+
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_gradients_of_centred_covariates_that_are_constant(is_traced):
+    """Whose every slope is nothing but rounding: the derivative in x is 0, be the prior's scale known or not."""
+
+    def evidence(x, scale):
+        return centred(x, scale).condition(y=Y).log_evidence().data
+
+    with jax.enable_x64(True):
+        x = jnp.full(7, 0.1)
+        ask = jax.jit(jax.grad(evidence))(x, 1.3) if is_traced else jax.jit(jax.grad(lambda x: evidence(x, 1.3)))(x)
+    np.testing.assert_allclose(ask, np.zeros(7), atol=1e-8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +72,7 @@ def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Mar
     return Marginal(name, direct)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _index_of(labels: tuple[Name, ...]) -> Bound:
     """The axis of their values together: one for one question, so that nothing is compiled twice."""
     return Bound(",".join(map(str, labels)))

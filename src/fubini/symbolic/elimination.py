@@ -169,7 +169,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
             place = part.features[0].place
             require_inside(place, part.coefficient, latent)
             pushes.append(total(part.over, times(part.coefficient, tests(place, at))))
-    if not any(exceeds_zero(bump.weight) for bump in bumps):  # nothing else to divide by
+    if not any(_is_sure(bump.weight) for bump in bumps):  # nothing else to divide by
         for part in cancelling:
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
@@ -178,7 +178,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
         cancelling = []
     if not bumps:
         raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
-    bumps.sort(key=lambda bump: not exceeds_zero(bump.weight))  # two groups may both be empty: 0/0
+    bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # two groups may both be empty: 0/0
     whole = bumps[0]
     for bump in bumps[1:]:
         whole, left = joined(whole, bump)
@@ -268,7 +268,8 @@ def may_cancel(of: Node) -> bool:
         return False
     match of.kind:
         case "add":
-            return sum(not any(base.kind in ("eq", "lt") for base in as_product(part)[1]) for part, _ in of.args) > 1
+            free = [part for part, _ in of.args if not any(base.kind in ("eq", "lt") for base in as_product(part)[1])]
+            return len(free) > 1 or any(may_cancel(part) for part, _ in of.args)
         case "sum":
             return True
         case "mul":
@@ -276,6 +277,12 @@ def may_cancel(of: Node) -> bool:
         case "call" | "where":
             return any(may_cancel(part) for part in of.args if isinstance(part, Node))
     return False
+
+
+def _is_sure(weight: Node) -> bool:
+    """Greater than 0, be the scales in it what they are: 1/s² is."""
+    coefficient, parts = as_product(weight)
+    return coefficient > 0 and all(exceeds_zero(b) or (e < 0 and e % 2 == 0) for b, e in parts.items())
 
 
 def _never_zero(weight: Node) -> Node:
