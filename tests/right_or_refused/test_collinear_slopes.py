@@ -112,3 +112,18 @@ def test_gradients_of_centred_covariates_that_are_constant(is_traced):
         x = jnp.full(7, 0.1)
         ask = jax.jit(jax.grad(evidence))(x, 1.3) if is_traced else jax.jit(jax.grad(lambda x: evidence(x, 1.3)))(x)
     np.testing.assert_allclose(ask, np.zeros(7), atol=1e-8)
+
+
+@fb.model
+def with_variances_of_groups(x):
+    v = yield dist.InverseGamma(3.0, 2.0).expand([3])
+    b = yield dist.Normal(0.0, jnp.sqrt(v))
+    y = yield dist.Normal(b[GROUP] * (x - x.mean()), jnp.sqrt(v)[GROUP])
+
+
+@pytest.mark.usefixtures("optimised")
+def test_gradients_where_no_block_goes_on_to_a_family():
+    with jax.enable_x64(True):
+        x = jnp.full(7, 0.1)
+        found = jax.jit(jax.grad(lambda x: with_variances_of_groups(x).condition(y=Y).log_evidence().data))(x)
+    np.testing.assert_allclose(found, np.zeros(7), atol=1e-8)

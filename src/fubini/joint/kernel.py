@@ -172,7 +172,7 @@ def _steps(joint: Any, reading: Reading) -> dict[str, Eliminated]:
     terms, found = tuple(reading.terms.values()), dict[str, Eliminated]()
     for name in order:
         try:
-            found[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind)
+            found[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
         except Blocked as error:
             raise Intractable(
                 f"kernel of {joint}: the law of {name!r} given what is left has no closed form here",

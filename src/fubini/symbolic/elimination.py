@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fubini.families.family import family_of, is_divergent, recognise
 from fubini.families.functions import is_never_positive
@@ -37,6 +37,8 @@ from fubini.symbolic.finite import solving, summed, tests
 from fubini.symbolic.layout import is_inside
 from fubini.symbolic.ratio import summed_by_ratio
 
+Rows = Literal["", "few rows", "many rows"]  # none, no more than the data, or more
+
 
 class Eliminated(NamedTuple):
     """The terms that are left, and what the latent is given the others, at free indices of its batch."""
@@ -45,11 +47,11 @@ class Eliminated(NamedTuple):
     at: tuple[Index, ...]
     law: Recognised
     averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
-    cancelling: str = ""  # slopes that may be nothing but rounding, in "few rows" or in "many rows"
+    cancelling: Rows = ""  # where slopes may be nothing but rounding
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool = False) -> Eliminated:
-    """log ∫ exp(Σ terms) d latent, with the latent's law given all that is left.
+    """log ∫ exp(Σ terms) d latent, with the distribution of the latent given all that is left.
 
     Plain sums of squares divide by those of slopes, even where these may cancel: they fit more families.
     """
@@ -154,9 +156,9 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
     averaged: frozenset[Leaf] = frozenset()
     cancelling: list[Square] = []
     parts = list(squares(mine, latent))
-    care = "" if is_plain else _care([part for part in parts if isinstance(part, Square)])
+    rows: Rows = "" if is_plain else _cancelling_rows([part for part in parts if isinstance(part, Square)])
     for part in parts:
-        if care == "many rows" and isinstance(part, Square) and _is_cancelling(part):
+        if rows and isinstance(part, Square) and _is_cancelling(part):
             cancelling.append(part)
         elif isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
@@ -193,7 +195,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
     law = recognise("square", whole.weight, whole.mean, push)
     assert law is not None
     terms = (*rest, *_terms(outside), total(at, law.log_normaliser))
-    return Eliminated(terms, at, law, averaged, care)
+    return Eliminated(terms, at, law, averaged, rows)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
@@ -203,17 +205,26 @@ def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, No
     if names is not None and is_never_zero(slope.coefficient):  # one square for each entry
         weight = replaced(times(square.weight, power(slope.coefficient, 2.0)), names)
         return Bump(weight, replaced(divide(square.offset, slope.coefficient), names)), ZERO
-    require_inside(slope.place, square.weight, latent)
-    these = tests(slope.place, at)
-    weight = total(square.over, times(square.weight, power(slope.coefficient, 2.0), these))
-    push = total(square.over, times(square.weight, slope.coefficient, square.offset, these))
+    weight, push = _weight_and_push(square, slope, latent, at)
     mean = divide(push, _never_zero(weight))  # a group may be empty
+    return Bump(weight, mean), scale(-0.5, _scatter(square, slope, mean, at))
+
+
+def _weight_and_push(square: Square, slope: Slope, latent: Leaf, at: tuple[Index, ...]) -> tuple[Node, Node]:
+    """Σ w s²  and  Σ w s r, of the rows that fall on x[i]"""
+    require_inside(slope.place, square.weight, latent)
+    weighted = times(square.weight, slope.coefficient, tests(slope.place, at))
+    return total(square.over, times(weighted, slope.coefficient)), total(square.over, times(weighted, square.offset))
+
+
+def _scatter(square: Square, slope: Slope, mean: Node, at: tuple[Index, ...]) -> Node:
+    """Σ w (r − s x̂)²"""
     residual = minus(square.offset, times(slope.coefficient, mean))
-    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
-    return Bump(weight, mean), scale(-0.5, scatter)
+    return total((*at, *square.over), times(square.weight, power(residual, 2.0), tests(slope.place, at)))
 
 
 def _only_slope(square: Square, latent: Leaf) -> Slope:
+    """What one entry of the latent is multiplied by in a square."""
     if len(square.slopes) != 1 or square.slopes[0].over:
         raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
     return square.slopes[0]
@@ -222,27 +233,24 @@ def _only_slope(square: Square, latent: Leaf) -> Slope:
 def _joined_to_rows(a: Bump, square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
     """p (x − m)² + Σ w (s x − r)²  =  P (x − x̂)² + p (x̂ − m)² + Σ w (s x̂ − r)², without a division by Σ w s²"""
     slope = _only_slope(square, latent)
-    require_inside(slope.place, square.weight, latent)
-    these = tests(slope.place, at)
-    rows = total(square.over, times(square.weight, power(slope.coefficient, 2.0), these))
-    push = total(square.over, times(square.weight, slope.coefficient, square.offset, these))
-    weight = plus(a.weight, rows)
+    of_rows, push = _weight_and_push(square, slope, latent, at)
+    weight = plus(a.weight, of_rows)
     mean = divide(plus(times(a.weight, a.mean), push), weight)
-    moved = divide(minus(push, times(rows, a.mean)), weight)  # x̂ − m
-    residual = minus(square.offset, times(slope.coefficient, mean))
-    scatter = total((*at, *square.over), times(square.weight, power(residual, 2.0), these))
-    left = plus(scatter, total(at, times(a.weight, power(moved, 2.0))))
+    moved = divide(minus(push, times(of_rows, a.mean)), weight)  # x̂ − m
+    left = plus(_scatter(square, slope, mean, at), total(at, times(a.weight, power(moved, 2.0))))
     return Bump(weight, mean), scale(-0.5, left)
 
 
 def _is_cancelling(square: Square) -> bool:
+    """Its slope may be nothing but rounding."""
     return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
 
 
-def _care(rows: Sequence[Square]) -> str:
-    if not any(map(_is_cancelling, rows)):
+def _cancelling_rows(every: Sequence[Square]) -> Rows:
+    """Whether slopes of squares may cancel, and if so, among how many rows."""
+    if not any(map(_is_cancelling, every)):
         return ""
-    return "many rows" if any(map(_has_many_rows, rows)) else "few rows"
+    return "many rows" if any(map(_has_many_rows, every)) else "few rows"
 
 
 def _has_many_rows(square: Square) -> bool:

@@ -131,16 +131,13 @@ class Search:
     def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
-        alone: Step | None = None
+        alone: Eliminated | None = None
         is_coupled = False
         try:
-            result = eliminated(terms, leaf, domain.kind)
-            alone = Step((name,), result)
+            alone = result = eliminated(terms, leaf, domain.kind)
             is_coupled = result.cancelling == "few rows"  # orthogonal steps do not divide by squares of slopes
             if not is_coupled and not self._are_spread(result.averaged, waiting):
-                yield alone
-                if result.cancelling:
-                    yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+                yield from self._alone(terms, name, result)
                 return
             first = Blocked(leaf, ZERO, "latents that are eliminated with it")
         except Blocked as error:
@@ -163,7 +160,7 @@ class Search:
             tried = True
             yield Step(names, result)
         if alone is not None:
-            yield alone
+            yield from self._alone(terms, name, alone)
             return
         try:
             power = eliminated_power(terms, leaf)
@@ -173,6 +170,13 @@ class Search:
         except Blocked:
             if not tried:
                 raise first from None
+
+    def _alone(self, terms: tuple[Node, ...], name: str, found: Eliminated) -> Iterator[Step]:
+        """As it was found; last, where slopes may cancel, by plain sums of squares."""
+        yield Step((name,), found)
+        if found.cancelling:
+            leaf, domain = self.latents[name]
+            yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
 
     def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
         """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""
