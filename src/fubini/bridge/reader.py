@@ -58,7 +58,10 @@ def leaf_of(name: Name, domain: Domain, bounds: Bounds | None = None) -> Leaf:
 
 
 class Facts(tuple):
-    """What a plan may depend on of an array: its shape, whether it is whole, its sign; of one number, the number."""
+    """What a plan may depend on of an array: its shape, whether it is whole, its sign; of one number, the number.
+
+    Also its role: derivatives may be asked for in numbers that are traced.
+    """
 
     __slots__ = ()
 
@@ -67,14 +70,14 @@ class Facts(tuple):
         """A number itself; of more numbers, and of tracers, what changes seldom."""
         shape, kind = np.shape(array), np.dtype(array.dtype).kind
         if is_traced(array):
-            return cls((shape, kind, None, None))
+            return cls((shape, kind, None, None, "traced"))
         if not shape:
-            return cls((shape, kind, array.item(), array.item()))
+            return cls((shape, kind, array.item(), array.item(), "data"))
         known = np.asarray(array)
         if not known.size or not np.all(np.isfinite(known)):
-            return cls((shape, kind, None, None))
+            return cls((shape, kind, None, None, "data"))
         low, high = float(known.min()), float(known.max())
-        return cls((shape, kind, low, high) if kind in "biu" else (shape, kind, *_coarse(low, high)))
+        return cls((shape, kind, *((low, high) if kind in "biu" else _coarse(low, high)), "data"))
 
     @property
     def number(self) -> float | None:
@@ -83,8 +86,8 @@ class Facts(tuple):
 
     def leaf(self, name: str) -> Leaf:
         """A leaf of which so much is known."""
-        shape, kind, low, high = self
-        return Leaf(name, shape, low=low, high=high, is_integer=kind in "biu", is_test=kind == "b")
+        shape, kind, low, high, role = self
+        return Leaf(name, shape, low=low, high=high, is_integer=kind in "biu", is_test=kind == "b", role=role)
 
 
 _TINY = float(np.finfo(np.float64).tiny)

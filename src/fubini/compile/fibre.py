@@ -69,7 +69,7 @@ def grouped(of: Node, u: Index) -> Grouped | None:
 
 def is_data(of: Node) -> bool:
     """The data alone decide it."""
-    return all(leaf.role in ("data", "opaque") for leaf in of.leaves)
+    return all(leaf.role in ("data", "opaque", "traced") for leaf in of.leaves)
 
 
 def is_zero(of: Node) -> bool:

@@ -83,6 +83,8 @@ def eliminate(
     def run(terms: list[Factor]) -> Factor:
         return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
+    if not any([term.promotes for term in terms]):  # all are tables and Gaussians, which every rule joins
+        return run(terms)
     return one_or_other(run, together(terms, [name for name, _ in summed], plates, semiring, scale), terms)
 
 

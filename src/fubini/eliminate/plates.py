@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from fubini.eliminate.order import Precedence, components
 from fubini.eliminate.plan import Plan, Step
@@ -18,8 +19,7 @@ from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
 from fubini.terms.term import Name
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """What is asked of the planner, without any numbers: hashable, so that plans are found again."""
 
     scopes: tuple[tuple[Name, ...], ...]
@@ -27,7 +27,7 @@ class Problem:
     summed: tuple[tuple[Name, tuple[Name, ...] | None], ...]
     plates: tuple[Name, ...] = ()
     scales: tuple[tuple[Name, float], ...] = ()
-    limit: int | None = field(default=None)
+    limit: int | None = None
     dimensions: tuple[tuple[Name, int], ...] = ()  # of the variables that are not bounded integers
     before: frozenset[tuple[Name, Name]] = frozenset()  # pairs (first, second) that must go in this order
     products: frozenset[int] = frozenset()  # factors that no rule joins, taken together

@@ -31,7 +31,7 @@ class Index:
 
 
 class Leaf:
-    """An array that nodes read: the values of a site, data, or what an opaque function makes of others.
+    """An array that nodes read: the values of a site, data, traced numbers, or what an opaque function makes of others.
 
     `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from.
     """

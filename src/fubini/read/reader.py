@@ -192,7 +192,7 @@ class Reader:
             return of_keys(data.shape)
         whole = data.dtype.kind in "biu"
         low, high = whole_range(data.dtype) if whole and data.dtype.itemsize < 4 else (None, None)
-        leaf = Leaf(name or f"given{len(self.known)}", data.shape, low=low, high=high, is_integer=whole)
+        leaf = Leaf(name or f"given{len(self.known)}", data.shape, low=low, high=high, is_integer=whole, role="traced")
         self.known[leaf] = data
         return of_leaf(leaf)
 

@@ -158,7 +158,7 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
     parts = list(squares(mine, latent))
     rows: Rows = "" if is_plain else _cancelling_rows([part for part in parts if isinstance(part, Square)])
     for part in parts:
-        if rows and isinstance(part, Square) and _is_cancelling(part):
+        if rows and isinstance(part, Square) and (_is_cancelling(part) or _may_vanish(part)):
             cancelling.append(part)
         elif isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
@@ -246,11 +246,16 @@ def _is_cancelling(square: Square) -> bool:
     return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
 
 
+def _may_vanish(square: Square) -> bool:
+    """Its slope may be 0, and a derivative may be asked for there."""
+    return len(square.slopes) == 1 and may_vanish(square.slopes[0].coefficient)
+
+
 def _cancelling_rows(every: Sequence[Square]) -> Rows:
-    """Whether slopes of squares may cancel, and if so, among how many rows."""
-    if not any(map(_is_cancelling, every)):
-        return ""
-    return "many rows" if any(map(_has_many_rows, every)) else "few rows"
+    """Whether slopes of squares may cancel, and if so, among how many rows; those that may vanish are as many."""
+    if any(map(_is_cancelling, every)) and not any(map(_has_many_rows, every)):
+        return "few rows"
+    return "many rows" if any(_is_cancelling(square) or _may_vanish(square) for square in every) else ""
 
 
 def _has_many_rows(square: Square) -> bool:
@@ -285,6 +290,11 @@ def may_cancel(of: Node) -> bool:
         case "call" | "where":
             return any(may_cancel(part) for part in of.args if isinstance(part, Node))
     return False
+
+
+def may_vanish(of: Node) -> bool:
+    """It may be 0 where a derivative in it is asked for: traced numbers decide it, or latents that remain."""
+    return not is_never_zero(of) and not is_whole(of) and any(leaf.role in ("traced", "site") for leaf in of.leaves)
 
 
 def _is_sure(weight: Node) -> bool:
