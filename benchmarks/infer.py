@@ -28,8 +28,8 @@ from numpyro.infer import MCMC, NUTS
 
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from examples.twelve.cases import Case, cases
-from fubini.joint.eliminated_model import eliminated
-from fubini.joint.flat_model import FlatModel
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
 
 OURS, NUMPYRO = "ours", "NumPyro"
 COMPILED: list[float] = []  # seconds of each compilation in this process

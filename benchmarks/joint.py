@@ -121,7 +121,9 @@ def compiled(function: Callable[[list], object], at: list[jax.Array]) -> Any:
 def clear_caches() -> None:
     """What JAX and our own layers of joints and distributions remember."""
     jax.clear_caches()
-    modules = [module for name, module in sys.modules.items() if name.startswith(("fubini.joint.", "fubini.dist."))]
+    modules = [
+        module for name, module in sys.modules.items() if name.startswith(("fubini.joint.", "fubini.distributions."))
+    ]
     for module in modules:
         for member in vars(module).values():
             if hasattr(member, "cache_clear"):

@@ -93,8 +93,8 @@ class Ours(Contestant):
 
     def plan(self) -> Planned:
         """The plan of all marginals, made anew."""
+        from fubini.eliminate.forward import find_plan
         from fubini.eliminate.prepare import problem_of
-        from fubini.eliminate.run import find_plan
 
         terms = self.observed(0).observed_factors
         clear_caches()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from fubini.domains import Integer, merge_domains, merge_inputs, table_size
+from fubini.base.domains import Integer, merge_domains, merge_inputs, table_size
 from fubini.errors import DataError, DomainError, FubiniError, NameClash
 
 ANSWER = fb.Bint.labelled("no", "yes")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fubini as fb
+from fubini.base.interpretations import current
 from fubini.errors import DataError, FubiniError, NoRule
-from fubini.interpretations import current
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Product
 

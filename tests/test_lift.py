@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from fubini.domains import Integer
+from fubini.base.domains import Integer
 from fubini.errors import DomainError
 from fubini.terms.value import Apply, to_array
 

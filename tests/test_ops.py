@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from fubini.domains import Integer
+from fubini.base.domains import Integer
+from fubini.base.ops import UNITS, Op, reduction
 from fubini.errors import DomainError
-from fubini.ops import UNITS, Op, reduction
 
 ops = fb.ops
 RNG = np.random.default_rng(0)

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 import fubini as fb
+from fubini.base.interpretations import interpret, no_rule
+from fubini.base.rules import RuleConflict
 from fubini.errors import NoRule
-from fubini.interpretations import interpret, no_rule
-from fubini.rules import RuleConflict
 
 
 class Animal:

@@ -12,7 +12,7 @@ from pathlib import Path
 from fubini.eliminate.explain import explain
 from fubini.errors import FubiniError, escaped
 from fubini.io.files import read_bif, read_json, read_uai
-from fubini.joint.network import Network
+from fubini.models.network import Network
 from fubini.show.bars import distributions
 from fubini.version import __version__
 

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 import fubini as fb
 from fubini import dist, ops
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
-from fubini.domains import Integer
+from fubini.base.domains import Integer
 from fubini.errors import DomainError, Intractable
 from fubini.terms.exactness import projected
 

@@ -208,7 +208,7 @@ def test_jax_gives_the_same_and_derivatives():
 
 
 def test_new_numbers_run_the_same_plan(monkeypatch):
-    from fubini.bridge import disintegrate
+    from fubini.bridge import disintegration as disintegrate
 
     gamma_poisson(fb.Array(np.array([5, 2]), ("i",))).sum("r")
     monkeypatch.setattr(disintegrate, "_recipe", lambda *_: pytest.fail("the plan was made again"))

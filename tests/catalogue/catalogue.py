@@ -6,8 +6,8 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
-from fubini.joint.eliminated_model import eliminated
-from fubini.joint.flat_model import FlatModel
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
 
 KEY = jax.random.key(0)
 DRAWS = 20_000

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from fubini.arrays import is_traced
+from fubini.algebra.evaluation import Evaluation
+from fubini.base.arrays import is_traced
 from fubini.errors import DataError, Intractable, NoRule
-from fubini.index.lower import Evaluation
-from fubini.joint.flat_model import FlatModel
-from fubini.joint.model_factors import model_factors
-from fubini.joint.paths import flat
-from fubini.joint.questions import Questions
+from fubini.models.flat_model import FlatModel
+from fubini.models.paths import flat
+from fubini.models.questions import Questions
+from fubini.questions.model_factors import model_factors
 from fubini.terms.factor import product
 
 SEEN: dict[int, FlatModel] = {}  # by their readings, which are kept

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import multivariate_normal
 
-from fubini.joint.eliminated_model import eliminated
-from fubini.joint.flat_model import FlatModel
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
 
 KEY = jax.random.key(0)
 MANY = 4000

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.eliminated_model import EliminatedModel, eliminated
-from fubini.joint.flat_model import FlatModel
-from fubini.symbolic.search import Latent, Reduced, Search
+from fubini.integrate.search import Latent, Reduced, Search
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
 from tests.catalogue.ways import EFFECTS, GROUP, ITEM, MODELS, SCHOOLS, X, Y, schools
 
 OTHERS = [(model, way) for model, ways in MODELS.items() for way in list(ways)[1:]]

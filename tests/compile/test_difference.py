@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import call, const, divide, equal, get, index, multiply, plus, power, scale, times
+from fubini.algebra.evaluation import evaluate
+from fubini.algebra.node import Index, Leaf
+from fubini.algebra.sums import total
 from fubini.compile.difference import Difference, predictive, rising, whole
-from fubini.index.binding import replaced
-from fubini.index.build import call, const, divide, equal, get, index, multiply, plus, power, scale, times
-from fubini.index.lower import evaluate
-from fubini.index.node import Index, Leaf
-from fubini.index.sums import total
 
 K = 3
 n = Leaf("n", (K,), low=0.0, role="state")

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from fubini.algebra.build import const, equal, get, index, less, negate, plus, times, where
+from fubini.algebra.evaluation import evaluate
+from fubini.algebra.node import Index, Leaf
 from fubini.compile.histogram import filled, shown, summarised
-from fubini.index.build import const, equal, get, index, less, negate, plus, times, where
-from fubini.index.lower import evaluate
-from fubini.index.node import Index, Leaf
 
 n, m, v, d = 9, 3, 4, 5
 y = Leaf("y", (n,), low=0, high=m - 1, is_integer=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fubini as fb
+from fubini.base.interpretations import current
 from fubini.eliminate.plan import PLANS
-from fubini.interpretations import current
 from fubini.terms.composite import Sum
 from tests.counting import TRACED, no_tracing
 

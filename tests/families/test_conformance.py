@@ -7,21 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fubini.symbolic import elimination, ratio, tails
 from numpyro.distributions import constraints
 from scipy import stats
 
 import fubini as fb
 from fubini import dist
-from fubini.dist.validity import is_dependent
+from fubini.algebra.build import const, get, index
+from fubini.algebra.evaluation import Evaluation, evaluate
+from fubini.algebra.node import Index, Leaf
+from fubini.distributions.parameter_checks import is_dependent
 from fubini.families.family import families, family_of, recognise, register
 from fubini.families.parameters import Matrix, Vector
-from fubini.index.build import const, get, index
-from fubini.index.lower import Evaluation, evaluate
-from fubini.index.node import Index, Leaf
-from fubini.symbolic import elimination, ratio, tails
-from fubini.symbolic.elimination import eliminated
-from fubini.symbolic.ratio import summed_by_ratio
-from fubini.symbolic.tails import eliminated_prime, eliminated_tail
+from fubini.integrate.elimination import eliminated
+from fubini.integrate.ratio import summed_by_ratio
+from fubini.integrate.tails import eliminated_prime, eliminated_tail
 
 RECORDS = {record.name: record for record in families()}
 NUMBERS = [name for name, record in RECORDS.items() if not record.is_of_vectors]
@@ -94,7 +94,7 @@ def log_density(record, numbers, x):
 
 
 def in_dist(record, numbers):
-    """The same distribution among those of `fubini.dist`."""
+    """The same distribution among those of `fubini.distributions`."""
     name = next(name for name in record.names if set(numbers) <= set(family_arguments(name)))
     counts = {key: int(value) for key, value in numbers.items() if key == "total_count" and value == int(value)}
     whole = {key: int(value) for key, value in numbers.items() if record.name == "DiscreteUniform"}

@@ -90,7 +90,7 @@ def _of_the_library(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-            ("fubini.terms", "fubini.factors", "fubini.domains", "fubini.numerics")
+            ("fubini.terms", "fubini.factors", "fubini.base.domains", "fubini.numerics")
         ):
             yield from (alias.asname or alias.name for alias in node.names)
 

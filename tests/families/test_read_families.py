@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.flat_model import FlatModel
+from fubini.models.flat_model import FlatModel
 
 COUNTS = np.array([2, 0, 4])
 

@@ -10,10 +10,10 @@ from scipy import integrate, stats
 
 import fubini as fb
 from fubini import dist
-from fubini.dist.makers import maker_of
+from fubini.algebra.build import const
+from fubini.distributions.makers import maker_of
 from fubini.errors import NameClash, NoRule
 from fubini.families.family import family_of
-from fubini.index.build import const
 
 Rayleigh = fb.register_family(
     "RayleighOfTests",

@@ -9,7 +9,7 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini.infer.checkpoint import Checkpoint
-from fubini.joint.draws import arviz
+from fubini.questions.draws import arviz
 
 arviz()  # imported once, for all processes that are started from one that has this module
 Y = np.array([0.3, 1.9, -0.4, 2.2])

@@ -8,7 +8,7 @@ import fubini as fb
 from fubini import dist
 from fubini.errors import Disagreement
 from fubini.infer.agreement import split_rhat, warn_of_disagreement
-from fubini.joint.draws import arviz
+from fubini.questions.draws import arviz
 
 RANDOM = np.random.default_rng(0)
 TOGETHER = RANDOM.normal(size=(4, 400, 3))

@@ -9,7 +9,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName
-from tests.joint.bad import Bad, check
+from tests.models.bad import Bad, check
 
 KEY = jax.random.key(0)
 Y = np.array([0.5, -0.3, 1.1])

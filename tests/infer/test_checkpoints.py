@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fubini.joint.inference
+import fubini.questions.infer
 from fubini.errors import FileFormatError
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.nuts import STRETCHES
@@ -76,7 +76,7 @@ def crashed(folder, tmp_path):
 @pytest.fixture
 def no_draws(monkeypatch):
     """Checkpoints are read, and nothing is drawn."""
-    monkeypatch.setattr(fubini.joint.inference, "nuts", lambda key, target, settings, file: (file.load({}), 1 / 0))
+    monkeypatch.setattr(fubini.questions.infer, "nuts", lambda key, target, settings, file: (file.load({}), 1 / 0))
 
 
 # -- killed -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from fubini.infer.grid import PILOT, Proposals, grid
 from fubini.infer.settings import Settings
 from fubini.infer.target import Target
 from fubini.numerics.frame import Frame
-from fubini.numerics.modes import surveyed
+from fubini.numerics.mode_search import surveyed
 from tests.counting import no_tracing
 
 KEY = jax.random.key(0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fubini.domains import Bint
+from fubini.base.domains import Bint
 from fubini.errors import DataError, FileFormatError
 from fubini.io.bif import format_bif, parse_bif
 from fubini.io.record import NetworkRecord

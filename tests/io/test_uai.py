@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fubini.domains import Bint
+from fubini.base.domains import Bint
 from fubini.errors import DataError, FileFormatError, UnknownName
 from fubini.io.record import NetworkRecord
 from fubini.io.uai import (

@@ -15,11 +15,11 @@ import jax.scipy.stats
 import numpy as np
 
 import fubini as fb
+from fubini.base.interpretations import interpret
+from fubini.base.names import Bound, Name
 from fubini.factors.promotion import promotion
-from fubini.interpretations import interpret
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Weight, substitute
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import is_enumerable
 
 BIN = Bound("bin")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import fubini.measures as language
-from fubini.index.build import get
+from fubini.algebra.build import get
 from fubini.measures import values
 from fubini.measures.measure import Measure
 from fubini.measures.simplify import simplify

@@ -6,12 +6,12 @@ import math
 import numpy as np
 from scipy import special, stats
 
-from fubini.families.masses import log_mass_of_beta, log_mass_of_gamma, log_mass_of_normal
+from fubini.algebra.binding import opened
+from fubini.algebra.build import is_test
+from fubini.families.incomplete_functions import log_mass_of_beta, log_mass_of_gamma, log_mass_of_normal
 from fubini.families.parameters import Vector
-from fubini.index.binding import opened
-from fubini.index.build import is_test
-from fubini.measures.masses import log_mean_of_exponential
-from fubini.measures.program import Items
+from fubini.measures.branch import Items
+from fubini.measures.interval_mass import log_mean_of_exponential
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from fubini.measures import (
     Normal,
     measure,
 )
-from fubini.measures.disintegrate import disintegrate
+from fubini.measures.conditioning import disintegrate
 from fubini.measures.mass import total_mass
 from fubini.measures.values import maximum, minimum, where
 

@@ -15,7 +15,7 @@ from fubini.measures import (
     condition,
     measure,
 )
-from fubini.measures.disintegrate import disintegrate
+from fubini.measures.conditioning import disintegrate
 from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import maximum, symbol

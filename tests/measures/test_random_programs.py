@@ -34,7 +34,7 @@ from fubini.measures import (
     superpose,
     weight,
 )
-from fubini.measures.disintegrate import disintegrate
+from fubini.measures.conditioning import disintegrate
 from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, log, maximum, minimum, sqrt, symbol, where

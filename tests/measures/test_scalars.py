@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fubini.index.build import add
+from fubini.algebra.build import add
+from fubini.algebra.tidy import tidied
 from fubini.measures import (
     Bernoulli,
     Beta,
@@ -36,7 +37,6 @@ from fubini.measures import (
 from fubini.measures.mass import total_mass
 from fubini.measures.simplify import simplify
 from fubini.measures.values import exp, gamma, lgamma, log, sqrt, symbol
-from fubini.symbolic.tidy import tidied
 from tests.measures.cases import Case, check, leaf
 from tests.measures.oracle import expectations, tanh_sinh, value_of
 

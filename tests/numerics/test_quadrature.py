@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
 
+from fubini.numerics.cubature import MOST_NUMBERS, TOLERANCE, integrate
 from fubini.numerics.frame import NoGrid
-from fubini.numerics.quadrature import MOST_NUMBERS, TOLERANCE, integrate
 
 TILTED = np.array([[1.0, 0.9], [0.9, 1.0]])
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, DomainError, Intractable, UnknownName
-from fubini.joint.flat_model import FlatModel
+from fubini.models.flat_model import FlatModel
 
 RANDOM = np.random.default_rng(3)
 

@@ -7,7 +7,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.flat_model import FlatModel
+from fubini.models.flat_model import FlatModel
 
 RANDOM = np.random.default_rng(0)
 DESIGN, DOCUMENT = RANDOM.normal(size=(20, 3)), RANDOM.integers(0, 3, size=40)

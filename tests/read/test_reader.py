@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fubini.index.build import index
-from fubini.index.node import Index, Leaf
+from fubini.algebra.build import index
+from fubini.algebra.node import Index, Leaf
 from fubini.read import rules  # noqa: F401
+from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
-from fubini.read.reader import Reader
 from fubini.read.symbolic_array import of_leaf
 
 RANDOM = np.random.default_rng(0)

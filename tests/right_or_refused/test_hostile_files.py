@@ -10,13 +10,13 @@ import time
 import pytest
 
 import fubini as fb
+from fubini.base.file_limits import Limits
 from fubini.cli import main
 from fubini.errors import FileFormatError
 from fubini.io.bif import parse_bif
 from fubini.io.files import to_network
 from fubini.io.json_network import parse_json
 from fubini.io.uai import parse_uai, parse_uai_evidence
-from fubini.limits import Limits
 
 pytestmark = pytest.mark.right_or_refused
 

@@ -11,7 +11,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.joint.draws import Draws
+from fubini.questions.draws import Draws
 
 pytestmark = pytest.mark.right_or_refused
 

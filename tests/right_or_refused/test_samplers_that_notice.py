@@ -20,10 +20,10 @@ from fubini.infer.nuts import nuts
 from fubini.infer.report import effective, report
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Target, choose_starts
-from fubini.joint.draws import arviz
-from fubini.joint.eliminated_model import eliminated
-from fubini.joint.flat_model import FlatModel
-from fubini.joint.target import target_of
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.questions.draws import arviz
+from fubini.questions.sampler_target import target_of
 
 pytestmark = pytest.mark.right_or_refused
 

@@ -12,7 +12,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError
-from fubini.sequence import questions
+from fubini.sequence import chain_questions as questions
 from tests.counting import no_tracing
 
 from .models import (

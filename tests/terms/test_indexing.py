@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fubini as fb
+from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, NameClash, UnknownName
-from fubini.ops import Op
 from fubini.terms.indexing import Concatenate, Fold, Scatter, Stack, fold
 from fubini.terms.value import to_array
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from fubini.domains import Integer
+from fubini.base.domains import Integer
 from fubini.errors import DataError, DomainError, FubiniError, NameClash
 from fubini.terms.value import Apply, Getitem, to_array
 

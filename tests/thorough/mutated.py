@@ -18,8 +18,8 @@ from fubini import dist
 from fubini.compile.cache import Kept
 from fubini.infer import nuts as nuts_module
 from fubini.infer.checkpoint import HEADER, Checkpoint, _digest
-from fubini.joint import chains as chains_module
-from fubini.joint import inference
+from fubini.questions import chains as chains_module
+from fubini.questions import infer as inference
 from tests.thorough import plain_readers
 
 ASIA = """network n { property p "x" ; }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fubini.base.names import Name
 from fubini.eliminate.ask import eliminate
 from fubini.errors import Intractable, NoRule
 from fubini.terms.factor import Factor, terms_of
-from fubini.terms.term import Name
 
 
 def closed_part(

@@ -13,15 +13,15 @@ import numpy as np
 from numpyro.distributions import biject_to, constraints
 
 from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
-from fubini.arrays import Data, double_precision, is_jax, is_traced
-from fubini.domains import Domain
+from fubini.base.arrays import Data, double_precision, is_jax, is_traced
+from fubini.base.domains import Domain
+from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.numerics.importance import Normal
+from fubini.numerics.named_axes import align
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
-from fubini.terms.named import align
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value, to_array
 
 SUPPORTS: dict[str, Any] = {

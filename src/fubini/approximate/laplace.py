@@ -11,17 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, double_precision, is_jax, require
-from fubini.domains import Domain
+from fubini.base.arrays import Data, double_precision, is_jax, require
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.quadratic import Quadratic, Reals, places
-from fubini.factors.quadratic_elimination import root
 from fubini.factors.table import Table
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Quadratic, Reals, places
+from fubini.numerics.quadratic_elimination import root
 from fubini.terms.exactness import projected
 from fubini.terms.factor import Factor
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 # Newton steps at most, and how small one must be to be the last.

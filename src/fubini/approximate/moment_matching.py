@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.arrays import Data, is_jax, namespace, require, stop_gradient
-from fubini.domains import Domain
+from fubini.base.arrays import Data, is_jax, namespace, require, stop_gradient
+from fubini.base.domains import Domain
+from fubini.base.interpretations import Interpretation, current
+from fubini.base.names import Name
+from fubini.base.rules import RuleSet
 from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.delta import Delta
 from fubini.factors.fallbacks import combined
@@ -17,17 +20,14 @@ from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
-from fubini.factors.quadratic import Quadratic, Reals
-from fubini.factors.quadratic_elimination import root
-from fubini.factors.scaled import LOG_GREATEST, Scaled, positive_log
-from fubini.factors.small_matrices import lower_solved
 from fubini.factors.table import Table
-from fubini.interpretations import Interpretation, current
-from fubini.rules import RuleSet
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Quadratic, Reals
+from fubini.numerics.quadratic_elimination import root
+from fubini.numerics.scaled import LOG_GREATEST, Scaled, positive_log
+from fubini.numerics.small_matrices import lower_solved
 from fubini.terms.factor import Factor, Product
 from fubini.terms.heads import MULTIPLY, MULTIPLY_OUT
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import to_array
 
 # Rules that a projecting interpretation has before those of its base.

@@ -11,27 +11,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
-from fubini import ops
 from fubini.approximate.closed_part import closed_part
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
 from fubini.approximate.proposals import averaged, drawn
-from fubini.arrays import Data, is_traced
+from fubini.base import ops
+from fubini.base.arrays import Data, is_traced
+from fubini.base.interpretations import Interpretation, current, interpret
+from fubini.base.names import Name
+from fubini.base.rules import RuleSet
+from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
 from fubini.eliminate.expect import weighted
 from fubini.errors import DataError, DomainError, Intractable, NoRule, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
-from fubini.factors.randomness import SAMPLES, Randomness, require_key, words
 from fubini.factors.table import Table, is_tabular
-from fubini.interpretations import Interpretation, current, interpret
 from fubini.numerics.importance import importance_sample
-from fubini.rules import RuleSet
-from fubini.semirings import Semiring, sum_product
+from fubini.numerics.randomness import SAMPLES, Randomness, require_key, words
 from fubini.terms.exactness import Exactness, estimated
 from fubini.terms.factor import Factor, Weight, product, terms_of
 from fubini.terms.heads import EXPECT, INTEGRATE, MULTIPLY_OUT, SUM
 from fubini.terms.indexing import fold
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 

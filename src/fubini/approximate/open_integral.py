@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.errors import Intractable
-from fubini.interpretations import interpret
 from fubini.numerics.frame import Frame, LogDensity
 from fubini.numerics.importance import Normal
 from fubini.numerics.log_sum_exp import log_sum_exp
 from fubini.terms.exactness import Exactness, thinned
 from fubini.terms.heads import INTEGRATE, exact_integrate
-from fubini.terms.term import Name
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,21 +7,21 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fubini.arrays import stop_gradient
-from fubini.dist.density import Density
-from fubini.dist.smooth_draws import has_smooth_draws
-from fubini.domains import Real
+from fubini.base.arrays import stop_gradient
+from fubini.base.domains import Real
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.distributions.density import Density
+from fubini.distributions.smooth_draws import has_smooth_draws
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import is_joinable, promoted
-from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.table import Table
-from fubini.interpretations import interpret
+from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 

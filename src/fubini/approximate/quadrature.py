@@ -7,14 +7,14 @@ from typing import Any
 from fubini.approximate.closed_part import closed_part
 from fubini.approximate.factor_points import FactorPoints, factor_points
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.base.interpretations import Interpretation, current, interpret
+from fubini.base.rules import RuleSet
+from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.expect import weighted
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.table import Table
-from fubini.interpretations import Interpretation, current, interpret
+from fubini.numerics.cubature import MOST_NUMBERS, integrate
 from fubini.numerics.frame import NoGrid
-from fubini.numerics.quadrature import MOST_NUMBERS, integrate
-from fubini.rules import RuleSet
-from fubini.semirings import Semiring, sum_product
 from fubini.terms.exactness import integrated
 from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import EXPECT, INTEGRATE, SUM

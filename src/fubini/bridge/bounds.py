@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fubini.arrays import is_traced
-from fubini.dist.density import Density, Distribution
-from fubini.domains import Domain, Positive, Unit
+from fubini.base.arrays import is_traced
+from fubini.base.domains import Domain, Positive, Unit
+from fubini.base.names import Name
+from fubini.distributions.density import Density, Distribution
 from fubini.families.family import family_of, is_family
 from fubini.terms.factor import Factor, terms_of
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Variable
 
 OUTER = ("ExpandedDistribution", "Independent", "PowerDistribution")

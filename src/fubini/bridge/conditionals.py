@@ -9,30 +9,30 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fubini import dist
-from fubini.arrays import is_jax
+from fubini import distributions as dist
+from fubini.algebra.node import Leaf, Node
+from fubini.base.arrays import is_jax
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.parameter import How, Parameter, nodes_of
-from fubini.dist.density import Density
-from fubini.domains import Domain
+from fubini.distributions.density import Density
 from fubini.errors import NoRule
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
-from fubini.index.node import Leaf, Node
-from fubini.symbolic.block import Block
-from fubini.symbolic.laws import family
-from fubini.symbolic.search import Step
-from fubini.symbolic.student import Student
+from fubini.integrate.block import Block
+from fubini.integrate.latent_distributions import family
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
 
 
 def name_in_dist(kind: str) -> str:
-    """What an eliminated variable is, by its name in `fubini.dist`; empty where it has none."""
+    """What an eliminated variable is, by its name in `fubini.distributions`; empty where it has none."""
     if kind.startswith("Multivariate"):
         return kind
     return next(iter(family_of(kind).names), "") if is_family(kind) else ""
@@ -179,7 +179,7 @@ class Conditionals:
     def _refusal(self, step: Step, name: Name, why: str) -> NoRule:
         return NoRule(
             f"the distribution of {name!r} as one factor",
-            expected="a family of `fubini.dist`, over a number, an array of independent ones or a vector",
+            expected="a family of `fubini.distributions`, over a number, an array of independent ones or a vector",
             nearest=why,
             advice=f"draws do not need one: sample, predict(key, {name!r}) and infer(key) answer",
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from fubini.bridge.disintegrate import indexed, not_integrable
+from fubini.algebra.node_notation import written
+from fubini.bridge.disintegration import indexed, not_integrable
 from fubini.bridge.integrand import Integrand
 from fubini.eliminate.explanation import Integral
 from fubini.eliminate.plan import Plan
 from fubini.families.family import family_of
-from fubini.index.notation import written
-from fubini.symbolic.block import Block
-from fubini.symbolic.search import Step, work
-from fubini.symbolic.student import Student
+from fubini.integrate.block import Block
+from fubini.integrate.search import Step, work
+from fubini.integrate.student import Student
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_describe
 

@@ -13,19 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.arrays import Data, double_precision, is_jax, is_traced
-from fubini.domains import Bint, Domain, Real, merge_inputs
-from fubini.index.axes import aligned
-from fubini.index.beforehand import QUICK, largest
-from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf, Node
-from fubini.interpretations import current
+from fubini.algebra.axes import aligned
+from fubini.algebra.constant_parts import QUICK, largest
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.arrays import Data, double_precision, is_jax, is_traced
+from fubini.base.domains import Bint, Domain, Real, merge_inputs
+from fubini.base.interpretations import current
+from fubini.base.names import Name
+from fubini.numerics.named_axes import align
+from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
-from fubini.read.reader import Reader
 from fubini.terms.exactness import Exactness, combined, exactly
-from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array
 
 KEPT = 64

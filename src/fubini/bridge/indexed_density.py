@@ -6,19 +6,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fubini.arrays import is_traced
+from fubini.algebra.build import plus
+from fubini.algebra.node import Leaf
+from fubini.base.arrays import is_traced
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.bridge.conditionals import Conditionals
 from fubini.bridge.expression import Expression
 from fubini.bridge.integrand import Integrand
-from fubini.domains import Domain
 from fubini.eliminate.plan import PLANS, Plan
 from fubini.errors import NoRule
 from fubini.factors.table import Table
-from fubini.index.build import plus
-from fubini.index.node import Leaf
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor, Unit, Weight, product
-from fubini.terms.term import Name
 from fubini.terms.value import Value, is_enumerable, to_array
 
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fubini.domains import Domain
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.eliminate.plan import Plan, Step
-from fubini.index.node import Index, Leaf, Node
-from fubini.read.reader import Reader
-from fubini.symbolic.last import ending_with
-from fubini.symbolic.modes import with_height
-from fubini.symbolic.search import Latent, Reduced, Search, work
-from fubini.terms.term import Name
+from fubini.integrate.latent_modes import with_height
+from fubini.integrate.marginal_orders import ending_with
+from fubini.integrate.search import Latent, Reduced, Search, work
+from fubini.read.jaxpr_reader import Reader
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.algebra.build import ZERO
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf, Node, node
+from fubini.base.arrays import Data
+from fubini.base.domains import Real
+from fubini.base.names import Name
 from fubini.bridge.expression import Expression
-from fubini.domains import Real
-from fubini.index.build import ZERO
-from fubini.index.chains import log_sum_exp
-from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf, Node, node
-from fubini.read.reader import Reader
-from fubini.symbolic.block import Block
-from fubini.symbolic.draws import over
-from fubini.symbolic.elimination import Eliminated
-from fubini.symbolic.laws import block_parameters, conditional_parameters, parameters
-from fubini.symbolic.modes import mode
-from fubini.symbolic.search import Step
-from fubini.symbolic.student import Student
+from fubini.integrate.block import Block
+from fubini.integrate.elimination import Eliminated
+from fubini.integrate.latent_distributions import block_parameters, conditional_parameters, parameters
+from fubini.integrate.latent_draws import over
+from fubini.integrate.latent_modes import mode
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
+from fubini.numerics.finite_chains import log_sum_exp
+from fubini.read.jaxpr_reader import Reader
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.notation import Notation, Symbol
-from fubini.terms.term import Name
 from fubini.terms.value import Value
 
 

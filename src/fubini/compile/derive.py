@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.algebra.build import ZERO, add, index, plus
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.compile.difference import Change, Derived, Difference, Keeping, guarded, whole
 from fubini.compile.statistics import Statistic, Statistics, increment
 from fubini.errors import NoRule
-from fubini.index.build import ZERO, add, index, plus
-from fubini.index.node import Index, Leaf, Node
 
 
 class Label(NamedTuple):

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fubini.compile.statistics import canonical, inner_sums
-from fubini.index.binding import opened, remade, replaced
-from fubini.index.build import (
+from fubini.algebra.binding import opened, remade, replaced
+from fubini.algebra.build import (
     ONE,
     ZERO,
     add,
@@ -35,9 +34,10 @@ from fubini.index.build import (
     times,
     where,
 )
-from fubini.index.node import Index, Leaf, Node, children, node
-from fubini.index.ranges import exceeds_zero, is_whole
-from fubini.index.sums import total
+from fubini.algebra.node import Index, Leaf, Node, children, node
+from fubini.algebra.ranges import exceeds_zero, is_whole
+from fubini.algebra.sums import total
+from fubini.compile.statistics import canonical, inner_sums
 
 Guards = frozenset[Node]
 Change = dict[Guards, Node]  # a sum of values, each where its tests hold

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from fubini.algebra.binding import opened
+from fubini.algebra.build import is_test
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import exceeds_zero
 from fubini.errors import NoRule
-from fubini.index.binding import opened
-from fubini.index.build import is_test
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import exceeds_zero
 
 CALLS = {
     "exp": "math.exp",

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fubini.algebra.binding import escapes, opened, remade, replaced
+from fubini.algebra.build import get, index
+from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.sums import total
 from fubini.compile.emit import HEAD, Writer, helpers
 from fubini.compile.hoist import Store, hoisted
 from fubini.compile.names import Evaluate, Names
 from fubini.errors import NoRule
-from fubini.index.binding import escapes, opened, remade, replaced
-from fubini.index.build import get, index
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.sums import total
 
 FAST = '{"reassoc", "nsz", "contract", "arcp"}'  # sums in any order; nothing is assumed of infinities
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fubini.index.binding import opened, replaced
-from fubini.index.build import ZERO, factors_in, index, multiply
-from fubini.index.node import Index, Node, children
-from fubini.index.ranges import is_whole
+from fubini.algebra.binding import opened, replaced
+from fubini.algebra.build import ZERO, factors_in, index, multiply
+from fubini.algebra.node import Index, Node, children
+from fubini.algebra.ranges import is_whole
 
 
 class Fibre(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fubini.index.binding import closed, opened, remade, replaced
-from fubini.index.build import add, index
-from fubini.index.node import Index, Leaf, Node
+from fubini.algebra.binding import closed, opened, remade, replaced
+from fubini.algebra.build import add, index
+from fubini.algebra.node import Index, Leaf, Node
 
 
 class Pass(NamedTuple):

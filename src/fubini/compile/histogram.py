@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini.index.binding import opened
-from fubini.index.build import (
+from fubini.algebra.binding import opened
+from fubini.algebra.build import (
     ONE,
     ZERO,
     add,
@@ -28,10 +28,10 @@ from fubini.index.build import (
     scale,
     times,
 )
-from fubini.index.node import BINDERS, Index, Leaf, Node, children
-from fubini.index.notation import written
-from fubini.index.ranges import is_whole
-from fubini.index.sums import total
+from fubini.algebra.node import BINDERS, Index, Leaf, Node, children
+from fubini.algebra.node_notation import written
+from fubini.algebra.ranges import is_whole
+from fubini.algebra.sums import total
 
 
 class Add(NamedTuple):

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fubini.algebra.binding import remade, replaced
+from fubini.algebra.build import add, get, index, multiply
+from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.ranges import bounds
 from fubini.compile.statistics import canonical
-from fubini.index.binding import remade, replaced
-from fubini.index.build import add, get, index, multiply
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.ranges import bounds
 
 
 class Kept(NamedTuple):

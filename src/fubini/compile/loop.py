@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.algebra.binding import escapes, replaced
+from fubini.algebra.build import ZERO, add, const, index, less, scale
+from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.ranges import bounds, is_whole
 from fubini.compile.derive import Label
 from fubini.compile.emit import Env, Writer, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
-from fubini.index.binding import escapes, replaced
-from fubini.index.build import ZERO, add, const, index, less, scale
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.ranges import bounds, is_whole
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
 POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers

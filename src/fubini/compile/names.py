@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import coo_array
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import get, index
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.compile.derive import Label
 from fubini.compile.emit import CALLS, HELPERS, Array, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import Kept, Store
 from fubini.compile.specialise import Sizes
 from fubini.errors import NoRule, listed
-from fubini.index.binding import replaced
-from fubini.index.build import get, index
-from fubini.index.node import Index, Leaf, Node, node
 
 Evaluate = Callable[[Node, Sequence[Index]], np.ndarray]
 Recipe = Callable[[Evaluate], dict[str, np.ndarray]]  # arrays by name, from data

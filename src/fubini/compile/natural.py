@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from fubini.algebra.binding import remade
+from fubini.algebra.build import ONE, ZERO, add, call, multiply, scale, times
+from fubini.algebra.features import Blocked, Monomial, monomials
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.node_notation import written
+from fubini.algebra.sums import total
 from fubini.compile.unroll import short_axes, unrolled
 from fubini.errors import DataError
-from fubini.index.binding import remade
-from fubini.index.build import ONE, ZERO, add, call, multiply, scale, times
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.notation import written
-from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked, Monomial, monomials
-from fubini.symbolic.elimination import eliminated
-from fubini.symbolic.finite import tests
-from fubini.symbolic.search import Latent
+from fubini.integrate.elimination import eliminated
+from fubini.integrate.finite import tests
+from fubini.integrate.search import Latent
 
 
 def without(

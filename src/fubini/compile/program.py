@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fubini.algebra.build import ZERO, multiply
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
 from fubini.compile.emit import HEAD, Writer, helpers, is_log
@@ -20,8 +22,6 @@ from fubini.compile.recompute import Recompute, density_of
 from fubini.compile.specialise import constant_text, is_small
 from fubini.compile.statistics import reads
 from fubini.errors import NoRule
-from fubini.index.build import ZERO, multiply
-from fubini.index.node import Index, Leaf, Node
 
 PASSES = ("histogram", "hoist", "difference", "fuse", "specialise")
 

@@ -5,6 +5,9 @@ It is what `difference` and `histogram` save, and draws the same.
 
 from __future__ import annotations
 
+from fubini.algebra.build import ZERO, const, equal, get, index, less, negate, plus
+from fubini.algebra.node import Index, Node
+from fubini.algebra.ranges import bounds
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.emit import Writer
 from fubini.compile.fuse import Pass, apart, fused
@@ -12,9 +15,6 @@ from fubini.compile.histogram import Slot, slots, summarised
 from fubini.compile.loop import Loop, Weights
 from fubini.compile.names import Names
 from fubini.compile.statistics import Statistic
-from fubini.index.build import ZERO, const, equal, get, index, less, negate, plus
-from fubini.index.node import Index, Node
-from fubini.index.ranges import bounds
 
 
 class Recompute:

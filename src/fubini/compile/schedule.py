@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fubini.algebra.node import Leaf
 from fubini.errors import DataError, DomainError
-from fubini.index.node import Leaf
 
 
 class Schedule(NamedTuple):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from fubini.algebra.binding import closed, opened, remade, replaced, visited
+from fubini.algebra.build import const, get, index, plus, times
+from fubini.algebra.features import Place
+from fubini.algebra.node import BINDERS, Index, Leaf, Node, children, node
+from fubini.algebra.node_notation import written
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.sums import total
 from fubini.errors import NoRule
-from fubini.index.binding import closed, opened, remade, replaced, visited
-from fubini.index.build import const, get, index, plus, times
-from fubini.index.node import BINDERS, Index, Leaf, Node, children, node
-from fubini.index.notation import written
-from fubini.index.ranges import bounds, is_whole
-from fubini.index.sums import total
+from fubini.integrate.finite import tests
 from fubini.read.primitive import Primitive
-from fubini.symbolic.collect import Place
-from fubini.symbolic.finite import tests
 
 SUPPORTED = frozenset(("const", "index", "get", "add", "mul", "call", "eq", "lt", "where", "sum"))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fubini.index.binding import opened, remade, replaced
-from fubini.index.build import add, const, get, index
-from fubini.index.node import Leaf, Node, children
-from fubini.index.sums import total
-from fubini.symbolic.collect import Blocked
+from fubini.algebra.binding import opened, remade, replaced
+from fubini.algebra.build import add, const, get, index
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node, children
+from fubini.algebra.sums import total
 
 SHORT = 8  # entries of an axis that is written out
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from fubini.arrays import namespace
-from fubini.domains import Bint, Domain
+from fubini.base.arrays import namespace
+from fubini.base.domains import Bint, Domain
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.eliminate.forward import find_plan
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import PlatesDoNotNest, Problem, where_variables_live
-from fubini.eliminate.run import find_plan
 from fubini.errors import Intractable, listed
-from fubini.factors import quadratic as numerics
-from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
-from fubini.interpretations import interpret
+from fubini.numerics import quadratic as numerics
+from fubini.numerics import quadratic_elimination as elimination
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import MULTIPLY_OUT
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Variable
 
 

@@ -10,11 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax, is_traced, namespace, require
-from fubini.domains import merge_inputs
+from fubini.base.arrays import Data, is_jax, is_traced, namespace, require
+from fubini.base.domains import merge_inputs
+from fubini.base.interpretations import current, exact, interpret
+from fubini.base.names import Bound, Name, as_names
+from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.eliminate.array_variables import find_plan_with_arrays, plated_marginal, plated_value
 from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
+from fubini.eliminate.forward import run_forward
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.prepare import (
@@ -28,20 +32,16 @@ from fubini.eliminate.prepare import (
     split_terms,
     together,
 )
-from fubini.eliminate.run import run_forward
 from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit, NoRule
 from fubini.factors.mixture import relabelled
 from fubini.factors.promotion import is_open, promoted
-from fubini.factors.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.factors.table import Table, no_mass
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.interpretations import current, exact, interpret
-from fubini.semirings import Semiring, max_product, same_pair, sum_product
+from fubini.numerics.named_axes import align
+from fubini.numerics.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, terms_of
 from fubini.terms.heads import CHOOSE, DRAW, MARGINAL, SUM, exact_argmax, exact_sample, exact_sum
-from fubini.terms.named import align
-from fubini.terms.term import Bound, Name, as_names
 from fubini.terms.value import Array
 
 

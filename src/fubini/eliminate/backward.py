@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
-from fubini.arrays import require
-from fubini.domains import merge_inputs
+from fubini.base.arrays import require
+from fubini.base.domains import merge_inputs
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring
+from fubini.eliminate.forward import contract, embed, forward, read, results
 from fubini.eliminate.passes import at_value, over_slices
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.run import contract, embed, forward, read, results
 from fubini.errors import Intractable
 from fubini.factors.table import Table
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import DIVIDE, EXCLUDE, NORMALIZE
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]

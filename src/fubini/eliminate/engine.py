@@ -10,9 +10,9 @@ import numpy as np
 from jax.core import Tracer
 
 from fubini.eliminate.plan import Plan
-from fubini.factors.in_range import compiled
-from fubini.factors.scaled import SAFE_LOG, gauged
 from fubini.factors.table import Table
+from fubini.numerics.in_range import compiled
+from fubini.numerics.scaled import SAFE_LOG, gauged
 from fubini.terms.factor import Factor
 
 NARROW = SAFE_LOG["float32"]

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import is_traced
-from fubini.dist.density import Density
-from fubini.domains import Real, merge_inputs
+from fubini.base import ops
+from fubini.base.arrays import is_traced
+from fubini.base.domains import Real, merge_inputs
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.distributions.density import Density
 from fubini.errors import DomainError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
@@ -19,12 +21,10 @@ from fubini.factors.mixture import Mixture, mixture, share_of
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.factors.weight_rules import derivatives
-from fubini.interpretations import interpret
 from fubini.terms.degree import degree
 from fubini.terms.factor import Factor, Product, Weight
 from fubini.terms.heads import DISINTEGRATE, EXPECT, exact_expect
 from fubini.terms.indexing import fold
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, is_enumerable, to_array, to_value
 
 

@@ -8,22 +8,23 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from fubini.base.interpretations import current, interpret, lazy
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, same_pair, sum_product
 from fubini.eliminate.array_variables import find_plan_with_arrays
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.explanation import Explanation, Line
+from fubini.eliminate.forward import embed, find_plan, forward
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.prepare import Factors, Scopes, one_or_other, prepared, problem_of, together
-from fubini.eliminate.run import embed, find_plan, forward
 from fubini.errors import FubiniError, listed
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table, is_tabular
-from fubini.interpretations import current, interpret, lazy
-from fubini.semirings import Semiring, same_pair, sum_product
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_OUT, SUM
-from fubini.terms.term import Name, Term
+from fubini.terms.term import Term
 from fubini.terms.value import Value
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Protocol
 
+from fubini.base.names import Name
 from fubini.eliminate.plan import Plan
 from fubini.errors import listed
 from fubini.terms.exactness import Exactness, exactly
-from fubini.terms.term import Name
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
 HEAD = ("step", "rule", "work", "size", "exactness")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fubini.terms.term import Name
+from fubini.base.names import Name
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, namespace
-from fubini.domains import Bint, Domain
+from fubini.base.arrays import Data, namespace
+from fubini.base.domains import Bint, Domain
+from fubini.base.names import Bound, Name
+from fubini.base.semirings import Semiring
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
-from fubini.semirings import Semiring
+from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import to_value
 
 SLICE = Bound("slice")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fubini.terms.term import Name
+from fubini.base.names import Name
 
 
 @dataclass(frozen=True)

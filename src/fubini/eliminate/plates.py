@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from fubini.base.names import Name
 from fubini.eliminate.order import Precedence, components
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.tree import Forest, search_order
 from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
-from fubini.terms.term import Name
 
 
 class Problem(NamedTuple):

@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from fubini.domains import merge_inputs
+from fubini.base.domains import merge_inputs
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name, as_names
+from fubini.base.semirings import Semiring, max_product, sum_product
+from fubini.eliminate.forward import embed
 from fubini.eliminate.order import components
 from fubini.eliminate.plates import Problem
-from fubini.eliminate.run import embed
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import is_joinable, is_open, promoted
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
 from fubini.terms.heads import ABSORB, MULTIPLY
-from fubini.terms.term import Name, as_names
 from fubini.terms.value import Variable
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fubini.base.names import Name
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import MemoryLimit
-from fubini.terms.term import Name
 
 BYTES = 8
 MEMORY_LIMIT = 4 * 2**30  # bytes of intermediate results, unless a call says otherwise

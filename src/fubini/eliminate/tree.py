@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from fubini.base.names import Name
 from fubini.eliminate.order import FREE, SCORES, Precedence, greedy_order
 from fubini.eliminate.plan import Step
-from fubini.terms.term import Name
 
 # Multiply-adds per second of an ordinary core on such tables, seconds to plan one factor once, the share of a run that
 # planning may take, and the most it may take.

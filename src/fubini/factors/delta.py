@@ -8,24 +8,24 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import Data, is_traced, namespace
-from fubini.domains import Domain, Real, merge_inputs
+from fubini.base import ops
+from fubini.base.arrays import Data, is_traced, namespace
+from fubini.base.domains import Domain, Real, merge_inputs
+from fubini.base.names import Name
 from fubini.errors import DomainError, FubiniError
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.factors.table_rules import multiply_tables
+from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
 from fubini.terms.notation import Call, Infix, Notation
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
 
 
 class Delta(Factor):
     """Π_k δ(x_k = v_k) · w, where w does not depend on the names x_k.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> from fubini.terms.value import Array
     >>> Delta(a=Array(1, (), Bint[3])).inputs
     {'a': Bint[3]}

@@ -7,16 +7,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from fubini import ops
-from fubini.domains import Domain
+from fubini.base import ops
+from fubini.base.domains import Domain
+from fubini.base.interpretations import interpret
+from fubini.base.names import Bound, Name
+from fubini.base.ops import Op
+from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DomainError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta, all_of, log_indicator, to_indicator
 from fubini.factors.mixture import Mixture, require_discrete, summed
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.promotion import promoted
-from fubini.interpretations import interpret
-from fubini.ops import Op
-from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Weight, product, substitute
 from fubini.terms.heads import (
     DIVIDE,
@@ -32,7 +33,6 @@ from fubini.terms.heads import (
     exact_sum,
 )
 from fubini.terms.inverse import Solution, solve
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import Value, Variable, apply, is_enumerable
 
 

@@ -12,17 +12,18 @@ from functools import reduce
 
 import numpy as np
 
-from fubini import ops
-from fubini.domains import merge_inputs
+from fubini.base import ops
+from fubini.base.domains import merge_inputs
+from fubini.base.interpretations import current, interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
 from fubini.factors.promotion import common_kind, is_joinable, is_open, promoted, to_kind
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table, is_tabular, with_mass
-from fubini.interpretations import current, interpret
-from fubini.semirings import Semiring, max_product, sum_product
+from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
 from fubini.terms.heads import (
     ADD,
@@ -47,7 +48,6 @@ from fubini.terms.heads import (
     exact_sum,
 )
 from fubini.terms.indexing import fold
-from fubini.terms.term import Name
 from fubini.terms.value import Value, to_value
 
 

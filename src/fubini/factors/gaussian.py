@@ -13,24 +13,24 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import Data, as_floats, is_jax, namespace, require
-from fubini.domains import Bint, Domain, Real
+from fubini.base import ops
+from fubini.base.arrays import Data, as_floats, is_jax, namespace, require
+from fubini.base.domains import Bint, Domain, Real
+from fubini.base.names import Name
+from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, listed
-from fubini.factors import quadratic as numerics
-from fubini.factors import quadratic_algebra as algebra
-from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian_forms import only_one, over_batch, require_reals, to_information
 from fubini.factors.printed import with_moments
-from fubini.factors.quadratic import Names, Quadratic, Reals, Reduced, Shifted
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
-from fubini.ops import Op
+from fubini.numerics import quadratic as numerics
+from fubini.numerics import quadratic_algebra as algebra
+from fubini.numerics import quadratic_elimination as elimination
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Names, Quadratic, Reals, Reduced, Shifted
+from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Apply, Array, Value, Variable
 
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, is_jax, require
-from fubini.domains import Real
+from fubini.base.arrays import Data, is_jax, require
+from fubini.base.domains import Real
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.errors import Intractable, listed
-from fubini.factors import quadratic as numerics
-from fubini.factors import quadratic_elimination as elimination
 from fubini.factors.gaussian import Gaussian, improper
-from fubini.factors.quadratic import Names
-from fubini.factors.randomness import SAMPLES, Randomness
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.interpretations import interpret
+from fubini.numerics import quadratic as numerics
+from fubini.numerics import quadratic_elimination as elimination
+from fubini.numerics.quadratic import Names
+from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
-from fubini.terms.term import Name
 from fubini.terms.value import Array
 
 

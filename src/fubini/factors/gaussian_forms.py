@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, as_floats, namespace, require
-from fubini.domains import Domain
+from fubini.base.arrays import Data, as_floats, namespace, require
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.errors import DataError, DomainError, listed
-from fubini.factors import quadratic_elimination as elimination
-from fubini.factors.quadratic import Reals
-from fubini.terms.term import Name
+from fubini.numerics import quadratic_elimination as elimination
+from fubini.numerics.quadratic import Reals
 
 
 def require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:

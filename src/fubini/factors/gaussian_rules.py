@@ -7,18 +7,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.arrays import Data, namespace
-from fubini.domains import Domain, merge_inputs
+from fubini.base.arrays import Data, namespace
+from fubini.base.domains import Domain, merge_inputs
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import Intractable, listed
-from fubini.factors import quadratic as numerics
-from fubini.factors import quadratic_algebra as algebra
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import require_discrete, summed
-from fubini.factors.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.factors.table import Table, is_tabular, multiply_out, with_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring, max_product, sum_product
+from fubini.numerics import quadratic as numerics
+from fubini.numerics import quadratic_algebra as algebra
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.terms.affine import Affine, affine
 from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Weight, substitute
@@ -35,8 +37,6 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 

@@ -6,19 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from fubini import ops
-from fubini.arrays import Data
-from fubini.domains import Domain, merge_inputs
+from fubini.base import ops
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain, merge_inputs
+from fubini.base.names import Bound, Name
+from fubini.base.semirings import sum_product
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.printed import with_moments
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
-from fubini.semirings import sum_product
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Product, product, rename
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
-from fubini.terms.term import Bound, Name, Term
+from fubini.terms.term import Term
 from fubini.terms.value import Value
 
 # The most terms a mixture may have.

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fubini.arrays import Data, namespace
+from fubini.base.arrays import Data, namespace
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.errors import NoRule
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
-from fubini.factors.randomness import SAMPLES, Randomness
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
-from fubini.interpretations import interpret
+from fubini.numerics.named_axes import align
+from fubini.numerics.randomness import SAMPLES, Randomness
+from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of
 from fubini.terms.heads import CHOOSE, DISINTEGRATE, DRAW, exact_choose, exact_draw
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array, to_array
 
 

@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping
 from functools import reduce
 
-from fubini.arrays import is_traced
-from fubini.domains import merge_inputs
+from fubini.base.arrays import is_traced
+from fubini.base.domains import merge_inputs
+from fubini.base.interpretations import interpret
+from fubini.base.names import Bound, Name
+from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap, summed
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table, is_tabular, with_mass
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring, sum_product
 from fubini.terms.factor import Factor, Unit, product, substitute
 from fubini.terms.heads import (
     DIVIDE,
@@ -30,7 +31,6 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value, to_value
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fubini.base.interpretations import interpret
+from fubini.base.semirings import max_product
 from fubini.factors.promotion import promoted
-from fubini.interpretations import interpret
-from fubini.semirings import max_product
 from fubini.terms.factor import Factor, Product, Weight, substitute
 from fubini.terms.heads import CHOOSE, JOIN, MAXIMISE, exact_choose
 from fubini.terms.value import to_array

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fubini.arrays import is_traced
+from fubini.base.arrays import is_traced
+from fubini.base.interpretations import exact
+from fubini.base.names import Name
 from fubini.errors import FubiniError
-from fubini.interpretations import exact
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 
 
 def with_moments(factor: Factor) -> str:

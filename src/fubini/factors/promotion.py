@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fubini.interpretations import current
+from fubini.base.interpretations import current
 from fubini.terms.factor import Factor, Unit
 from fubini.terms.heads import JOIN
 

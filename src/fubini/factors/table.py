@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, as_floats, is_jax, is_traced, namespace, require
-from fubini.domains import Bint, Domain, Real, merge_inputs
+from fubini.base.arrays import Data, as_floats, is_jax, is_traced, namespace, require
+from fubini.base.domains import Bint, Domain, Real, merge_inputs
+from fubini.base.names import Name, as_names
+from fubini.base.semirings import Semiring, same_pair, sum_product
 from fubini.errors import DataError, DomainError, NameClash, listed
-from fubini.factors.contract import contract
-from fubini.factors.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
-from fubini.semirings import Semiring, same_pair, sum_product
+from fubini.numerics.contraction import contract
+from fubini.numerics.named_axes import align
+from fubini.numerics.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.named import align
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.numbers import shown_grid
-from fubini.terms.term import Name, as_names
 from fubini.terms.value import Array, Value, to_array
 
 Axes = Sequence[Name] | Mapping[Name, Domain]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fubini.arrays import Data, namespace, require
-from fubini.domains import Domain
+from fubini.base.arrays import Data, namespace, require
+from fubini.base.domains import Domain
+from fubini.base.names import Name
 from fubini.errors import DataError, listed
-from fubini.factors.randomness import SAMPLES, Randomness
-from fubini.factors.scaled import Scaled, positive_log
 from fubini.factors.table import Table
+from fubini.numerics.randomness import SAMPLES, Randomness
+from fubini.numerics.scaled import Scaled, positive_log
 from fubini.terms.heads import exact_choose, exact_draw
-from fubini.terms.term import Name
 from fubini.terms.value import Array
 
 

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_jax, is_traced, namespace, require
-from fubini.domains import merge_inputs
+from fubini.base.arrays import Data, is_jax, is_traced, namespace, require
+from fubini.base.domains import merge_inputs
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DataError, DomainError
-from fubini.factors.scaled import Scaled, added, divided, exclusive, multiplied, raised
 from fubini.factors.table import (
     Table,
     divided_by_mass,
@@ -23,7 +24,8 @@ from fubini.factors.table import (
     pointwise,
     read_out,
 )
-from fubini.semirings import Semiring, sum_product
+from fubini.numerics.named_axes import align, gather, require_in_range, substituted_names
+from fubini.numerics.scaled import Scaled, added, divided, exclusive, multiplied, raised
 from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Unit, Weight, to_factor_rules
 from fubini.terms.heads import (
@@ -38,8 +40,6 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.named import align, gather, require_in_range, substituted_names
-from fubini.terms.term import Name
 from fubini.terms.value import Value, to_array
 
 

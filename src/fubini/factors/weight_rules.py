@@ -8,16 +8,16 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from fubini.arrays import Data, double_precision, is_jax
-from fubini.domains import Real
+from fubini.base.arrays import Data, double_precision, is_jax
+from fubini.base.domains import Real
+from fubini.base.names import Name
 from fubini.factors.gaussian import shifted, to_gaussian
-from fubini.factors.quadratic import Quadratic
 from fubini.factors.table import Table
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Quadratic
 from fubini.terms.degree import degree
 from fubini.terms.factor import Factor, Weight
 from fubini.terms.heads import exact_join
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, to_array
 
 

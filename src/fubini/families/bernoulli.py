@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, call, const, equal, less, minus, plus, times, where
+from fubini.algebra.node import Node
+from fubini.algebra.ranges import bounds
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import log, log_one_plus_exp, one_minus
 from fubini.families.parameters import BINARY, Arrays, Parameters
-from fubini.index.build import ONE, call, const, equal, less, minus, plus, times, where
-from fubini.index.node import Node
-from fubini.index.ranges import bounds
 
 
 def probability(parameters: Parameters) -> Node:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, call, const, divide, minus, plus, power, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log, log_beta, log_gamma, one_minus, square
-from fubini.families.masses import beta_mass
-from fubini.families.moments import rising
+from fubini.families.incomplete_functions import beta_mass
 from fubini.families.parameters import UNIT, Parameters
+from fubini.families.recurrences import rising
 from fubini.families.signature import LOG, LOG1M, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, plus, power, scale, times
-from fubini.index.node import Node
 
 
 def log_beta_density(x: Node, parameters: Parameters) -> Node:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, ZERO, add, divide, minus, plus, times
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.beta import log_beta_normaliser
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log_beta, log_choose, square
 from fubini.families.parameters import Arrays, Parameters, Support
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
-from fubini.index.build import ONE, ZERO, add, divide, minus, plus, times
-from fubini.index.node import Node
 
 
 def log_beta_binomial(k: Node, parameters: Parameters) -> Node:

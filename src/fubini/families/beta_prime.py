@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, add, call, const, divide, minus, plus, times
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.beta import log_beta_normaliser
 from fubini.families.family import Family, register
 from fubini.families.functions import INFINITY, defined_if, log, log_beta, square
 from fubini.families.parameters import POSITIVE, Arrays, Parameters
 from fubini.families.signature import Match, Signature
-from fubini.index.build import ONE, add, call, const, divide, minus, plus, times
-from fubini.index.node import Node
 
 
 def log_beta_prime(x: Node, parameters: Parameters) -> Node:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, ZERO, add, call, divide, minus, plus, times
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.bernoulli import probability
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, lgamma, log, log_choose, log_one_plus_exp, one_minus
 from fubini.families.parameters import Arrays, Parameters, Support
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
-from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
-from fubini.index.node import Node
 
 
 def log_binomial(x: Node, parameters: Parameters) -> Node:

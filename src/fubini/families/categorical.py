@@ -6,15 +6,15 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.binding import closed
+from fubini.algebra.build import ZERO, call, const, minus
+from fubini.algebra.node import Index, Node
+from fubini.algebra.sums import total
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import log
 from fubini.families.parameters import Arrays, Support, Vectors
 from fubini.families.signature import Match, Signature
-from fubini.index.binding import closed
-from fubini.index.build import ZERO, call, const, minus
-from fubini.index.node import Index, Node
-from fubini.index.sums import total
 
 
 def log_categorical(k: Node, parameters: Vectors) -> Node:

@@ -7,13 +7,13 @@ import math
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, add, minus, plus, power, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
 from fubini.families.student_t import from_power
-from fubini.index.build import ONE, add, minus, plus, power, times
-from fubini.index.node import Node
 
 
 def log_cauchy(x: Node, parameters: Parameters) -> Node:

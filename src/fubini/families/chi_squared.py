@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import const, minus, scale
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.gamma import log_gamma_density
 from fubini.families.parameters import POSITIVE, Parameters
-from fubini.index.build import const, minus, scale
-from fubini.index.node import Node
 
 
 def log_chi_squared(x: Node, parameters: Parameters) -> Node:

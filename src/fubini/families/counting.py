@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fubini.algebra.build import ONE, ZERO, call, minus, plus
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.parameters import WHOLE_ENDS, Support
 from fubini.families.signature import Match, Ratio, Signature
-from fubini.index.build import ONE, ZERO, call, minus, plus
-from fubini.index.node import Node
 
 
 def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:

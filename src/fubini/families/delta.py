@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ZERO, equal, where
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import MINUS_INFINITY
 from fubini.families.parameters import Parameters, Support
-from fubini.index.build import ZERO, equal, where
-from fubini.index.node import Node
 
 
 def at_the_point(parameters: Parameters) -> Node:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, add, call, const, divide, minus, plus, times
+from fubini.algebra.node import Index, Node
+from fubini.algebra.sums import total
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log, log_gamma, one_minus
 from fubini.families.parameters import Vector, Vectors
 from fubini.families.signature import Match, Signature
-from fubini.index.build import ONE, add, call, const, divide, minus, plus, times
-from fubini.index.node import Index, Node
-from fubini.index.sums import total
 
 
 def log_dirichlet(x: Vector, parameters: Vectors) -> Node:

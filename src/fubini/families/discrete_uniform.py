@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax
 
+from fubini.algebra.build import ONE, minus, plus, scale, where
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import MINUS_INFINITY, is_inside, log, square
 from fubini.families.parameters import WHOLE_ENDS, Parameters, Support
-from fubini.index.build import ONE, minus, plus, scale, where
-from fubini.index.node import Node
 
 
 def count(parameters: Parameters) -> Node:

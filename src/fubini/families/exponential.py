@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ZERO, minus, power, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log
 from fubini.families.parameters import POSITIVE, Parameters
-from fubini.index.build import ZERO, minus, power, times
-from fubini.index.node import Node
 
 
 def log_exponential(x: Node, parameters: Parameters) -> Node:

@@ -1,6 +1,6 @@
 """What is known of a family of distributions, in one record; and all records by name.
 
-The numbers of a density come from `fubini.dist`; index notation, recognition, draws, moments and modes from here.
+The numbers of a density come from `fubini.distributions`; index notation, recognition, draws, moments and modes from here.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fubini.arrays import Data
+from fubini.algebra.build import ZERO, less, times, where
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
 from fubini.families.parameters import Arrays, Derived, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
-from fubini.index.build import ZERO, less, times, where
-from fubini.index.node import Node
 
 Function = Callable[[Any], Any]  # of parameters by name: nodes, or Vectors where the parameter is one
 Density = Callable[[Any, Any], Node]  # of a value and parameters by name
@@ -30,7 +30,7 @@ class Family:
     support: Support | Callable[[Any], Support | None]
     log_density: Density  # on the support
     log_density_everywhere: Density | None = None  # −∞ outside; None where the domain of the values is the support
-    names: tuple[str, ...] = ()  # in `fubini.dist`: the first of them is made, all of them are read
+    names: tuple[str, ...] = ()  # in `fubini.distributions`: the first of them is made, all of them are read
     alternatives: Mapping[str, Any] | None = None  # other parameters that `log_density` knows, by name
     signature: Signature | None = None
     draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
@@ -52,7 +52,7 @@ class Family:
         lambda parameters: ()
     )  # positive where what is recognised is finite
     equation: str = ""  # the integral, as `explain` prints it
-    plain_words: str = ""  # what it is, where `fubini.dist` has no name for it
+    plain_words: str = ""  # what it is, where `fubini.distributions` has no name for it
     is_probability: bool = True
     event_dim: int = 0  # axes of a value
     derived: Callable[[Collection[str]], Mapping[str, Derived]] = (
@@ -136,7 +136,7 @@ _BY_DIST_NAME: dict[str, Family] = {}
 
 
 def register(family: Family) -> Family:
-    """A family that is known from now on, by its name and by those it has in `fubini.dist`."""
+    """A family that is known from now on, by its name and by those it has in `fubini.distributions`."""
     taken = [name for name in (family.name, *family.names) if name in _BY_NAME or name in _BY_DIST_NAME]
     if taken:
         raise NameClash(
@@ -177,7 +177,7 @@ def family_of(name: str) -> Family:
 
 
 def read_family(dist_name: str) -> Family | None:
-    """The family that goes by this name in `fubini.dist`, where its log-density is read."""
+    """The family that goes by this name in `fubini.distributions`, where its log-density is read."""
     family = _BY_DIST_NAME.get(dist_name)
     return family if family is not None and family.is_read else None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from fubini.index.build import ONE, ZERO, add, call, const, less, minus, negate, plus, power, scale, times, where
-from fubini.index.node import Node
-from fubini.index.ranges import bounds, exceeds_zero
+from fubini.algebra.build import ONE, ZERO, add, call, const, less, minus, negate, plus, power, scale, times, where
+from fubini.algebra.node import Node
+from fubini.algebra.ranges import bounds, exceeds_zero
 
 LOG_2PI = math.log(2 * math.pi)
 INFINITY = const(math.inf)

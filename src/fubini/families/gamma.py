@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log, log_gamma, log_rate, square
-from fubini.families.masses import gamma_mass_of_power
-from fubini.families.moments import rising
+from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.recurrences import rising
 from fubini.families.signature import LINEAR, LOG, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
-from fubini.index.node import Node
 
 
 def log_gamma_density(x: Node, parameters: Parameters) -> Node:

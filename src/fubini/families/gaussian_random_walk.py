@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, index, minus, plus
+from fubini.algebra.node import Index, Node
+from fubini.algebra.sums import total
 from fubini.families.family import Family, register
 from fubini.families.normal import log_normal
 from fubini.families.parameters import Parameters, Vector
-from fubini.index.build import ONE, ZERO, index, minus, plus
-from fubini.index.node import Index, Node
-from fubini.index.sums import total
 
 
 def log_random_walk(x: Vector, parameters: Parameters) -> Node:

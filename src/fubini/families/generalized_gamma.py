@@ -7,14 +7,14 @@ import math
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import exp, lgamma, log, log_gamma, log_rate, square
-from fubini.families.masses import gamma_mass_of_power
+from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Arrays, Parameters
 from fubini.families.signature import INVERSE, LINEAR, LOG, Features, Match, Signature
-from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
-from fubini.index.node import Node
 
 
 def log_generalized_gamma(x: Node, parameters: Parameters) -> Node:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, divide, minus, plus, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, log, log_rate, one_minus, square
-from fubini.families.moments import from_factorial, rising
 from fubini.families.parameters import NATURAL, Parameters
+from fubini.families.recurrences import from_factorial, rising
 from fubini.families.signature import Match, Ratio, Signature
-from fubini.index.build import ONE, ZERO, divide, minus, plus, scale, times
-from fubini.index.node import Node
 
 
 def log_geometric(x: Node, parameters: Parameters) -> Node:

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, plus, power, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log
 from fubini.families.parameters import POSITIVE, Parameters
-from fubini.index.build import ONE, ZERO, add, plus, power, times
-from fubini.index.node import Node
 
 
 def log_half_cauchy(x: Node, parameters: Parameters) -> Node:

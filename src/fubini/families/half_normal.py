@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, const, power, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log, square
 from fubini.families.generalized_gamma import from_one_power
-from fubini.families.masses import gamma_mass_of_power
+from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import Features, Match, features
-from fubini.index.build import ONE, ZERO, add, const, power, scale, times
-from fubini.index.node import Node
 
 
 def log_half_normal(x: Node, parameters: Parameters) -> Node:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, call, const, divide, minus, plus, times
+from fubini.algebra.node import Node
+from fubini.algebra.ranges import is_whole
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log_choose, square
 from fubini.families.parameters import Parameters, Support
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
-from fubini.index.build import ONE, ZERO, add, call, const, divide, minus, plus, times
-from fubini.index.node import Node
-from fubini.index.ranges import is_whole
 
 
 def log_hypergeometric(k: Node, parameters: Parameters) -> Node:

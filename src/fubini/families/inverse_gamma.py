@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, const, divide, minus, plus, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import INFINITY, defined_if, lgamma, log, log_gamma, log_rate, square
-from fubini.families.masses import gamma_mass_of_power
+from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import INVERSE, LOG, Features, Match, features
-from fubini.index.build import ONE, ZERO, add, const, divide, minus, plus, scale, times
-from fubini.index.node import Node
 
 
 def log_inverse_gamma(x: Node, parameters: Parameters) -> Node:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import add, call, divide, minus, scale
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log, square
 from fubini.families.parameters import REAL, Parameters
-from fubini.index.build import add, call, divide, minus, scale
-from fubini.index.node import Node
 
 
 def log_laplace(x: Node, parameters: Parameters) -> Node:

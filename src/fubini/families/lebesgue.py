@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fubini.algebra.build import ZERO
 from fubini.families.family import Family, register
 from fubini.families.parameters import ENDS, interval
-from fubini.index.build import ZERO
 
 LEBESGUE = register(
     Family(

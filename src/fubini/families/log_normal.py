@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, add, minus, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import exp, log, square
 from fubini.families.normal import log_normal
 from fubini.families.parameters import POSITIVE, Parameters
-from fubini.index.build import ONE, add, minus, times
-from fubini.index.node import Node
 
 
 def log_log_normal(x: Node, parameters: Parameters) -> Node:

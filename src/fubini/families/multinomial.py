@@ -6,12 +6,12 @@ from typing import Any
 
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, equal, plus, scale, times
+from fubini.algebra.node import Node
+from fubini.algebra.sums import total
 from fubini.families.family import Family, register
 from fubini.families.functions import lgamma, log
 from fubini.families.parameters import Vector
-from fubini.index.build import ONE, equal, plus, scale, times
-from fubini.index.node import Node
-from fubini.index.sums import total
 
 
 def log_multinomial(x: Vector, parameters: Any) -> Node:

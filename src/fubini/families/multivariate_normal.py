@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, ZERO, add, index, minus, power, times, where
+from fubini.algebra.node import Node
+from fubini.algebra.sums import total
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log
 from fubini.families.parameters import Derived, Matrix, Vector
-from fubini.index.build import ONE, ZERO, add, index, minus, power, times, where
-from fubini.index.node import Node
-from fubini.index.sums import total
 
 
 def log_multivariate_normal(x: Vector, parameters: Mapping[str, Any]) -> Node:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ONE, ZERO, add, call, divide, minus, plus, times
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import defined_if, exponential, lgamma, log, log_gamma, log_rate, one_minus, square
-from fubini.families.masses import beta_mass
-from fubini.families.moments import from_factorial, rising
+from fubini.families.incomplete_functions import beta_mass
 from fubini.families.parameters import NATURAL, Arrays, Parameters
+from fubini.families.recurrences import from_factorial, rising
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, other_offset
-from fubini.index.build import ONE, ZERO, add, call, divide, minus, plus, times
-from fubini.index.node import Node
 
 
 def log_negative_binomial(k: Node, parameters: Parameters) -> Node:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, add, divide, minus, plus, power, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log, log_rate, square
-from fubini.families.masses import normal_mass
+from fubini.families.incomplete_functions import normal_mass
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
-from fubini.index.build import ONE, add, divide, minus, plus, power, scale, times
-from fubini.index.node import Node
 
 
 def log_normal(x: Node, parameters: Parameters) -> Node:

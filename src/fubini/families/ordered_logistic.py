@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import ZERO, const
+from fubini.base.arrays import Data
 from fubini.families.categorical import log_categorical
 from fubini.families.family import Family, register
 from fubini.families.parameters import Derived, Support, Vectors
-from fubini.index.build import ZERO, const
 
 
 def probabilities(predictor: Data, cutpoints: Data) -> Data:

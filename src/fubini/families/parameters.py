@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, const, index
-from fubini.index.node import Index, Node
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, const, index
+from fubini.algebra.node import Index, Node
+from fubini.base.arrays import Data
 
 
 class Vector(NamedTuple):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, ZERO, add, call, plus, power, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, lgamma, log
-from fubini.families.masses import gamma_mass
-from fubini.families.moments import from_factorial
+from fubini.families.incomplete_functions import gamma_mass
 from fubini.families.parameters import NATURAL, Parameters
+from fubini.families.recurrences import from_factorial
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature
-from fubini.index.build import ONE, ZERO, add, call, plus, power, times
-from fubini.index.node import Node
 
 
 def log_poisson(x: Node, parameters: Parameters) -> Node:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from fubini.index.build import ONE, plus
-from fubini.index.node import Node
-from fubini.index.ranges import is_whole
+from fubini.algebra.build import ONE, plus
+from fubini.algebra.node import Node
+from fubini.algebra.ranges import is_whole
 
 Form = Literal[
     "features",  # domain, {(kind, power): coefficient}:  Σ coefficient · feature, on a domain of numbers

@@ -7,12 +7,12 @@ import math
 import jax
 from numpyro.distributions import constraints
 
+from fubini.algebra.build import ONE, add, call, const, divide, minus, plus, power, scale, times
+from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import INFINITY, defined_if, lgamma, log, log_gamma, log_rate, square
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
-from fubini.index.build import ONE, add, call, const, divide, minus, plus, power, scale, times
-from fubini.index.node import Node
 
 
 def log_student_t(x: Node, parameters: Parameters) -> Node:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.arrays import Data
+from fubini.algebra.build import call, minus
+from fubini.algebra.node import Node
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.normal import log_mass, log_normal
 from fubini.families.parameters import ENDS, Arrays, Parameters, interval
-from fubini.index.build import call, minus
-from fubini.index.node import Node
 
 
 def log_truncated_normal(x: Node, parameters: Parameters) -> Node:

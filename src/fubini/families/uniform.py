@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import jax
 
+from fubini.algebra.build import ONE, ZERO, minus, plus, scale, where
+from fubini.algebra.node import Node
+from fubini.algebra.ranges import bounds
 from fubini.families.family import Family, register
 from fubini.families.functions import MINUS_INFINITY, is_inside, log, square
 from fubini.families.parameters import ENDS, Parameters, interval
-from fubini.index.build import ONE, ZERO, minus, plus, scale, where
-from fubini.index.node import Node
-from fubini.index.ranges import bounds
 
 
 def flat(parameters: Parameters) -> Node:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fubini.base.file_limits import open_file
 from fubini.errors import FileFormatError
 from fubini.infer.archive import Archive, Damaged, write_archive
-from fubini.limits import open_file
 
 HEADER = "__header__"
 LONGEST_HEADER = 2**20  # bytes

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data, is_double_precision
+from fubini.base.arrays import Data, is_double_precision
 from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 

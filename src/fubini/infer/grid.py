@@ -16,14 +16,14 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import minimum_filter
 from tqdm import tqdm
 
-from fubini.arrays import Data
+from fubini.base.arrays import Data
 from fubini.errors import Intractable
-from fubini.factors.randomness import words
 from fubini.infer.evaluation import by_name, evaluation, plausible_box
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Target
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
-from fubini.numerics.modes import UNSEEN, Hill, Survey, surveyed
+from fubini.numerics.mode_search import UNSEEN, Hill, Survey, surveyed
+from fubini.numerics.randomness import words
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused

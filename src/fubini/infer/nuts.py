@@ -18,7 +18,7 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
-from fubini.arrays import Data, is_double_precision
+from fubini.base.arrays import Data, is_double_precision
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Abstract, Free, Target, abstract, impossible_if_not_finite

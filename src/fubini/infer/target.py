@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.base.arrays import Data
 from fubini.errors import DataError
 
 Free = dict[str, Data]

@@ -1,8 +1,8 @@
 """Network files: `fb.io.read_bif`, `fb.io.read_uai` and their writers, `fb.io.read_json`, `fb.io.Limits`."""
 
+from fubini.base.file_limits import Limits as Limits
 from fubini.io.files import read_bif as read_bif
 from fubini.io.files import read_json as read_json
 from fubini.io.files import read_uai as read_uai
 from fubini.io.files import write_bif as write_bif
 from fubini.io.files import write_uai as write_uai
-from fubini.limits import Limits as Limits

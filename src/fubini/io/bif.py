@@ -12,13 +12,13 @@ from itertools import product
 
 import numpy as np
 
-from fubini.domains import Bint, Domain
+from fubini.base.domains import Bint, Domain
+from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError, closest, listed
 from fubini.io.bif_blocks import BARE_NAME, Block, blank_comments, read_blocks, split_names
 from fubini.io.bif_tables import ConditionalReader
 from fubini.io.record import NetworkRecord, RowSums, find_cycle
 from fubini.io.text import SourceText
-from fubini.limits import DEFAULT, Limits
 
 
 def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> NetworkRecord:

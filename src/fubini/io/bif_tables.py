@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fubini.domains import Domain
+from fubini.base.domains import Domain
 from fubini.errors import FileFormatError, closest, listed
 from fubini.io.bif_blocks import Block, split_names
 from fubini.io.record import SUM_TOLERANCE, RowSums, first_invalid, first_unnormalised, shape_of
@@ -17,7 +17,7 @@ from fubini.io.text import SourceText, first_misread
 class ConditionalReader:
     """Reads p(child | parents) from one block.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> from fubini.io.bif_blocks import read_blocks
     >>> file = SourceText("probability ( side ) { table 0.25, 0.75; }")
     >>> side = Bint.labelled("heads", "tails")

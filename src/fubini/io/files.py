@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import DataError
 from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
@@ -15,8 +16,7 @@ from fubini.io.json_network import parse_json
 from fubini.io.record import NetworkRecord
 from fubini.io.text import read_text, write_text
 from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
-from fubini.joint.network import Network
-from fubini.limits import DEFAULT, Limits
+from fubini.models.network import Network
 from fubini.terms.factor import Factor
 
 

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from fubini import dist
-from fubini.domains import Bint, Domain, Real
+from fubini import distributions as dist
+from fubini.base.domains import Bint, Domain, Real
+from fubini.base.file_limits import DEFAULT, Limits
+from fubini.base.names import Name
 from fubini.errors import FileFormatError, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.io.json_text import load_json
 from fubini.io.record import RowSums, find_cycle, first_invalid, first_unnormalised
-from fubini.joint.network import Network
-from fubini.limits import DEFAULT, Limits
+from fubini.models.network import Network
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 from fubini.terms.value import Array, Value, Variable
 
 KEYS = {

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
+from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError
 from fubini.io.text import SourceText
-from fubini.limits import DEFAULT, Limits
 
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|(?P<open>[\[{])|(?P<close>[\]}])', re.DOTALL)
 LONGEST_INTEGER = 309  # digits: no longer one is a double

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from fubini.domains import Domain
+from fubini.base.domains import Domain
 from fubini.errors import DataError, FileFormatWarning, listed, warn
 
 SUM_TOLERANCE = 1e-3
@@ -23,7 +23,7 @@ ROUNDING = 1e-12
 class NetworkRecord:
     """Typed names, and tables whose axes they name; of a directed network, p(child | parents) with the child last.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> NetworkRecord("coin", {"side": Bint[2]}, ((("side",), np.array([0.5, 0.5])),), directed=True).name
     'coin'
     """
@@ -71,7 +71,7 @@ def _check_table(variables: Mapping[str, Domain], names: tuple[str, ...], table:
 def shape_of(domains: Iterable[Domain]) -> tuple[int, ...]:
     """The shape of a table over finite domains.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> shape_of([Bint[2], Bint[3]])
     (2, 3)
     """

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
+from fubini.base.file_limits import DEFAULT, Limits, open_file
 from fubini.errors import FileFormatError, closest
-from fubini.limits import DEFAULT, Limits, open_file
 
 _WRITERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
 PIECE = 2**20  # bytes that are decompressed at a time

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fubini.domains import Bint, Domain
+from fubini.base.domains import Bint, Domain
+from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import DataError, UnknownName, closest, listed
 from fubini.io.record import SUM_TOLERANCE, NetworkRecord, RowSums, find_cycle, first_unnormalised, shape_of
 from fubini.io.uai_words import Words
-from fubini.limits import DEFAULT, Limits
 
 _Scope = tuple[str, ...]
 

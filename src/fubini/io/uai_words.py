@@ -5,10 +5,10 @@ from itertools import islice
 
 import numpy as np
 
+from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError
 from fubini.io.record import first_invalid
 from fubini.io.text import SourceText, first_misread
-from fubini.limits import DEFAULT, Limits
 
 _COMMENT = re.compile(r"(?://|\#|^[ \t]*+c(?!\S))[^\n]*+|/\*.*?(?:\*/|(?P<open>\Z))", re.DOTALL | re.MULTILINE)
 

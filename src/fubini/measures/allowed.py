@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.arrays import double_precision
-from fubini.dist.validity import Requirement, is_dependent, requirements, satisfied, shown
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import const, get, minus
+from fubini.algebra.node import Leaf, Node
+from fubini.base.arrays import double_precision
+from fubini.distributions.parameter_checks import Requirement, is_dependent, requirements, satisfied, shown
 from fubini.families.family import family_of
 from fubini.families.parameters import Vector
-from fubini.index.binding import replaced
-from fubini.index.build import const, get, minus
-from fubini.index.node import Leaf, Node
-from fubini.measures.draws import require_possible
+from fubini.measures.draw_density import Law
 from fubini.measures.finite_draws import drawn_in, enumerated
-from fubini.measures.laws import Law
+from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
 from fubini.measures.values import Checked
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ZERO, const, index
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.sums import total
+from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
-from fubini.index.binding import replaced
-from fubini.index.build import ZERO, const, index
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, is_whole
-from fubini.index.sums import total
-from fubini.measures.draws import leaf_in
+from fubini.measures.branch import Draw, mapped_value, renamed, transformed
 from fubini.measures.flat import flat_law
-from fubini.measures.inverse import Solution, solutions
-from fubini.measures.limits import Limit, ends_of, entry_of, limits_of_support, simplified
-from fubini.measures.program import Draw, mapped_value, renamed, transformed
+from fubini.measures.inequalities import Limit, ends_of, entry_of, limits_of_support, simplified
+from fubini.measures.single_draws import leaf_in
+from fubini.measures.solved import Solution, solutions
 from fubini.measures.state import State
-from fubini.symbolic.collect import Blocked
-from fubini.symbolic.tidy import tidied
 
 Over = tuple[Index, ...]  # indices that an expression is returned for; none of a number
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ZERO, add, index, scale
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.sums import total
+from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
-from fubini.index.binding import replaced
-from fubini.index.build import ZERO, add, index, scale
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.sums import total
+from fubini.integrate.elimination import eliminated
+from fubini.integrate.ratio import zeros_of
+from fubini.measures.branch import Draw, transformed
+from fubini.measures.draw_density import Law
 from fubini.measures.flat import flat_law, is_base_measure, is_constant, uniform_law
+from fubini.measures.inequalities import Ends, Limit, ends_of
 from fubini.measures.integrals import Integral, integral, law_of, require_untested
-from fubini.measures.laws import Law
-from fubini.measures.limits import Ends, Limit, ends_of
-from fubini.measures.program import Draw, transformed
 from fubini.measures.standard import Case, cases, standard_form, through_standard
 from fubini.measures.state import State
 from fubini.measures.zeros import require_no_zeros, without_zeros
-from fubini.symbolic.collect import Blocked
-from fubini.symbolic.elimination import eliminated
-from fubini.symbolic.ratio import zeros_of
-from fubini.symbolic.tidy import tidied
 
 
 def attempts(state: State, draw: Draw, keep: bool) -> list[State]:

@@ -9,20 +9,20 @@ from fractions import Fraction
 
 import numpy as np
 
+from fubini.algebra.binding import closed
+from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, where
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.tidy import tidied
 from fubini.families.functions import INFINITY, exponential
 from fubini.families.parameters import Support
-from fubini.index.binding import closed
-from fubini.index.build import ZERO, add, call, const, equal, get, index, plus, where
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.measures.draws import leaf_of
+from fubini.measures.branch import Branch, Draw, fresh_like, renamed, transformed
+from fubini.measures.draw_density import Law
 from fubini.measures.flat import flat_law, is_base_measure
-from fubini.measures.laws import Law
-from fubini.measures.limits import Limit, ends_of, numbers_around
+from fubini.measures.inequalities import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
-from fubini.measures.program import Branch, Draw, fresh_like, renamed, transformed
+from fubini.measures.single_draws import leaf_of
 from fubini.measures.state import State
-from fubini.symbolic.collect import Blocked
-from fubini.symbolic.tidy import tidied
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number
 LARGE = 50.0

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, add, const, get, index, minus
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.family import family_of
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, add, const, get, index, minus
-from fubini.index.node import Index, Leaf, Node
-from fubini.measures.draws import require_possible
+from fubini.measures.branch import Draw, transformed
+from fubini.measures.draw_density import support_of
 from fubini.measures.finish import log_of_sum
-from fubini.measures.laws import support_of
-from fubini.measures.limits import ends_of
-from fubini.measures.program import Draw, transformed
-from fubini.measures.required import require_defined, require_weight
+from fubini.measures.inequalities import ends_of
+from fubini.measures.requirements import require_defined, require_weight
+from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
 from fubini.measures.zeros import without_zeros
-from fubini.symbolic.collect import Blocked
 
 FEW = 8  # values of a finite draw that are told apart
 BRANCHES = 64  # and branches that this may make

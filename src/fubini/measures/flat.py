@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fubini.algebra.build import ONE, get, plus
+from fubini.algebra.node import Leaf, Node
 from fubini.families.family import family_of
 from fubini.families.parameters import Support
-from fubini.index.build import ONE, get, plus
-from fubini.index.node import Leaf, Node
-from fubini.measures.laws import Law, is_of_numbers, log_density
+from fubini.measures.draw_density import Law, is_of_numbers, log_density
 
 LENGTH, COUNT, UNIFORM = "Lebesgue", "Counting", "Uniform"
 

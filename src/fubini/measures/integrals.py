@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fubini.families.family import family_of
-from fubini.families.functions import MINUS_INFINITY, exponential
-from fubini.families.parameters import Vector
-from fubini.families.signature import Recognised
-from fubini.index.binding import replaced
-from fubini.index.build import (
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import (
     ZERO,
     add,
     call,
@@ -23,20 +19,24 @@ from fubini.index.build import (
     times,
     where,
 )
-from fubini.index.node import Index, Leaf, Node, children
-from fubini.index.sums import total
-from fubini.measures.laws import Law
-from fubini.measures.moments import with_polynomial
-from fubini.measures.program import transformed
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.sums import total
+from fubini.algebra.tidy import tidied
+from fubini.families.family import family_of
+from fubini.families.functions import MINUS_INFINITY, exponential
+from fubini.families.parameters import Vector
+from fubini.families.signature import Recognised
+from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.ratio import summed_by_ratio
+from fubini.integrate.tails import UNNAMED, eliminated_prime, eliminated_tail
+from fubini.measures.branch import transformed
+from fubini.measures.draw_density import Law
+from fubini.measures.polynomial_weights import with_polynomial
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
 from fubini.measures.state import State
 from fubini.measures.truncated import DOMAINS, count_cut, cut, exponential_cut
-from fubini.symbolic.collect import Blocked
-from fubini.symbolic.elimination import Eliminated, eliminated
-from fubini.symbolic.ratio import summed_by_ratio
-from fubini.symbolic.tails import UNNAMED, eliminated_prime, eliminated_tail
-from fubini.symbolic.tidy import tidied
 
 
 class Integral(NamedTuple):

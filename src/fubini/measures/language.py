@@ -14,16 +14,14 @@ import functools
 from collections.abc import Callable, Generator
 from typing import Any
 
-from fubini.assignment import target
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale
+from fubini.algebra.node import Index, Node
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.base.assignment import target
 from fubini.errors import DomainError
 from fubini.families.parameters import Support
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, as_product, call, index, is_test, less, multiply, negate, plus, scale
-from fubini.index.node import Index, Node
-from fubini.index.ranges import bounds, is_whole
-from fubini.measures.laws import Law, log_density, support_of
-from fubini.measures.measure import Measure
-from fubini.measures.program import (
+from fubini.measures.branch import (
     Branch,
     Draw,
     Items,
@@ -32,6 +30,8 @@ from fubini.measures.program import (
     is_impossible,
     refreshed,
 )
+from fubini.measures.draw_density import Law, log_density, support_of
+from fubini.measures.measure import Measure
 from fubini.measures.values import Check, Entries, Number, as_number, entries, node_of, truth
 
 # -- values ---------------------------------------------------------------------------------------------------------

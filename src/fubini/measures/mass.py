@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fubini.domains import Domain
+from fubini.algebra.build import plus, times
+from fubini.algebra.features import require_convergent
+from fubini.algebra.node import Node
+from fubini.base.domains import Domain
 from fubini.errors import Intractable, listed
 from fubini.families.functions import exponential
-from fubini.index.build import plus, times
-from fubini.index.node import Node
+from fubini.integrate.search import Latent, Search
+from fubini.measures.branch import Branch
 from fubini.measures.measure import Measure
-from fubini.measures.program import Branch
 from fubini.measures.simplify import simplify
 from fubini.measures.state import state_of
 from fubini.measures.values import Number
-from fubini.symbolic.collect import require_convergent
-from fubini.symbolic.search import Latent, Search
 
 
 def total_mass(measure: Measure) -> Number:

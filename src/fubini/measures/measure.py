@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import index
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.parameters import Vector
-from fubini.index.binding import replaced
-from fubini.index.build import index
-from fubini.index.node import Index, Leaf, Node
-from fubini.measures.program import Branch, Draw, Items, Returned, facts_of, renamed
+from fubini.measures.branch import Branch, Draw, Items, Returned, facts_of, renamed
+from fubini.measures.python_text import program
 from fubini.measures.values import Check
-from fubini.measures.written import program
 
 
 class Measure:

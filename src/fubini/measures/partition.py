@@ -6,11 +6,11 @@ import itertools
 import math
 from typing import NamedTuple
 
+from fubini.algebra.build import ZERO, const, get
 from fubini.families.parameters import Support
-from fubini.index.build import ZERO, const, get
+from fubini.measures.branch import Branch, Draw
 from fubini.measures.finish import with_plain_leaves
 from fubini.measures.flat import flat_law, is_base_measure, is_flat, uniform_law
-from fubini.measures.program import Branch, Draw
 
 
 class Flat(NamedTuple):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.binding import escapes, replaced
-from fubini.index.build import ONE, ZERO, less, negate, scale
-from fubini.index.node import Leaf, Node, children
+from fubini.algebra.binding import escapes, replaced
+from fubini.algebra.build import ONE, ZERO, less, negate, scale
+from fubini.algebra.features import Blocked, linear
+from fubini.algebra.node import Leaf, Node, children
+from fubini.integrate.elimination import is_never_zero
+from fubini.measures.branch import Test
 from fubini.measures.finite_draws import settled
-from fubini.measures.limits import Limit, limits_of, simplified
-from fubini.measures.program import Test
+from fubini.measures.inequalities import Limit, limits_of, simplified
 from fubini.measures.state import State
-from fubini.symbolic.collect import Blocked, linear
-from fubini.symbolic.elimination import is_never_zero
 
 PIECES = 64  # cases that tests may make
 

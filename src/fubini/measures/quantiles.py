@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fubini.algebra.build import ONE, add, call, const, divide, get, minus, plus, scale
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node
+from fubini.algebra.tidy import tidied
 from fubini.families.functions import INFINITY
-from fubini.families.masses import log_mass_of_normal, normal_mass
+from fubini.families.incomplete_functions import log_mass_of_normal, normal_mass
 from fubini.families.signature import Recognised
-from fubini.index.build import ONE, add, call, const, divide, get, minus, plus, scale
-from fubini.index.node import Leaf, Node
+from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.tails import UNNAMED
 from fubini.measures.standard import Case
-from fubini.symbolic.collect import Blocked
-from fubini.symbolic.elimination import Eliminated, eliminated
-from fubini.symbolic.tails import UNNAMED
-from fubini.symbolic.tidy import tidied
 
 LEAST = const(-math.inf)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.index.build import call, minus, scale
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import is_not_negative
+from fubini.algebra.build import call, minus, scale
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import is_not_negative
 from fubini.measures.allowed import AllowedParameters
+from fubini.measures.branch import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
 from fubini.measures.finish import finished, merged
@@ -20,9 +22,7 @@ from fubini.measures.flat import is_base_measure
 from fubini.measures.measure import Measure
 from fubini.measures.partition import partitioned
 from fubini.measures.pieces import by_sign, cases_of_tests, pieces
-from fubini.measures.program import Branch, Draw, Items, Returned, nodes_of
 from fubini.measures.state import State, state_of, with_facts
-from fubini.symbolic.collect import Blocked
 
 SEARCHED = 3  # draws of which all orders are tried
 ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, call, get, index, minus, plus, times
-from fubini.index.node import Index, Leaf, Node
-from fubini.measures.limits import Ends, Limit
-from fubini.symbolic.collect import Blocked
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, call, get, index, minus, plus, times
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.measures.inequalities import Ends, Limit
 
 
 class Case(NamedTuple):

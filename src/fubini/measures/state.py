@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fubini.index.build import ZERO
-from fubini.index.node import Leaf, Node
-from fubini.index.sums import total
-from fubini.measures.laws import Law, log_density, support_of
-from fubini.measures.limits import Limit, ends_of, limits_of, limits_of_support
-from fubini.measures.program import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
-from fubini.symbolic.collect import Blocked
+from fubini.algebra.build import ZERO
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node
+from fubini.algebra.sums import total
+from fubini.measures.branch import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
+from fubini.measures.draw_density import Law, log_density, support_of
+from fubini.measures.inequalities import Limit, ends_of, limits_of, limits_of_support
 
 
 class Fact(NamedTuple):

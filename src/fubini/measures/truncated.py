@@ -6,24 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, add, index, less, times, where
+from fubini.algebra.features import Blocked, monomials
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import bounds, exceeds_zero
+from fubini.algebra.sums import total
+from fubini.algebra.tidy import tidied
 from fubini.families.family import family_of
 from fubini.families.functions import INFINITY
 from fubini.families.parameters import REAL
 from fubini.families.signature import Recognised
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, add, index, less, times, where
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, exceeds_zero
-from fubini.index.sums import total
-from fubini.measures.laws import Law
-from fubini.measures.masses import exponential_node
+from fubini.integrate.elimination import Eliminated, eliminated, require_inside
+from fubini.integrate.finite import tests
+from fubini.integrate.ratio import summed_by_ratio
+from fubini.integrate.tails import UNNAMED
+from fubini.measures.draw_density import Law
+from fubini.measures.interval_mass import exponential_node
 from fubini.measures.standard import Case
-from fubini.symbolic.collect import Blocked, monomials
-from fubini.symbolic.elimination import Eliminated, eliminated, require_inside
-from fubini.symbolic.finite import tests
-from fubini.symbolic.ratio import summed_by_ratio
-from fubini.symbolic.tails import UNNAMED
-from fubini.symbolic.tidy import tidied
 
 Terms = Sequence[Node]
 At = tuple[Index, ...]

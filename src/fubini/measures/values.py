@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fubini.arrays import Data, double_precision, is_traced
-from fubini.dist.validity import shown
-from fubini.errors import DataError, DomainError, UnknownName, listed
-from fubini.families import masses
-from fubini.index.axes import Axes, aligned, union
-from fubini.index.binding import closed, replaced
-from fubini.index.build import (
+from fubini.algebra.axes import Axes, aligned, union
+from fubini.algebra.binding import closed, replaced
+from fubini.algebra.build import (
     ZERO,
     call,
     const,
@@ -33,12 +29,16 @@ from fubini.index.build import (
     scale,
     times,
 )
-from fubini.index.build import where as chosen
-from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds, is_surely_positive, is_whole
-from fubini.index.sums import total as summed
-from fubini.ops import Op
+from fubini.algebra.build import where as chosen
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
+from fubini.algebra.sums import total as summed
+from fubini.base.arrays import Data, double_precision, is_traced
+from fubini.base.ops import Op
+from fubini.distributions.parameter_checks import shown
+from fubini.errors import DataError, DomainError, UnknownName, listed
+from fubini.families import incomplete_functions as masses
 
 ROUNDING = 1e-6  # of the sum of a simplex
 Check = Callable[[Mapping[str, np.ndarray]], None]  # raises where values of symbols are not allowed

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fubini.index.binding import opened
-from fubini.index.build import ONE, ZERO, add, call, const, factors_in, multiply
-from fubini.index.node import Leaf, Node
-from fubini.index.ranges import bounds
-from fubini.measures.limits import Limit
+from fubini.algebra.binding import opened
+from fubini.algebra.build import ONE, ZERO, add, call, const, factors_in, multiply
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node
+from fubini.algebra.ranges import bounds
+from fubini.measures.inequalities import Limit
 from fubini.measures.state import State
-from fubini.symbolic.collect import Blocked
 
 LOG_ZERO = call("log", ZERO)
 IMPOSSIBLE = Limit((), ONE, ZERO)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fubini.index.build import (
+from fubini.algebra.build import (
     ONE,
     ZERO,
     call,
@@ -22,10 +22,10 @@ from fubini.index.build import (
     times,
     where,
 )
-from fubini.index.node import Index, Node, node
-from fubini.index.ranges import bounds, is_whole
+from fubini.algebra.node import Index, Node, node
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.read.jaxpr_reader import Reader, rule
 from fubini.read.primitive import Primitive
-from fubini.read.reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.arrays import is_key
+from fubini.base.arrays import is_key
 
 Fold = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.arrays import is_key, is_traced
+from fubini.base.arrays import is_key, is_traced
 from fubini.read.fold import folded
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol, text
 from fubini.terms.numbers import shown_array, shown_number

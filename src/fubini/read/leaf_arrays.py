@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import jax.numpy as jnp
 
-from fubini.arrays import Data
-from fubini.index.build import index
-from fubini.index.lower import Evaluation
-from fubini.index.node import Index, Leaf
-from fubini.read.reader import Reader
+from fubini.algebra.build import index
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf
+from fubini.base.arrays import Data
+from fubini.read.jaxpr_reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fubini.index.binding import replaced
-from fubini.index.build import ONE, ZERO, const, equal, index, minus, plus, scale, where
-from fubini.index.node import Index, Leaf, Node
-from fubini.index.ranges import bounds
-from fubini.jaxprs import scan_counts
-from fubini.read.reader import Reader, rule
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import ONE, ZERO, const, equal, index, minus, plus, scale, where
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import bounds
+from fubini.base.jaxprs import scan_counts
+from fubini.read.jaxpr_reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 

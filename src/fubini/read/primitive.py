@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import double_precision
-from fubini.index.node import Node, node
+from fubini.algebra.node import Node, node
+from fubini.base.arrays import double_precision
 from fubini.read.symbolic_array import SymbolicArray
 
 # Primitives that compute each entry from those in its place.

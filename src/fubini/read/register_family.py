@@ -14,19 +14,19 @@ import numpy as np
 from numpyro.distributions import constraints
 from scipy.integrate import quad
 
-from fubini.arrays import double_precision
-from fubini.dist.families import Family as Maker
-from fubini.dist.families import family as dist_family
-from fubini.dist.makers import maker_names, register_maker
-from fubini.dist.registered import Functions, distribution_class
-from fubini.dist.supports import domain_of
+from fubini.algebra.build import const, get, where
+from fubini.algebra.node import Leaf, Node
+from fubini.base.arrays import double_precision
+from fubini.distributions.families import Family as Maker
+from fubini.distributions.families import family as dist_family
+from fubini.distributions.makers import maker_names, register_maker
+from fubini.distributions.registered import Functions, distribution_class
+from fubini.distributions.supports import domain_of
 from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.families.family import Family, is_family, register
 from fubini.families.functions import MINUS_INFINITY, is_inside
 from fubini.families.parameters import Support
-from fubini.index.build import const, get, where
-from fubini.index.node import Leaf, Node
-from fubini.read.reader import Reader
+from fubini.read.jaxpr_reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 
 EXAMPLES = (  # numbers that a constraint allows, for which the mass is checked
@@ -53,7 +53,7 @@ def register_family(
     mode: Callable[..., Any] | None = None,
     examples: Sequence[Mapping[str, float]] = (),
 ) -> Maker:
-    """A family of `fubini.dist` by its log-density, a JAX function of a number and of the parameters by name.
+    """A family of `fubini.distributions` by its log-density, a JAX function of a number and of the parameters by name.
 
     `examples` are parameters for which the density is checked to have mass 1. A family that is registered again with
     the same definition, as when a cell of a notebook runs twice, stays as it is.
@@ -94,7 +94,7 @@ def _is_registered(name: str, functions: Functions) -> bool:
         return True
     raise NameClash(
         f"a family {name!r}",
-        expected="a name that no family of `fubini.dist` has",
+        expected="a name that no family of `fubini.distributions` has",
         nearest=f"{name!r} is registered, with another definition" if name in _DEFINITIONS else "",
         advice="choose another name" + (", or start Python anew" if name in _DEFINITIONS else ""),
     )

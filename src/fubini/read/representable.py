@@ -9,9 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.index.build import index
-from fubini.index.node import Index
-from fubini.index.ranges import bounds, is_whole
+from fubini.algebra.build import index
+from fubini.algebra.node import Index
+from fubini.algebra.ranges import bounds, is_whole
 from fubini.read.symbolic_array import SymbolicArray
 
 # Primitives whose exact result the type may not hold.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fubini.index.build import ONE, divide, index, multiply
-from fubini.index.node import Index, Node
-from fubini.index.ranges import is_not_negative
-from fubini.read.reader import Reader
+from fubini.algebra.build import ONE, divide, index, multiply
+from fubini.algebra.node import Index, Node
+from fubini.algebra.ranges import is_not_negative
+from fubini.read.jaxpr_reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 
 

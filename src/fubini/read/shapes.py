@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fubini.index.build import ZERO, add, call, const, equal, less, minus, plus, scale, where
-from fubini.index.node import Node
-from fubini.read.reader import Reader, rule
+from fubini.algebra.build import ZERO, add, call, const, equal, less, minus, plus, scale, where
+from fubini.algebra.node import Node
+from fubini.read.jaxpr_reader import Reader, rule
 from fubini.read.symbolic_array import SymbolicArray
 
 

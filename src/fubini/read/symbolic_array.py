@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fubini.arrays import is_key
+from fubini.algebra.build import ZERO, const, get
+from fubini.algebra.node import Leaf, Node
+from fubini.base.arrays import is_key
 from fubini.errors import NoRule
-from fubini.index.build import ZERO, const, get
-from fubini.index.node import Leaf, Node
 
 At = Callable[..., Node]
 

@@ -12,21 +12,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fubini.arrays import Data
-from fubini.domains import Domain, merge_inputs
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain, merge_inputs
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring
 from fubini.errors import Intractable
-from fubini.factors import quadratic as numerics
-from fubini.factors import quadratic_algebra as algebra
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian, shifted
-from fubini.factors.quadratic import Names, Quadratic, Reals
-from fubini.factors.scaled import Scaled, gauged, positive_log
-from fubini.factors.small_matrices import turned
 from fubini.factors.table import Table
-from fubini.semirings import Semiring
+from fubini.numerics import quadratic as numerics
+from fubini.numerics import quadratic_algebra as algebra
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import Names, Quadratic, Reals
+from fubini.numerics.scaled import Scaled, gauged, positive_log
+from fubini.numerics.small_matrices import turned
 from fubini.terms.factor import Factor, Product, Unit, terms_of
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array
 
 

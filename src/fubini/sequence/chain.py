@@ -10,21 +10,21 @@ import numpy as np
 
 from fubini.approximate.moment_matching import window_of
 from fubini.approximate.monte_carlo import MonteCarlo, exactly, sampler_of
-from fubini.arrays import Data
+from fubini.base.arrays import Data
+from fubini.base.interpretations import current
+from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.randomness import require_key
-from fubini.interpretations import current
-from fubini.sequence import questions
+from fubini.numerics.randomness import require_key
+from fubini.sequence import chain_questions as questions
+from fubini.sequence.compiled import Outline, run
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import Choice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
-from fubini.sequence.run import Outline, run
 from fubini.sequence.window import is_projected, tagged, with_past
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
-from fubini.terms.term import Name, as_names
 from fubini.terms.value import Value, to_value
 
 

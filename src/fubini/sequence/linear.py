@@ -14,18 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
-from fubini.domains import Domain
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring
+from fubini.eliminate.forward import find_plan
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.prepare import problem_of
-from fubini.eliminate.run import find_plan
-from fubini.factors.contract import contract_plain
-from fubini.factors.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log
 from fubini.factors.table import Table
-from fubini.semirings import Semiring
+from fubini.numerics.contraction import contract_plain
+from fubini.numerics.named_axes import align
+from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log
 from fubini.terms.factor import Factor
-from fubini.terms.named import align
-from fubini.terms.term import Name
 
 Names = tuple[Name, ...]
 

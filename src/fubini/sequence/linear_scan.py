@@ -8,10 +8,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fubini.arrays import Data
-from fubini.domains import Bint, Domain
-from fubini.factors.scaled import SAFE_LOG
+from fubini.base.arrays import Data
+from fubini.base.domains import Bint, Domain
+from fubini.base.names import Bound, Name
 from fubini.factors.table import Table
+from fubini.numerics.named_axes import align
+from fubini.numerics.scaled import SAFE_LOG
 from fubini.sequence.carry import Layout
 from fubini.sequence.linear import (
     Names,
@@ -28,8 +30,6 @@ from fubini.sequence.linear import (
 from fubini.sequence.links import Links
 from fubini.sequence.steps import Steps
 from fubini.terms.factor import Unit, rename
-from fubini.terms.named import align
-from fubini.terms.term import Bound, Name
 
 
 class Turn(NamedTuple):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from fubini.domains import Domain
+from fubini.base.domains import Domain
+from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
 from fubini.terms.factor import Factor, rename
-from fubini.terms.term import Bound, Name
 
 Names = tuple[Name, ...]
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fubini.domains import Domain
+from fubini.base.domains import Domain
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DomainError
-from fubini.interpretations import interpret
-from fubini.semirings import Semiring, sum_product
-from fubini.sequence import questions
+from fubini.sequence import chain_questions as questions
+from fubini.sequence.compiled import Outline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
 from fubini.sequence.method import METHODS, choose
-from fubini.sequence.run import Outline, run
 from fubini.sequence.window import tagged, with_past
 from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Big, Notation
-from fubini.terms.term import Name
 from fubini.terms.value import Value, Variable
 
 

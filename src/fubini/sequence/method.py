@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import jax
 
-from fubini.domains import Domain
+from fubini.base.domains import Domain
 from fubini.errors import DomainError
-from fubini.sequence.run import Outline
+from fubini.sequence.compiled import Outline
 from fubini.sequence.window import is_projected
 from fubini.terms.factor import Factor
 

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import jax
 
 from fubini.approximate.moment_matching import matched, matches_multiply, matches_multiply_out
+from fubini.base.interpretations import current
+from fubini.base.names import Name
+from fubini.base.semirings import sum_product
 from fubini.errors import Intractable, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture, require_discrete
-from fubini.interpretations import current
-from fubini.semirings import sum_product
 from fubini.sequence.carry import layout_of, settled
+from fubini.sequence.compiled import run
 from fubini.sequence.links import fixed_bound
-from fubini.sequence.run import run
 from fubini.sequence.slices import slices
 from fubini.sequence.steps import joined
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, rename
 from fubini.terms.notation import Big, Notation
-from fubini.terms.term import Name
 from fubini.terms.value import Value
 
 

@@ -13,27 +13,27 @@ import jax
 import jax.numpy as jnp
 
 from fubini.approximate.proposals import averaged, drawn
-from fubini.arrays import Data, precision
-from fubini.domains import Bint, Domain
+from fubini.base.arrays import Data, precision
+from fubini.base.domains import Bint, Domain
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.base.semirings import sum_product
 from fubini.eliminate.engine import engine_of
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import summed as mixed
-from fubini.factors.randomness import SAMPLES, Randomness
-from fubini.factors.scaled import read_log
 from fubini.factors.table import Table
-from fubini.interpretations import interpret
-from fubini.semirings import sum_product
+from fubini.numerics.named_axes import align
+from fubini.numerics.randomness import SAMPLES, Randomness
+from fubini.numerics.scaled import read_log
 from fubini.sequence.carry import Layout, filled, layout_of, settled
-from fubini.sequence.questions import evidence
-from fubini.sequence.run import Outline
+from fubini.sequence.chain_questions import evidence
+from fubini.sequence.compiled import Outline
 from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.terms.factor import Factor, rename, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.name_axis import name_axis
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Array
 
 

@@ -14,14 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
-from fubini.domains import Bint
-from fubini.eliminate.run import embed
-from fubini.factors.contract import log_space_alone
+from fubini.base.arrays import Data
+from fubini.base.domains import Bint
+from fubini.base.names import Bound, Name
+from fubini.base.semirings import Semiring
+from fubini.eliminate.forward import embed
 from fubini.factors.delta import Delta
-from fubini.factors.in_range import if_in_range
 from fubini.factors.table import Table
-from fubini.semirings import Semiring
+from fubini.numerics.contraction import log_space_alone
+from fubini.numerics.in_range import if_in_range
+from fubini.numerics.named_axes import align
 from fubini.sequence.carry import Layout, layout_of, lightened, settled, weighed
 from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
@@ -29,8 +31,6 @@ from fubini.sequence.slices import slices
 from fubini.sequence.steps import Steps, joined, summed
 from fubini.terms.factor import Factor, rename, substitute
 from fubini.terms.name_axis import name_axis
-from fubini.terms.named import align
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Variable
 
 PLACE = Bound("t")  # the place of an element among those combined at once

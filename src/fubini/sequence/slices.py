@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
+from fubini.base.arrays import Data
+from fubini.base.names import Name
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.quadratic import Names, Quadratic
-from fubini.factors.scaled import Scaled
 from fubini.factors.table import Table
+from fubini.numerics.quadratic import Names, Quadratic
+from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.term import Name
 from fubini.terms.value import to_value
 
 

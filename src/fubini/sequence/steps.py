@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from fubini.arrays import Data
-from fubini.domains import Domain
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
-from fubini.eliminate.run import contract, embed, forward, results
+from fubini.eliminate.forward import contract, embed, forward, results
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.semirings import Semiring, sum_product
 from fubini.sequence.carry import Layout, layout_of, settled
 from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
 from fubini.sequence.slices import Slices, slices
 from fubini.terms.factor import Factor, Unit, rename, terms_of
-from fubini.terms.term import Name
 
 
 def joined(factors: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:

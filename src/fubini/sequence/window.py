@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from fubini.approximate.moment_matching import window_of
-from fubini.domains import Domain
+from fubini.base.domains import Domain
+from fubini.base.interpretations import current
+from fubini.base.names import Name
 from fubini.factors.table import Table
-from fubini.interpretations import current
+from fubini.sequence.compiled import Outline
 from fubini.sequence.links import Link, Links, fixed_bound
-from fubini.sequence.run import Outline
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 
 
 def is_projected(domains: Mapping[Name, Domain]) -> bool:

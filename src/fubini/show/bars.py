@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fubini.base.names import Name
 from fubini.errors import Intractable, escaped
 from fubini.terms.factor import Factor
-from fubini.terms.term import Name
 from fubini.terms.value import Array, to_array
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -28,7 +28,7 @@ def bar(share: float, width: int) -> str:
 def distribution(name: Name, factor: Factor, width: int = 40) -> str:
     """The marginal of one variable: a line for each value, or mean, deviation and outline of a real number.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> print(distribution("rain", fb.Table([0.75, 0.25], {"rain": Bint.labelled("dry", "wet")}), 8))
     rain
       dry  0.7500 ██████

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import Data, is_jax, namespace
-from fubini.domains import Real, merge_inputs
-from fubini.ops import Lifted, Op
+from fubini.base import ops
+from fubini.base.arrays import Data, is_jax, namespace
+from fubini.base.domains import Real, merge_inputs
+from fubini.base.names import Name
+from fubini.base.ops import Lifted, Op
+from fubini.numerics.named_axes import align
 from fubini.terms.degree import degree
-from fubini.terms.named import align
-from fubini.terms.term import Name
 from fubini.terms.value import Apply, Array, Value, Variable, compute, to_array
 
 
@@ -30,7 +30,7 @@ class Affine(NamedTuple):
 def affine(value: Value, names: Collection[Name]) -> Affine | None:
     """The coefficients of a Value in the names given; None where it is not affine in them together.
 
-    >>> from fubini.domains import Real
+    >>> from fubini.base.domains import Real
     >>> x, y = Variable("x", Real), Variable("y", Real)
     >>> found = affine(2.0 * x + 1.0 - y, {"x", "y"})
     >>> found.constant.data, found.slopes["x"].data, found.slopes["y"].data

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fubini.domains import Real, merge_inputs
+from fubini.base.domains import Real, merge_inputs
+from fubini.base.interpretations import interpret, lazy
+from fubini.base.names import Bound, Name
+from fubini.base.rules import RuleSet
+from fubini.base.semirings import Semiring
 from fubini.errors import NoRule
-from fubini.interpretations import interpret, lazy
-from fubini.rules import RuleSet
-from fubini.semirings import Semiring
 from fubini.terms.factor import Factor, Weight, rename, substitute
 from fubini.terms.heads import ADD, DIVIDE, MULTIPLY_OUT, NORMALIZE, POWER, SUBSTITUTE, SUM, Head
 from fubini.terms.notation import Big, Call, Infix, Notation
-from fubini.terms.term import Bound, Name, Term
+from fubini.terms.term import Term
 from fubini.terms.value import Value, Variable
 
 

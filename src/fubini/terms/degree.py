@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from fubini import ops
-from fubini.arrays import is_traced
-from fubini.domains import Domain
-from fubini.jaxprs import scan_counts
-from fubini.ops import Lifted, Op, with_own_arrays
-from fubini.terms.term import Name
+from fubini.base import ops
+from fubini.base.arrays import is_traced
+from fubini.base.domains import Domain
+from fubini.base.jaxprs import scan_counts
+from fubini.base.names import Name
+from fubini.base.ops import Lifted, Op, with_own_arrays
 from fubini.terms.value import Apply, Array, Value, Variable
 
 Degree = float  # a whole number or infinity
@@ -29,7 +29,7 @@ Degree = float  # a whole number or infinity
 def degree(value: Value, names: Collection[Name]) -> Degree:
     """The total degree of the value in the names given.
 
-    >>> from fubini.domains import Real
+    >>> from fubini.base.domains import Real
     >>> x, y = Variable("x", Real), Variable("y", Real)
     >>> degree(2.0 * x + 1.0 - y, {"x", "y"}), degree(x * y, {"x", "y"}), degree(ops.exp(x), {"x"})
     (1, 2, inf)

@@ -15,17 +15,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.arrays import Data
-from fubini.domains import Domain, Real, merge_inputs
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain, Real, merge_inputs
+from fubini.base.interpretations import current, interpret
+from fubini.base.names import Bound, Name
+from fubini.base.ops import lift
+from fubini.base.rules import RuleSet
+from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
-from fubini.interpretations import current, interpret
-from fubini.ops import lift
-from fubini.rules import RuleSet
-from fubini.semirings import Semiring, max_product, sum_product
 from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.notation import Call, Infix, Notation, Symbol
-from fubini.terms.term import Bound, Name, Term
+from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, to_argument, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
@@ -473,7 +474,7 @@ class Weight(Factor):
 def weight(*, log: Any) -> Factor:
     """A factor from its logarithm, any real Value.
 
-    >>> from fubini.domains import Bint
+    >>> from fubini.base.domains import Bint
     >>> weight(log=-1.0 * Variable("n", Bint[3])).inputs
     {'n': Bint[3]}
     """

@@ -3,8 +3,8 @@
 Representations and the planner register their rules in these sets at import.
 """
 
-from fubini.interpretations import exact
-from fubini.rules import RuleSet
+from fubini.base.interpretations import exact
+from fubini.base.rules import RuleSet
 
 
 class Head:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fubini import ops
-from fubini.arrays import namespace
-from fubini.domains import Bint, Domain, merge_inputs
+from fubini.base import ops
+from fubini.base.arrays import namespace
+from fubini.base.domains import Bint, Domain, merge_inputs
+from fubini.base.interpretations import current
+from fubini.base.names import Bound, Name
+from fubini.base.ops import Op
 from fubini.errors import DomainError, NameClash
-from fubini.interpretations import current
-from fubini.ops import Op
-from fubini.terms.named import align
-from fubini.terms.named import scatter as scatter_data
+from fubini.numerics.named_axes import align
+from fubini.numerics.named_axes import scatter as scatter_data
 from fubini.terms.notation import Big, Call, Notation, Symbol
-from fubini.terms.term import Bound, Name
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array, to_value
 
 _SYMBOLS = {ops.add: "Σ", ops.multiply: "Π", ops.maximum: "max", ops.minimum: "min"}

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import Data, is_traced
-from fubini.ops import Op, lift
+from fubini.base import ops
+from fubini.base.arrays import Data, is_traced
+from fubini.base.names import Name
+from fubini.base.ops import Op, lift
 from fubini.terms.operators import matmul
-from fubini.terms.term import Name
 from fubini.terms.value import Apply, Array, Value, Variable, to_value
 
 
@@ -27,7 +27,7 @@ class Solution(NamedTuple):
 def solve(value: Value, target: Value, name: Name) -> Solution | None:
     """The y with value(y) = target; None where the value is not known to be invertible in it.
 
-    >>> from fubini.domains import Real
+    >>> from fubini.base.domains import Real
     >>> found = solve(ops.exp(2.0 * Variable("y", Real)), to_value(4.0), "y")
     >>> round(float(found.value), 6), round(float(found.log_jacobian), 6)
     (0.693147, -2.079442)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from fubini.base.names import Name
 from fubini.errors import DomainError, NameClash, listed
-from fubini.terms.term import Name, Term
+from fubini.terms.term import Term
 
 T = TypeVar("T", bound=Term)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fubini import ops
-from fubini.arrays import Data, namespace
+from fubini.base import ops
+from fubini.base.arrays import Data, namespace
 
 
 def _matrix_product(a: Data, b: Data) -> Data:

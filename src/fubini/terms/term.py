@@ -12,35 +12,12 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 
-from fubini.arrays import Data
-from fubini.domains import Domain
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain
+from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness
 from fubini.terms.notation import Notation, latex, text, to_html
-
-
-class Bound:
-    """The name of a bound variable: a fresh object, so that nothing can capture it. Printed as what it was called."""
-
-    __slots__ = ("label",)
-
-    def __init__(self, label: object) -> None:
-        self.label = str(label)
-
-    def __repr__(self) -> str:
-        return self.label
-
-    __str__ = __repr__
-
-
-Name = str | Bound
-
-
-def as_names(names: object, what: str) -> tuple[Name, ...]:
-    """Names as a tuple; a string is not a tuple of its letters."""
-    if isinstance(names, str):
-        raise DomainError(f"{what} {names!r}", expected="a tuple of names", advice=f"write ({names!r},)")
-    return tuple(names)  # type: ignore[arg-type]
 
 
 class Term:
@@ -189,7 +166,7 @@ def same(a: object, b: object) -> bool:
     """Two terms are written alike, up to the names that they bind, over the very same arrays.
 
     >>> from fubini.terms.value import Variable
-    >>> from fubini.domains import Real
+    >>> from fubini.base.domains import Real
     >>> x = Variable("x", Real)
     >>> same(x * x, Variable("x", Real) * x), same(x * x, x + x)
     (True, False)

@@ -14,19 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini import ops
-from fubini.arrays import Data, as_integers, is_traced, namespace, owned, require
-from fubini.domains import Bint, Domain, Integer, Real, merge_inputs
+from fubini.base import ops
+from fubini.base.arrays import Data, as_integers, is_traced, namespace, owned, require
+from fubini.base.domains import Bint, Domain, Integer, Real, merge_inputs
+from fubini.base.interpretations import current
+from fubini.base.names import Bound, Name, as_names
+from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
-from fubini.interpretations import current
-from fubini.ops import Op
+from fubini.numerics.named_axes import align, gather, require_in_range
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.named import align, gather, require_in_range
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
 from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
-from fubini.terms.term import Bound, Name, Term, as_names
+from fubini.terms.term import Term
 
 
 class Value(Operators, Term):

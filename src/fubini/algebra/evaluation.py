@@ -1,0 +1,308 @@
+"""Nodes as array programs: each index an axis, a sum under a test of an index a sum by segments.
+
+On JAX, to be compiled or differentiated; on NumPy, for an answer that is asked for once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.algebra.axes import Axes, aligned, product, root, taken, union, where_holds
+from fubini.algebra.binding import opened_once
+from fubini.algebra.build import const, factors_in, is_test
+from fubini.algebra.node import Index, Leaf, Node, children, node
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.rows import Rows, front_of, is_tall
+from fubini.base.arrays import Data
+from fubini.numerics.arithmetic import called, segment_sums
+from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
+from fubini.numerics.least_squares import Frame, Solution, solve
+
+
+def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
+    """The numbers of a node over its free indices, in this order."""
+    return aligned(Evaluation(arrays).of(of), tuple(order))
+
+
+class Evaluation:
+    """Values of nodes, each computed once, on NumPy or JAX; `before` holds values that are known already."""
+
+    def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
+        self.arrays, self.xp = arrays, xp
+        self.memo: dict[Node, Axes] = dict(before or {})
+        self.solutions: dict[tuple, Solution] = {}
+
+    def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
+        """The body of a binder, over the same indices each time."""
+        return opened_once(this)
+
+    def of(self, this: Node) -> Axes:
+        """The numbers of a node over its free indices, in some order."""
+        found = self.memo.get(this)
+        if found is None:
+            found = self.memo[this] = getattr(self, f"_{this.kind}")(this)
+        return found
+
+    def _const(self, this: Node) -> Axes:
+        return Axes(self.xp.asarray(this.args[0]), ())
+
+    def _index(self, this: Node) -> Axes:
+        i = this.args[0]
+        assert isinstance(i, Index), "a bound index outside its binder"
+        return Axes(self.xp.arange(i.size), (i,))
+
+    def _get(self, this: Node) -> Axes:
+        leaf, *at = this.args
+        array = self.xp.asarray(self.arrays[leaf])
+        if self.xp is np:
+            array = array.astype(float, copy=False)
+        if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
+            axes = tuple(part.args[0] for part in at)
+            if all(i.size <= size for i, size in zip(axes, array.shape, strict=True)):
+                return Axes(array[tuple(slice(i.size) for i in axes)], axes)
+        places = [self.of(part) for part in at]
+        axes = union(places)
+        spread = [aligned(place, axes).astype(int) for place in places]
+        inside = [self.xp.clip(place, 0, size - 1) for place, size in zip(spread, array.shape, strict=True)]
+        return Axes(self.xp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
+
+    def _add(self, this: Node) -> Axes:
+        return self._added(this, [self.of(part) for part, _ in this.args])
+
+    def _added(self, this: Node, parts: Sequence[Axes]) -> Axes:
+        axes = union(parts)
+        data = [aligned(part, axes) for part in parts]
+        coefficients: Sequence[float] = [coefficient for _, coefficient in this.args]
+        if not this.leaves and is_whole(this):  # of indices, which single precision would round
+            data, coefficients = [part.astype(int) for part in data], [int(c) for c in coefficients]
+        return Axes(sum(c * part for part, c in zip(data, coefficients, strict=True)), axes)
+
+    def _mul(self, this: Node) -> Axes:
+        return self.product_of(this.args)
+
+    def product_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+        """Π base^exponent; 0 log 0 is 0, and so is what a test leaves out, be it infinite."""
+        tests = [factor for factor in factors if _is_guard(*factor)]
+        rest = [factor for factor in factors if factor not in tests]
+        if not tests:
+            return self._without_tests(rest)
+        holds = product([(self.of(base), 1.0) for base, _ in tests])
+        return where_holds(holds, self._without_tests(rest, holds))
+
+    def root_of(self, factors: Sequence[tuple[Node, float]]) -> Axes:
+        """√Π base^exponent; |base|^(exponent/2) where that is whole: squares may overflow or vanish."""
+        squares = [(base, exponent) for base, exponent in factors if exponent % 2 == 0]
+        others = self.product_of([factor for factor in factors if factor not in squares])
+        sizes = [(Axes(self.xp.abs(self.of(base).data), self.of(base).of), e / 2) for base, e in squares]
+        return product([(Axes(root(others.data), others.of), 1.0), *sizes])
+
+    def _divisor(self, base: Node, exponent: float, holds: Axes | None) -> Axes:
+        """A factor; one that is divided by is 1 where it does not count, so that derivatives are numbers."""
+        found = self.of(base)
+        if holds is None or exponent > 0:
+            return found
+        axes = union([found, holds])
+        return Axes(self.xp.where(aligned(holds, axes) != 0, aligned(found, axes), 1.0), axes)
+
+    def _without_tests(self, factors: Sequence[tuple[Node, float]], holds: Axes | None = None) -> Axes:
+        log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
+        if log is None or len(factors) == 1:
+            return product([(self._divisor(base, exponent, holds), exponent) for base, exponent in factors])
+        others = product(
+            [(self._divisor(base, exponent, holds), exponent) for base, exponent in factors if base is not log]
+        )
+        if log.kind != "call":
+            found = self.of(log)
+            axes = union([others, found])
+            weight, value = aligned(others, axes), aligned(found, axes)
+            value = self.xp.where((weight == 0) & self.xp.isinf(value), 1.0, value)
+        else:
+            inside = self.of(log.args[1])
+            axes = union([others, inside])
+            weight, of = aligned(others, axes), aligned(inside, axes)
+            value = self.xp.log(self.xp.where((weight == 0) & (of == 0), 1.0, of))
+        return Axes(self.xp.broadcast_to(weight * value, tuple(i.size for i in axes)), axes)
+
+    def _call(self, this: Node) -> Axes:
+        if this.args[0] == "log" and (logs := _logs(this.args[1])):
+            return self._add(node("add", *logs))
+        parts = [self.of(part) for part in this.args[1:]]
+        axes = union(parts)
+        return Axes(called(this.args[0], self.xp, [aligned(part, axes) for part in parts]), axes)
+
+    def _eq(self, this: Node) -> Axes:
+        a, b, axes = self._pair(this)
+        return Axes((a == b).astype(float), axes)
+
+    def _lt(self, this: Node) -> Axes:
+        a, b, axes = self._pair(this)
+        return Axes((a < b).astype(float), axes)
+
+    def _pair(self, this: Node) -> tuple[Data, Data, tuple[Index, ...]]:
+        parts = [self.of(part) for part in this.args]
+        axes = union(parts)
+        return *(aligned(part, axes) for part in parts), axes  # type: ignore[return-value]
+
+    def _where(self, this: Node) -> Axes:
+        parts = [self.of(part) for part in this.args]
+        axes = union(parts)
+        test, first, second = (aligned(part, axes) for part in parts)
+        return Axes(self.xp.where(test != 0, first, second), axes)
+
+    def _logdet(self, this: Node) -> Axes:
+        return Axes(self.solution(this.args[0], this.args[1:]).logdet, _outer(this.args[1:]))
+
+    def _rss(self, this: Node) -> Axes:
+        return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
+
+    def solution(self, frame: Frame, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None) -> Solution:
+        """Of a least-squares problem, found once; of many, one for each place of the indices `at`."""
+        outer = _outer(rows) if at is None else at
+        key = (frame, outer, *rows)
+        if key not in self.solutions:
+            numbers = [self._rows_of(part, frame, outer) for part in rows]
+            self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
+        return self.solutions[key]
+
+    def _rows_of(self, part: Node, frame: Frame, outer: tuple[Index, ...]) -> tuple[Data, Data]:
+        """Rows of a problem as matrix and right side: few, where many are turned into a triangle."""
+        triangle = node("triangle", frame, part)
+        if triangle not in self.memo and (outer or not is_tall(part, frame)):
+            return Rows(self, part, frame, outer).numbers()
+        found = self.of(triangle)
+        scale = self.root_of(front_of(part)[0]).data
+        return scale * found.data[:, :-1], scale * found.data[:, -1]
+
+    def _triangle(self, this: Node) -> Axes:
+        """U of [A b] = Q U, for rows A x = b that data alone decide, up to a weight in front of all of them."""
+        frame, part = this.args
+        rows = Rows(self, part, frame, ())
+        rows.factors = [factor for factor in rows.factors if factor not in front_of(part)[0]]
+        return Axes(rows.triangle(), ())
+
+    def _lse(self, this: Node) -> Axes:
+        over, body = self.opened(this)
+        found = self.of(body)
+        axes = tuple(i for i in found.of if i not in over)
+        inner = tuple(i for i in over if i in found.of)
+        unused = math.prod(i.size for i in over if i not in found.of)
+        data = aligned(found, (*axes, *inner)).reshape(*(i.size for i in axes), -1)
+        return Axes(log_sum_exp(data) + math.log(unused), axes)
+
+    def _chain(self, this: Node) -> Axes:
+        """log Σ over paths, of all that start and end anywhere"""
+        logits, links, axes = self.potentials(self.opened(this)[1])
+        return Axes(chain_evidence(logits, links), axes)
+
+    def potentials(self, body: Node) -> tuple[Data, Data, tuple[Index, ...]]:
+        """Logits [… batch, t, k] and links [… batch, t, k, next] of a chain, and the batch."""
+        t, k, following = (part.args[0] for part in body.args[1:4])
+        logit, link = (self.of(part) for part in body.args[4:])
+        axes = tuple(i for i in union([logit, link]) if i not in (t, k, following))
+        outer = tuple(i.size for i in axes)
+        logits = self.xp.broadcast_to(aligned(logit, (*axes, t, k)), (*outer, t.size, k.size))
+        links = self.xp.broadcast_to(aligned(link, (*axes, t, k, following)), (*outer, t.size, k.size, k.size))
+        return logits, links, axes
+
+    def _sum(self, this: Node) -> Axes:
+        over, body = self.opened(this)
+        factors = list(factors_in(body))
+        tests = self._segments(factors, over)
+        if tests:
+            return self._by_segments(over, factors, tests)
+        found = self._at_entries(over, factors)
+        kept = tuple(i for i in found.of if i not in over)
+        missing = math.prod(i.size for i in over if i not in found.of)
+        gone = tuple(axis for axis, i in enumerate(found.of) if i in over)
+        return Axes(self.xp.sum(found.data, axis=gone) * missing, kept)
+
+    def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:
+        """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""
+        for place, (base, _) in enumerate(factors):
+            for one, entry in (base.args, base.args[::-1]) if base.kind == "eq" else ():
+                inside = one.kind == "index" and one.args[0] in over and one.args[0] not in entry.free
+                if inside and is_whole(entry):
+                    i, at = one.args[0], self.of(entry)
+                    rest = [factor for other, factor in enumerate(factors) if other != place]
+                    parts = [(self._read_at(part, i, at), e) for part, e in rest if not _is_guard(part, e)]
+                    tests = [(self._read_at(part, i, at), 1.0) for part, e in rest if _is_guard(part, e)]
+                    reached = Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of)
+                    value = product([*parts, (Axes(self.xp.asarray(1.0 / i.size), ()), 1.0)])  # i is summed over again
+                    return where_holds(product([*tests, (reached, 1.0)]), value)
+        return self.product_of(factors)
+
+    def _read_at(self, part: Node, i: Index, at: Axes) -> Axes:
+        """A part read at i = at; of a sum each term, so that no array has the axes of all."""
+        if part.kind == "add" and i in part.free:
+            return self._added(part, [self._read_at(term, i, at) for term, _ in part.args])
+        return taken(self.of(part), i, at)
+
+    def _segments(
+        self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]
+    ) -> dict[int, tuple[Index, Node]]:
+        """Tests [e = c] of an index c from outside that no other factor has, with e in the indices summed."""
+        found: dict[int, tuple[Index, Node]] = {}
+        for place, (base, _) in enumerate(factors):
+            if base.kind != "eq":
+                continue
+            for one, other in (base.args, base.args[::-1]):
+                free = one.kind == "index" and one.args[0] not in over
+                others = [part for spot, (part, _) in enumerate(factors) if spot != place]
+                if (
+                    free
+                    and other.free <= set(over)
+                    and is_whole(other)
+                    and not any(one.args[0] in part.free for part in others)
+                ):
+                    found[place] = (one.args[0], other)
+        return found
+
+    def _by_segments(self, over: tuple[Index, ...], factors: list, tests: dict[int, tuple[Index, Node]]) -> Axes:
+        """Σ_J [e(J) = c] k(J), for all c at once"""
+        found = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
+        kept = tuple(i for i in found.of if i not in over)
+        data = self.xp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
+        classes = tuple(i for i, _ in tests.values())
+        places = [aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
+        shape = tuple(i.size for i in over)
+        flat = self.xp.zeros(shape, int)
+        inside = self.xp.ones(shape, bool)
+        for place, i in zip(places, classes, strict=True):
+            flat = flat * i.size + place
+            inside &= (place >= 0) & (place < i.size)
+        count = math.prod(i.size for i in classes)
+        target = self.xp.where(inside, flat, count).reshape(-1)
+        summed = segment_sums(data.reshape(-1, *data.shape[len(over) :]), target, count + 1)[:count]
+        return Axes(summed.reshape(*(i.size for i in classes), *data.shape[len(over) :]), (*classes, *kept))
+
+
+def _is_guard(base: Node, exponent: float) -> bool:
+    """A test among factors; what is divided by it is none."""
+    return exponent > 0 and is_test(base)
+
+
+def _logs(of: Node) -> list[tuple[Node, float]]:
+    """log Π base^exponent as a sum: powers may overflow or vanish where their logarithms do not."""
+    parts, constant = factors_in(of), 0.0
+    if of.kind == "add" and len(of.args) == 1 and of.args[0][1] > 0:
+        parts, constant = factors_in(of.args[0][0]), math.log(of.args[0][1])
+    if all(exponent == 1 for _, exponent in parts) or not all(bounds(base)[0] >= 0 for base, _ in parts):
+        return []
+    return [(node("call", "log", base), exponent) for base, exponent in parts] + [(const(constant), 1.0)]
+
+
+def _may_be_infinite(of: Node) -> bool:
+    """A logarithm, or one in a sum or in either case of a test."""
+    if of.kind in ("where", "add"):
+        return any(map(_may_be_infinite, children(of)))
+    return of.kind == "call" and of.args[0] == "log"
+
+
+def _outer(rows: Sequence[Node]) -> tuple[Index, ...]:
+    """Indices from outside, in the order in which they were made: there is one problem for each of their values."""
+    return tuple(sorted(frozenset().union(*(part.free for part in rows)), key=lambda i: i.serial))

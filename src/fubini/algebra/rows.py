@@ -1,0 +1,148 @@
+"""Rows of least-squares problems in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fubini.algebra.axes import Axes, aligned, taken
+from fubini.algebra.binding import opened_once
+from fubini.algebra.build import factors_in
+from fubini.algebra.node import Index, Node
+from fubini.algebra.ranges import is_whole
+from fubini.base.arrays import Data
+from fubini.numerics.arithmetic import constant, one_hot, scanned, taken_from, triangle
+from fubini.numerics.least_squares import Frame
+
+PASSES = 32  # parts that many rows are taken in
+
+
+class Rows:
+    """One block of rows of a least-squares problem: √weight · (slopes, offset) over a frame and indices of its own."""
+
+    def __init__(self, evaluation: Any, this: Node, frame: Frame, outer: tuple[Index, ...]) -> None:
+        self.evaluation, self.width = evaluation, frame.width - 1
+        over, body = evaluation.opened(this)
+        count = len(frame.axes)
+        self.frame = tuple(part.args[0] for part in body.args[1 : 1 + count])
+        weight, self.offset, *self.slopes = body.args[1 + count :]
+        self.gathered: list[tuple[Index, Axes]] = []
+        self.factors = self._read_at_entries(weight, tuple(i for i in over if i not in self.frame))
+        gone = {i for i, _ in self.gathered}
+        self.over = tuple(i for i in over if i not in self.frame and i not in gone)
+        self.frame = (*outer, *self.frame)
+
+    def _read_at_entries(self, weight: Node, over: tuple[Index, ...]) -> list[tuple[Node, float]]:
+        """Without the tests [c = e] of a class c that a row is in: what depends on c is read at e alone."""
+        factors = list(factors_in(weight))
+        for factor in list(factors):
+            for one, entry in (factor[0].args, factor[0].args[::-1]) if factor[0].kind == "eq" else ():
+                inside = one.kind == "index" and one.args[0] in over and not entry.free & {one.args[0], *self.frame}
+                if inside and factor in factors and is_whole(entry) and not entry.free & {i for i, _ in self.gathered}:
+                    self.gathered.append((one.args[0], self.evaluation.of(entry)))
+                    factors.remove(factor)
+        return factors
+
+    def _over(self, part: Axes, inner: tuple[Index, ...] = ()) -> Data:
+        """Over the frame, the rows and more indices; along the frame, of one entry where it does not change."""
+        for i, at in self.gathered:
+            part = taken(part, i, at)
+        data = aligned(part, (*self.frame, *self.over, *inner))
+        lead = data.shape[: len(self.frame)]
+        data = self.evaluation.xp.broadcast_to(data, (*lead, *(i.size for i in (*self.over, *inner))))
+        return data.reshape(*lead, math.prod(i.size for i in self.over), *(i.size for i in inner))
+
+    def numbers(self) -> tuple[Data, Data]:
+        """The matrix [… frame, row, column] and the right side [… frame, row]."""
+        return self._dense(self._parts())
+
+    def triangle(self) -> Data:
+        """U of [A b] = Q U, of a problem without a frame, from one part of the rows after another."""
+        parts, xp = self._parts(), self.evaluation.xp
+        count = parts.scales.shape[0]
+        entries = sum(numbers.shape[-1] for _, numbers in parts.slopes)
+        share = min(1 / PASSES, entries / (4 * self.width))  # of the rows at a time: their matrix has zeros too
+        size = max(math.ceil(share * count), min(count, max(2 * self.width, self.width**2 // max(entries, 1))))
+
+        def step(U: Data, place: Data) -> tuple[Data, None]:
+            start = xp.minimum(place * size, count - size)
+            here = parts.between(start, size)
+            is_new = start + xp.arange(size) >= place * size
+            matrix, right = self._dense(here._replace(scales=xp.where(is_new, here.scales, 0.0)))
+            rows = xp.concatenate([U, xp.concatenate([matrix, right[:, None]], axis=1)])
+            largest_first = xp.argsort(-xp.max(xp.abs(constant(rows)), axis=1))  # turned accurately, be others small
+            return triangle(rows[largest_first]), None
+
+        empty = xp.zeros((self.width + 1, self.width + 1))
+        return scanned(
+            step if xp is np else jax.checkpoint(step, prevent_cse=False), empty, xp.arange(-(-count // size))
+        )[0]
+
+    def _parts(self) -> Parts:
+        """The entries of the rows that are not zero by construction."""
+        scales = self._over(self.evaluation.root_of(self.factors))
+        for i, at in self.gathered:
+            scales = scales * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
+        offset = self._over(self.evaluation.of(self.offset))
+        return Parts(scales, offset, tuple(self._slope(*self.evaluation.opened(slope)) for slope in self.slopes))
+
+    def _slope(self, inner: tuple[Index, ...], entry: Node) -> tuple[Data, Data]:
+        """Columns and what stands in them; columns that are the same in every row have no axis of rows."""
+        of, xp = self.evaluation.of, self.evaluation.xp
+        place, coefficient = entry.args[1:]
+        numbers = self._over(of(coefficient), inner)
+        if not place.leaves and place.free <= set(inner):
+            columns = xp.broadcast_to(aligned(of(place), inner), tuple(i.size for i in inner)).reshape(-1)
+        else:
+            columns = self._over(of(place), inner)
+            columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
+        return columns, numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
+
+    def _dense(self, parts: Parts) -> tuple[Data, Data]:
+        matrix = self.evaluation.xp.zeros((*parts.scales.shape, self.width))
+        for columns, numbers in parts.slopes:
+            spread = one_hot(columns, self.width, numbers.dtype)
+            shared = columns.ndim == 1
+            matrix = matrix + (numbers @ spread if shared else (numbers[..., None] * spread).sum(axis=-2))
+        return parts.scales[..., None] * matrix, parts.scales * parts.offset
+
+
+class Parts(NamedTuple):
+    """√weight and offset [… frame, row], and columns and entries [… frame, row, entry] of slopes."""
+
+    scales: Data
+    offset: Data
+    slopes: tuple[tuple[Data, Data], ...]
+
+    def between(self, start: Data, size: int) -> Parts:
+        """Some rows of a problem without a frame."""
+        slopes = (
+            (c if c.ndim == 1 else taken_from(c, start, size), taken_from(n, start, size)) for c, n in self.slopes
+        )
+        return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
+
+
+def is_tall(rows: Node, frame: Frame) -> bool:
+    """A single problem of so many rows that its matrix would be the largest array of all."""
+    return frame.length is None and not rows.free and math.prod(rows.args[0]) > PASSES * frame.width
+
+
+def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
+    """The factors of the weight that all rows share, and the rows."""
+    over, body = opened_once(rows)
+    weight = body.args[1]
+    return [(base, exponent) for base, exponent in factors_in(weight) if not base.free & set(over)], body
+
+
+def has_triangle(rows: Node, frame: Frame, unknown: Callable[[Node], bool]) -> bool:
+    """Many rows of a single problem, which data alone decide but for a common weight."""
+    if frame.length is not None or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
+        return False
+    front, body = front_of(rows)
+    weight, *others = body.args[1:]
+    inner = [base for base, exponent in factors_in(weight) if (base, exponent) not in front]
+    return not any(map(unknown, (*inner, *others)))

@@ -1,0 +1,1 @@
+"""The ground: arrays, domains, semirings, ops, rules and interpretations. Knows no term."""

@@ -1,0 +1,111 @@
+"""The marginal of one variable of a density: by an order that ends with it, or given finite variables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fubini.algebra.node import Leaf
+from fubini.base.domains import Bint, Domain
+from fubini.base.names import Bound, Name
+from fubini.bridge.disintegration import indexed, not_integrable
+from fubini.bridge.indexed_density import Disintegration, IndexedDensity
+from fubini.errors import NoRule
+from fubini.factors.mixture import CAP
+from fubini.terms.factor import Factor
+from fubini.terms.heads import exact_marginal
+from fubini.terms.value import Array, Value
+
+
+@exact_marginal.rule
+def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
+    """p(x)  =  ∫ f(x, y) dy / ∫∫ f(x, y) dy dx"""
+    names = (*others, name)
+    found = marginal(indexed(f, names), name, others)
+    if not found.is_closed:
+        raise not_integrable(f, found.whole)
+    try:
+        return found.factor()
+    except NoRule:  # of a block along named axes: each of their values on its own
+        return marginal(indexed(f, names, has_axes=False), name, others).factor()
+
+
+class Marginal(NamedTuple):
+    """What was integrated out for the density of a variable, for each value of an index where there is one."""
+
+    name: Name
+    whole: Disintegration
+    along: Name | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing stands in the way."""
+        return not self.whole.plan.blocked
+
+    def factor(self) -> Factor:
+        """p(x), or  Σ_k p(k) p(x | k)."""
+        found = self.whole.marginal(self.name)
+        if self.along is None:
+            return found
+        return (self.whole.remaining.normalize(self.along) * found).sum(self.along)
+
+
+def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Marginal:
+    """The density of a name, the others integrated out."""
+    direct = density.without((*others, name), name)
+    if not direct.plan.blocked:
+        return Marginal(name, direct)
+    leaves = density.integrand.latents
+    for labels in _choices({other: leaves[other] for other in others}):
+        index = _index_of(labels)
+        rest = [other for other in (*others, name) if other not in labels]
+        found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(
+            rest, name
+        )
+        if not found.plan.blocked:
+            return Marginal(name, found, index)
+    return Marginal(name, direct)
+
+
+@lru_cache(maxsize=256)
+def _index_of(labels: tuple[Name, ...]) -> Bound:
+    """The axis of their values together: one for one question, so that nothing is compiled twice."""
+    return Bound(",".join(map(str, labels)))
+
+
+def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:
+    """One finite variable, or all of them, where these have few values."""
+    counts = {name: _count(leaf) for name, leaf in leaves.items()}
+    few = tuple(name for name, count in counts.items() if count <= CAP)
+    yield from ((name,) for name in few)
+    if len(few) > 1 and math.prod(counts[name] for name in few) <= CAP:
+        yield few
+
+
+def _count(leaf: Leaf) -> float:
+    """How many values all entries of a variable have together."""
+    if not leaf.is_integer or leaf.low is None or leaf.high is None:
+        return math.inf
+    return float(leaf.high - leaf.low + 1) ** math.prod(leaf.shape)
+
+
+def _assignments(labels: Mapping[Name, Leaf], index: Name, density: IndexedDensity) -> dict[Name, Value]:
+    """All values of finite variables together, along a named axis."""
+    ranges = [range(int(leaf.low or 0), int(leaf.high or 0) + 1) for leaf in labels.values() for _ in _entries(leaf)]
+    every = np.array(list(itertools.product(*ranges)))
+    ends = np.cumsum([len(_entries(leaf)) for leaf in labels.values()])
+    parts = np.split(every, ends[:-1], axis=1)
+    domains: Mapping[Name, Domain] = density.integrand.domains
+    return {
+        name: Array._of(part.reshape(-1, *leaf.shape), (index,), {index: Bint[len(every)]}, domains[name])
+        for (name, leaf), part in zip(labels.items(), parts, strict=True)
+    }
+
+
+def _entries(leaf: Leaf) -> range:
+    return range(math.prod(leaf.shape))

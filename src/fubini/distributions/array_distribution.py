@@ -1,0 +1,96 @@
+"""A distribution at work: draws, log-densities and supports of one whose parameters are arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as numpyro_families
+from numpyro.distributions import constraints
+
+from fubini.base.arrays import Data
+from fubini.distributions.blueprint import LogProbability
+from fubini.distributions.density import Distribution
+from fubini.errors import DomainError, NoRule, listed
+from fubini.terms.value import to_array
+
+
+def parameters(distribution: Distribution) -> list[Data]:
+    """The arrays of a closed distribution, in the order of its leaf values."""
+    if distribution.inputs:
+        raise DomainError(
+            f"{distribution}, which depends on {listed(distribution.inputs)}",
+            expected="a distribution whose parameters are arrays",
+            advice="in a joint distribution, use the values that its sites send",
+        )
+    return [jnp.asarray(to_array(value).array) for value in distribution.leaf_values]
+
+
+def made(distribution: Distribution) -> Any:
+    """numpyro's distribution."""
+    return distribution.blueprint.build(iter(parameters(distribution)))
+
+
+def draw(distribution: Distribution, key: Data) -> Data:
+    """One value; of parameters that are not numbers, none: NaN, or −1 of whole numbers."""
+    given = parameters(distribution)
+    try:
+        value = in_domain(distribution, _with_whole_count(distribution.blueprint.build(iter(given))).sample(key))
+    except NotImplementedError as error:
+        raise NoRule(f"a draw from {distribution}", expected="a family that can be sampled") from error
+    floats = [leaf for leaf in given if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    lost = sum((jnp.any(jnp.isnan(leaf)) for leaf in floats), start=jnp.asarray(False))
+    none = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
+    return jnp.where(lost, jnp.asarray(none, value.dtype), value)
+
+
+def _with_whole_count(law: Any) -> Any:
+    """Counts that are floats, as a parameter is, in the type that numpyro's samplers need."""
+    base = law
+    while isinstance(getattr(base, "base_dist", None), numpyro_families.Distribution):
+        base = base.base_dist
+    count = base.__dict__.get("total_count")
+    is_count = type(base).arg_constraints.get("total_count") == constraints.nonnegative_integer
+    if is_count and jnp.issubdtype(jnp.result_type(count), jnp.floating):
+        base.total_count = jnp.asarray(count).astype(int)
+    return law
+
+
+def draw_and_log_density(distribution: Distribution, key: Data) -> tuple[Data, Data]:
+    """One value and its log-density in one pass: what a flow computed on the way out is not inverted again."""
+    law = made(distribution)
+    if not isinstance(law, numpyro_families.TransformedDistribution):
+        value = draw(distribution, key)
+        return value, log_density(distribution, value)
+    value, intermediates = law.sample_with_intermediates(key)
+    return in_domain(distribution, value), jnp.sum(law.log_prob(value, intermediates))
+
+
+def in_domain(distribution: Distribution, value: Data) -> Data:
+    """Some of numpyro's samplers count in floats."""
+    discrete = distribution.domain.is_discrete
+    return value.astype(int) if discrete and not jnp.issubdtype(value.dtype, jnp.integer) else value
+
+
+def log_density(distribution: Distribution, value: Data) -> Data:
+    """log p(value), summed over an array of independent values; −inf outside the support."""
+    return LogProbability(distribution.blueprint)(spread(distribution, value), *parameters(distribution))
+
+
+def spread(distribution: Distribution, value: Data) -> Data:
+    """A value of fewer entries than the distribution has, one for all along an axis, at each of these."""
+    array, shape = jnp.asarray(value), distribution.domain.shape
+    return array if array.shape == shape else jnp.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
+
+
+def support(distribution: Distribution) -> Any:
+    """Where its values lie, given its parameters."""
+    return made(distribution).support
+
+
+def blank(distribution: Distribution) -> Data:
+    """Zeros of the shape and kind of a value."""
+    domain = distribution.domain
+    return jnp.zeros(domain.shape, jax.dtypes.canonicalize_dtype(int if domain.is_discrete else float))

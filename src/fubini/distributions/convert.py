@@ -1,0 +1,56 @@
+"""From numpyro's distribution objects to records."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpyro.distributions as numpyro_families
+
+from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
+from fubini.distributions.makers import maker_names, maker_of
+from fubini.errors import DataError, FubiniError
+
+
+def from_numpyro_law(law: Any) -> Distribution:
+    """The record of a numpyro distribution: by family and parameters, or, of one we do not know, by its leaves.
+
+    >>> from_numpyro_law(numpyro_families.Normal(0.0, 1.0)).family
+    'Normal'
+    """
+    name = type(law).__name__
+    if name in maker_names() and maker_of(name) is type(law):
+        given = _arguments(law)
+        settings = {key: value for key, value in (given or {}).items() if key in STATIC}
+        if given is not None and not has_traced_setting(settings):
+            try:
+                return Distribution(name, given)
+            except DataError:
+                raise  # parameters that the family does not allow
+            except (FubiniError, TypeError):
+                pass  # arguments that are not kept under their own names
+    return foreign(law)
+
+
+def _arguments(law: Any) -> dict[str, Any] | None:
+    """The arguments that made it, where it keeps them all."""
+    given = {}
+    for key, parameter in inspect.signature(type(law)).parameters.items():
+        if key == "validate_args":
+            continue
+        value = law.__dict__.get(key, law.__dict__.get(f"_{key}"))
+        if value is None and parameter.default is inspect.Parameter.empty:
+            return None
+        if value is None and parameter.default is not None:  # kept as a property, as the event_dim of a Delta is
+            value = getattr(law, key, None)
+        if isinstance(value, numpyro_families.Distribution):
+            value = from_numpyro_law(value)
+        if value is not None:
+            given[key] = value
+    return _one_matrix(given)
+
+
+def _one_matrix(given: dict[str, Any]) -> dict[str, Any]:
+    """A normal by the matrix that it was given: numpyro keeps the root of it too."""
+    roots = [key for key in ("covariance_matrix", "precision_matrix") if key in given]
+    return {key: value for key, value in given.items() if not roots or key not in (*roots[1:], "scale_tril")}

@@ -1,0 +1,436 @@
+"""Distributions, and their densities as factors.
+
+A distribution is a record of a family and its parameters, which may be Values. Applied to a name or a Value it is a
+density, a Factor, which becomes a Table, Gaussian or Delta only when a sum needs it. numpyro supplies the numerics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import constraints
+
+from fubini.base.arrays import is_traced, require
+from fubini.base.domains import Domain, merge_inputs
+from fubini.base.names import Name
+from fubini.base.ops import lift
+from fubini.distributions.blueprint import (
+    FOREIGN,
+    Blueprint,
+    Constant,
+    Signature,
+    leaves_its_constraint,
+    log_probability,
+    signature_of,
+    statistic,
+)
+from fubini.distributions.named_site import Named
+from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
+from fubini.distributions.power import POWER, over_batch
+from fubini.errors import DataError, DomainError, NoRule
+from fubini.terms.exactness import Exactness, combined
+from fubini.terms.factor import Factor
+from fubini.terms.notation import Call, Notation, Symbol
+from fubini.terms.term import Term
+from fubini.terms.value import Array, Value, Variable, apply, to_value
+
+# Arguments that say what a family is rather than where it lies; they are not Values.
+STATIC = frozenset(
+    [
+        "dimension",
+        "num_steps",
+        "event_dim",
+        "reinterpreted_batch_ndims",
+        "batch_shape",
+        "event_shape",
+        "sample_method",
+        "is_sparse",
+        "support",
+        "transforms",
+        "total_count_max",
+        "sde_fn",
+        "shape",
+    ]
+)
+CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x
+COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
+
+
+class Distribution(Term):
+    """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor."""
+
+    _term_fields = ("args",)
+    _static_fields = ("family", "keys", "statics")
+    _is_record = True
+    family: str
+    keys: tuple[str, ...]
+    args: tuple[Term, ...]
+    statics: tuple[tuple[str, Any], ...]
+
+    def __init__(self, family: str, given: Mapping[str, Any]) -> None:
+        given = _opened(given)
+        for key, value in given.items():
+            _require_parameter(family, key, value)
+        terms = {key: _to_term(value) for key, value in given.items() if not _is_static(family, key, value)}
+        statics = tuple((key, _hashable(value)) for key, value in given.items() if key not in terms)
+        fields = {"family": family, "keys": tuple(terms), "statics": statics}
+        self._set(args=tuple(terms.values()), **fields, inputs=merge_inputs(*(t.inputs for t in terms.values())))
+        _ = self.signature  # parameters that do not fit together are refused at once
+        self._set(args=tuple(self._checked(terms).values()))
+
+    def replaced(self, values: Mapping[Name, Value]) -> Distribution:
+        """With Values in place of some of its names."""
+        if not any(name in self.inputs for name in values):
+            return self
+        args = {key: arg.replaced(values) for key, arg in zip(self.keys, self.args, strict=True)}  # type: ignore[attr-defined]
+        return Distribution(self.family, {**args, **dict(self.statics)})
+
+    def _remade(self, children: tuple) -> Distribution:
+        return Distribution(self.family, {**dict(zip(self.keys, children, strict=True)), **dict(self.statics)})
+
+    def __getitem__(self, key: str) -> Term:
+        if key not in self.keys:
+            raise self._not_a_value()
+        return self.args[self.keys.index(key)]
+
+    def _not_a_value(self, *_: Any, **__: Any) -> DomainError:
+        return DomainError(
+            f"{self} in place of one of its values",
+            expected="a number, an array or a Value",
+            advice=f"in a model, draw it: x = yield dist.{self.family}(…), or numpyro.sample; a factor is dist(…)('x')",
+        )
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise self._not_a_value()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
+    __array__ = __jax_array__ = __float__ = _refused
+
+    def __call__(self, value: Any) -> Density:
+        """The density of a name or a Value, as a Factor."""
+        return density(self, value)
+
+    # -- modifiers ---------------------------------------------------------------------------------------------------
+
+    def expand(self, batch_shape: Any) -> Distribution:
+        """Independent copies in an array of this shape."""
+        return Distribution("ExpandedDistribution", {"base_dist": self, "batch_shape": tuple(batch_shape)})
+
+    def to_event(self, rank: int = 1) -> Distribution:
+        """An array of independent values as one value."""
+        return Distribution("Independent", {"base_dist": self, "reinterpreted_batch_ndims": int(rank)})
+
+    def mask(self, mask: Any) -> Distribution:
+        """The density where the mask is true, 1 elsewhere."""
+        return Distribution("MaskedDistribution", {"base_dist": self, "mask": mask})
+
+    def to_power(self, exponent: Any) -> Distribution:
+        """p(x)^s, unnormalised: log p times s, which broadcasts against the batch and adds up along axes beyond it."""
+        signature = self.signature
+        batch = signature.shape[: len(signature.shape) - signature.event_rank]
+        return Distribution(POWER, {"base_dist": self, "exponent": over_batch(exponent, batch)})
+
+    def named(self, name: str) -> Named:
+        """This distribution as the site of that name in a joint."""
+        return Named(self, name)
+
+    # -- structure ---------------------------------------------------------------------------------------------------
+
+    @property
+    def leaf_values(self) -> tuple[Value, ...]:
+        """All parameters that are Values, in order, those of inner distributions included."""
+        found: list[Value] = []
+        for arg in self.args:
+            found.extend(arg.leaf_values if isinstance(arg, Distribution) else [arg])  # type: ignore[list-item]
+        return tuple(found)
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """How to build it from its leaf values."""
+        cached = self.__dict__.get("_cached_blueprint")
+        if cached is None:
+            inner = tuple(arg.blueprint if isinstance(arg, Distribution) else None for arg in self.args)
+            cached = self.__dict__["_cached_blueprint"] = Blueprint(self.family, self.keys, inner, self.statics)
+        return cached
+
+    @property
+    def signature(self) -> Signature:
+        """Shape, domain and constraints."""
+        return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of its values."""
+        return self.signature.domain
+
+    @property
+    def leaves_its_constraints(self) -> bool:
+        """Some parameter is not valid for every value of the variables in it."""
+        pairs = zip(self.keys, self.args, strict=True)
+        return any(
+            arg.leaves_its_constraints
+            if isinstance(arg, Distribution)
+            else leaves_its_constraint(arg, self.signature.constraints.get(key, constraints.real))  # type: ignore[arg-type]
+            for key, arg in pairs
+        )
+
+    def _checked(self, terms: Mapping[str, Term]) -> dict[str, Term]:
+        """Parameters within their constraints: an error where one is not, NaN under tracing."""
+        found = dict(terms)
+        for requirement in requirements(self.family, self.signature.constraints):
+            given = [_number(found, dict(self.statics), key) for key in requirement.keys]
+            if any(term is None for term in given):
+                continue
+            key = requirement.keys[0]
+            checked = _allowed(requirement, given)  # type: ignore[arg-type]
+            if key in found:
+                found[key] = checked
+        return found
+
+    def notation(self) -> Notation:
+        given = tuple((key, arg.notation()) for key, arg in zip(self.keys, self.args, strict=True))
+        fixed = tuple((key, Symbol(repr(value))) for key, value in self.statics)
+        return Call(self.family, (), (*given, *fixed))
+
+    @property
+    def exactness(self) -> Exactness:
+        """That of its parameters."""
+        return combined(self.args)
+
+
+def _number(terms: Mapping[str, Term], statics: Mapping[str, Any], key: str) -> Array | None:
+    """A parameter whose numbers are there."""
+    value = statics.get(key)
+    term = to_value(float(value)) if isinstance(value, (int, np.integer)) else terms.get(key)
+    return term if isinstance(term, Array) else None
+
+
+def _allowed(requirement: Requirement, given: list[Array]) -> Array:
+    """The first of these arrays, not a number where what is required does not hold."""
+    if len(given) > 1 and any(term.inputs for term in given):
+        return given[0]  # axes that have names, in an order of their own
+    data = requirement.quantity(*(term.array for term in given))
+    ok = satisfied(requirement.constraint, data)
+    while ok.shape != given[0].array.shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
+        ok = ok.all(axis=-1)
+    rank = max(given[0].array.ndim - np.ndim(ok), 0)
+    term, text = given[0], " - ".join(map(_shown, given))
+    (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text), term.array)
+    return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
+
+
+def _shown(term: Array) -> str:
+    return repr(term) if is_traced(term.array) else shown(np.asarray(term.array))
+
+
+def _is_static(family: str, key: str, value: Any) -> bool:
+    if isinstance(value, (Distribution, Value, jax.Array, np.ndarray)) and key not in STATIC:
+        return False
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if whole and (key in COUNTS or family == "DiscreteUniform"):
+        return True
+    return key in STATIC or not isinstance(value, (int, float, np.generic, list))
+
+
+def _require_parameter(family: str, key: str, value: Any) -> None:
+    """A name is not a parameter, a factor is not a Value, and a distribution is not one of its values."""
+    if isinstance(value, Distribution) and "dist" not in key:
+        raise value._not_a_value()
+    if (isinstance(value, str) and key != "sample_method") or (isinstance(value, Term) and not _is_parameter(value)):
+        raise DomainError(
+            f"dist.{family} with {key}={value!r}",
+            expected="a number, an array, a Value or a distribution",
+            advice=f"a variable is written fb.Variable({value!r}, fb.Real)" if isinstance(value, str) else "",
+        )
+
+
+def _is_parameter(value: Any) -> bool:
+    return isinstance(value, (Value, Distribution))
+
+
+def _to_term(value: Any) -> Term:
+    if isinstance(value, Distribution):
+        return value
+    if isinstance(value, (int, np.integer, bool)) and not isinstance(value, np.ndarray):
+        value = float(value)
+    return to_value(value)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
+    try:
+        hash(value)
+    except TypeError:
+        return Constant(value)
+    return value
+
+
+def _opened(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of distributions as one argument for each: `key:0`, `key:1` …"""
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in STATIC and _is_column(value):
+            value = np.asarray(value)
+        several = isinstance(value, (list, tuple)) and value and all(isinstance(one, Distribution) for one in value)
+        found.update({f"{key}:{place}": one for place, one in enumerate(value)} if several else {key: value})
+    return found
+
+
+def _is_column(value: Any) -> bool:
+    """Numbers of pandas, or in a tuple."""
+    numbers = isinstance(value, tuple) and value and all(isinstance(one, (int, float, np.number)) for one in value)
+    return hasattr(value, "to_numpy") or bool(numbers)
+
+
+def foreign(law: Any) -> Distribution:
+    """The record of numpyro's distribution by its pytree."""
+    leaves, tree = jax.tree_util.tree_flatten(law)
+    given = {
+        f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)
+    }
+    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(law.batch_shape)})
+
+
+def has_traced_setting(settings: Mapping[str, Any]) -> bool:
+    """A support or a transform that reads a random value: what is a setting elsewhere is a parameter then."""
+    values = [value.value if isinstance(value, Constant) else value for value in settings.values()]
+    kept = [value for value in values if not isinstance(value, Term)]
+    return is_traced(*jax.tree_util.tree_leaves(kept))
+
+
+class Density(Factor):
+    """p(value; parameters)."""
+
+    promotes = True
+    _term_fields = ("distribution", "value")
+    distribution: Distribution
+    value: Value
+
+    def __init__(self, distribution: Distribution, value: Value) -> None:
+        inputs = merge_inputs(distribution.inputs, value.inputs)
+        self._set(distribution=distribution, value=value, inputs=inputs)
+
+    @property
+    def own(self) -> Name | None:
+        value, signature = self.value, self.distribution.signature
+        if not isinstance(value, Variable) or value.name in self.distribution.inputs or not signature.is_proper:
+            return None
+        if self.distribution.leaves_its_constraints:
+            return None
+        inside = signature.domain.kind in ("real", "positive", "unit")  # of full dimension among the reals
+        covers = value.output == signature.domain or (value.output.kind == "real" and inside)
+        return value.name if covers and value.output.shape == signature.shape else None
+
+    @property
+    def pins(self) -> tuple[Name, ...]:
+        if self.distribution.family != "Delta" or not isinstance(self.value, Variable):
+            return ()
+        return (self.value.name,)
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
+        return Density(self.distribution.replaced(fresh), self.value.replaced(fresh))
+
+    def _evaluated(self, children: tuple) -> Factor:
+        return Density(*children)
+
+    def _log(self) -> Value:
+        return apply(log_probability(self.distribution.blueprint), self.value, *self.distribution.leaf_values)
+
+    def notation(self) -> Notation:
+        return Call(self.distribution.notation(), (self.value.notation(),))
+
+    # -- moments, where numpyro has them -----------------------------------------------------------------------------
+
+    def _mean(self, name: Name) -> Value:
+        return self._statistic("mean", name)
+
+    def _variance(self, name: Name) -> Value:
+        return self._statistic("variance", name)
+
+    def _covariance(self, name: Name) -> Value:
+        if self.inputs[name].shape:
+            if self.distribution.family != "MultivariateStudentT" or name != self.own:
+                raise self._unknown("covariance", name)
+            return apply(_COVARIANCE_OF_STUDENT, *self.distribution.leaf_values)
+        return self._statistic("variance", name)
+
+    def _entropy(self) -> Value:
+        return self._statistic("entropy", self.own)
+
+    def _statistic(self, what: str, name: Name | None) -> Value:
+        circular = what == "variance" and self.distribution.family in CIRCULAR
+        if name is None or name != self.own or circular:
+            raise self._unknown(what, name)
+        try:
+            return apply(statistic(self.distribution.blueprint, what), *self.distribution.leaf_values)
+        except NotImplementedError as error:
+            raise self._unknown(what, name) from error
+
+    def _unknown(self, what: str, name: Name | None) -> NoRule:
+        return NoRule(
+            f"the {what} of {name!r} under {self}",
+            expected=f"a family whose {what} is known, of its own variable",
+            nearest=f"{self.distribution.family} has none that numpyro knows",
+        )
+
+
+def _covariance_of_student(df: Any, loc: Any, scale_tril: Any) -> Any:
+    """L Lᵀ · ν / (ν − 2); infinite up to two degrees of freedom"""
+    root = jnp.asarray(scale_tril)
+    spread = jnp.where(df > 2, df / (df - 2), jnp.inf)
+    return spread * root @ jnp.swapaxes(root, -1, -2)
+
+
+_COVARIANCE_OF_STUDENT = lift(_covariance_of_student)
+
+
+def density(distribution: Distribution, value: Any) -> Density:
+    """The density at a name, which takes the domain of the distribution, or at a Value of that domain."""
+    if isinstance(value, str):
+        return Density(distribution, Variable(value, distribution.domain))
+    point = to_value(value)
+    _require_fit(distribution, point.output, point)
+    return Density(distribution, _numbers(distribution, point))
+
+
+def _numbers(distribution: Distribution, point: Value) -> Value:
+    """Data that are numbers: NaN is refused, and stays NaN under tracing."""
+    masked = distribution.family == "MaskedDistribution"
+    if masked or not isinstance(point, Array) or point.output.is_discrete:
+        return point
+
+    def error() -> DataError:
+        return DataError(
+            f"{distribution} at data that are not numbers (NaN)",
+            expected="numbers",
+            advice="leave missing data out, or mask them: dist.Normal(…).mask(present)",
+        )
+
+    (data,) = require(point.array == point.array, error, point.array)
+    return point if data is point.array else Array._of(data, point.names, point.inputs, point.output, point.mark)
+
+
+def _require_fit(distribution: Distribution, given: Domain, value: Value) -> None:
+    signature = distribution.signature
+    rank = signature.event_rank
+    try:
+        np.broadcast_shapes(given.shape, signature.shape)
+        fits = given.shape[len(given.shape) - rank :] == signature.shape[len(signature.shape) - rank :]
+    except ValueError:
+        fits = False
+    if not fits:
+        raise DomainError(
+            f"{distribution} at {value}, of domain {given!r}", expected=f"a value of domain {signature.domain!r}"
+        )
+    if signature.domain.is_discrete and not given.is_discrete:
+        raise DomainError(
+            f"{distribution} at {value}, of domain {given!r}",
+            expected=f"an integer: its values are of domain {signature.domain!r}",
+        )

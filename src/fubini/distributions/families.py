@@ -1,0 +1,67 @@
+"""Families by name: numpyro's, and those that are registered. Called with parameters one makes a Distribution."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
+from fubini.distributions.makers import maker_names, maker_of
+from fubini.errors import DomainError, UnknownFamily, closest
+from fubini.terms.value import to_array
+
+
+class Family:
+    """A family by name: called with parameters it makes a Distribution."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        maker = maker_of(name)
+        assert maker is not None
+        self.maker: Callable = maker
+        self.__doc__ = self.maker.__doc__
+
+    def __call__(self, *args: Any, **named: Any) -> Distribution:
+        parameters = inspect.signature(self.maker)
+        try:
+            bound = parameters.bind(*args, **named)
+        except TypeError as error:
+            raise DomainError(
+                f"dist.{self.name} with {len(args)} arguments and {sorted(named)}",
+                expected=f"{self.name}({', '.join(key for key in parameters.parameters if key != 'validate_args')})",
+                nearest=str(error),
+            ) from error
+        given = {key: value for key, value in bound.arguments.items() if value is not None and key != "validate_args"}
+        found = Distribution(self.name, {**_defaults(parameters, given), **given})
+        if has_traced_setting(dict(found.statics)):
+            return foreign(found.blueprint.build(to_array(value).array for value in found.leaf_values))
+        return found
+
+    def __repr__(self) -> str:
+        return f"dist.{self.name}"
+
+
+def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers that a parameter has when it is not given, in numpyro's order."""
+    found = {}
+    for key, parameter in parameters.parameters.items():
+        number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
+        if key not in given and number and key not in STATIC:
+            found[key] = parameter.default
+    return found
+
+
+@cache
+def family(name: str) -> Family:
+    """A family by name."""
+    names = maker_names()
+    if name not in names:
+        raise UnknownFamily(
+            f"dist.{name}",
+            expected="a family of numpyro.distributions, or one that is registered",
+            nearest=closest(name, names),
+            advice="fb.register_family(…) adds one",
+        )
+    return Family(name)

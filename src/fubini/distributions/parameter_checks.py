@@ -1,0 +1,138 @@
+"""Which parameters a family allows, checked on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as numpyro_families
+from numpyro.distributions import constraints
+
+from fubini.base.arrays import Data, double_precision, is_jax
+from fubini.errors import DataError
+
+# Bounds of which one is below the other: their difference is positive, or not negative.
+ORDERED = {
+    "DiscreteUniform": constraints.nonnegative,
+    "DoublyTruncatedPowerLaw": constraints.positive,
+    "LogUniform": constraints.positive,
+    "TruncatedCauchy": constraints.positive,
+    "TruncatedDistribution": constraints.positive,
+    "TruncatedNormal": constraints.positive,
+    "TwoSidedTruncatedDistribution": constraints.positive,
+    "TwoSidedTruncatedGamma": constraints.positive,
+    "Uniform": constraints.positive,
+}
+UNCHECKED = frozenset(("log_factor", "log_density"))  # weights of a point, which may be log 0
+_ADVICE = {
+    "covariance_matrix": "average it with its transpose: (S + S.T) / 2; a Cholesky factor goes in as scale_tril",
+    "precision_matrix": "average it with its transpose: (P + P.T) / 2",
+    "scale_tril": "jnp.linalg.cholesky(covariance); a covariance goes in as covariance_matrix",
+    "total_count": "a count is a whole number that is not negative",
+}
+_SUM_TO_ONE = "probabilities sum to one; unnormalised ones go in as logits=jnp.log(weights)"
+_IN_RANGE = "give numbers in this range; jnp.exp(x) is positive, jax.nn.sigmoid(x) is between 0 and 1"
+
+
+class Requirement(NamedTuple):
+    """A constraint on one parameter, or on the first of two less the second."""
+
+    family: str
+    keys: tuple[str, ...]
+    constraint: Any
+
+    @property
+    def label(self) -> str:
+        """The parameter, or the difference of two."""
+        return " - ".join(self.keys)
+
+    def quantity(self, *parameters: Any) -> Any:
+        """What the constraint is on."""
+        return parameters[0] if len(parameters) == 1 else parameters[0] - parameters[1]
+
+    def error(self, shown: str) -> DataError:
+        """The error of a value that is not allowed."""
+        simplex = self.constraint == constraints.simplex
+        return DataError(
+            f"dist.{self.family} with {self.label}={shown}",
+            expected=f"{self.label} to satisfy {self.constraint}",
+            advice=_SUM_TO_ONE if simplex else _ADVICE.get(self.label, _IN_RANGE),
+        )
+
+
+def requirements(family: str, checks: Mapping[str, Any]) -> Iterator[Requirement]:
+    """All that a family requires of its parameters."""
+    for key, constraint in checks.items():
+        if key not in UNCHECKED:
+            yield Requirement(family, (key,), constraint)
+    if family in ORDERED:
+        yield Requirement(family, ("high", "low"), ORDERED[family])
+
+
+def satisfied(constraint: Any, data: Data) -> Data:
+    """Where parameters are within their constraint; of NumPy data, in double precision."""
+    if is_jax(data):
+        return _holds(constraint, data)
+    with double_precision(), jax.ensure_compile_time_eval():
+        return np.asarray(_holds(constraint, np.asarray(data)))
+
+
+def _holds(constraint: Any, data: Data) -> Data:
+    if constraint == constraints.positive_definite:
+        return _is_positive_definite(jnp.asarray(data))
+    if constraint == constraints.simplex:
+        data = jnp.asarray(data)
+        slack = 1e-6 if data.dtype == jnp.float64 else 1e-4  # a sum of many rounds
+        return jnp.all(data >= 0, axis=-1) & (jnp.abs(jnp.sum(data, axis=-1) - 1) < slack)
+    return constraint(data)
+
+
+def _is_positive_definite(matrix: Data) -> Data:
+    """Symmetric, with a Cholesky factor."""
+    return is_symmetric(matrix) & jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrix)), axis=(-2, -1))
+
+
+def is_symmetric(matrix: Data) -> Data:
+    """A = Aᵀ, up to rounding."""
+    return jnp.all(jnp.isclose(matrix, jnp.swapaxes(matrix, -2, -1)), axis=(-2, -1))
+
+
+def parameters_hold(made: Any) -> Data:
+    """Where all parameters of numpyro's distribution are allowed, those of the ones inside it included."""
+    found: Data = jnp.asarray(True)
+    checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
+    for requirement in requirements(type(made).__name__, checks):
+        given = [made.__dict__.get(key) for key in requirement.keys]
+        if all(value is not None for value in given):
+            found = found & _holds_inside(requirement.constraint, requirement.quantity(*map(jnp.asarray, given)))
+    for inner in _inside(made):
+        ok = parameters_hold(inner)
+        found = found & jnp.all(ok, axis=tuple(range(len(made.batch_shape), ok.ndim)))
+    masked = isinstance(made, numpyro_families.MaskedDistribution) and made._mask is not None
+    return found | ~jnp.asarray(made._mask, bool) if masked else found
+
+
+def _holds_inside(constraint: Any, data: Data) -> Data:
+    """A constraint inside a density, which is not a number itself where a matrix has no root."""
+    return is_symmetric(data) if constraint == constraints.positive_definite else satisfied(constraint, data)
+
+
+def _inside(made: Any) -> Iterator[Any]:
+    """The distributions that it is made of."""
+    for value in vars(made).values():
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, numpyro_families.Distribution):
+                yield one
+
+
+def is_dependent(constraint: Any) -> bool:
+    """A constraint that other parameters decide."""
+    return isinstance(constraint, type(constraints.dependent)) or constraint is constraints.dependent
+
+
+def shown(numbers: np.ndarray) -> str:
+    """Numbers as they stand in a message."""
+    return f"{numbers.item():.6g}" if numbers.ndim == 0 else np.array2string(numbers, precision=6, threshold=12)

@@ -1,0 +1,140 @@
+"""Running a plan forward: one local rule for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from fubini.base.arrays import namespace
+from fubini.base.interpretations import current, interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
+from fubini.eliminate.passes import over_slices, reached_by_slices
+from fubini.eliminate.plan import PLANS, Plan, Step
+from fubini.eliminate.plates import Problem, make_plan
+from fubini.eliminate.slicing import with_slices
+from fubini.errors import Intractable
+from fubini.factors.fallbacks import blocked, combined, sum_of_product
+from fubini.factors.promotion import is_open, promoted
+from fubini.factors.table import Table, contract_tables, embedded, is_tabular, multiply_out, read_out
+from fubini.numerics.scaled import Scaled
+from fubini.terms.factor import Factor, Product, Unit, after_sum
+from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, POWER, SUM, exact_contract
+from fubini.terms.value import to_value
+
+
+@exact_contract.rule
+def contract_two_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset) -> Table:
+    """⊕_x f(x, y) g(x, z)  =  h(y, z), never building f·g"""
+    return contract_tables(semiring, f, g, keep)
+
+
+@exact_contract.rule
+def contract_factors(semiring: Semiring, f: Factor, g: Factor, keep: frozenset) -> Factor:
+    """⊕_x f·g, multiplied as far as there are rules and then summed"""
+    both = combined((f, g))
+    return _summed(semiring, both, tuple(name for name in both.inputs if name not in keep))
+
+
+def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Factor:
+    """⊕ over the names, or the error that says what blocks it."""
+    if not names:
+        return factor
+    if isinstance(factor, Product):
+        return sum_of_product(semiring, factor, names)
+    rule = current().find(SUM, (semiring, factor, names))
+    if rule is None and factor.promotes:
+        raise blocked(semiring, factor, names)
+    return interpret(SUM, semiring, factor, names)
+
+
+def find_plan(problem: Problem, whole: bool) -> Plan:
+    """The plan for a problem; found again where the structure is the same."""
+    plan = PLANS.get((problem, whole))
+    if plan is None:
+        plan = PLANS.found((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
+    return plan
+
+
+def forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring, keep_all: bool = False) -> list[Any]:
+    """The value of every slot; of those that are read again or result, unless all are kept."""
+    slots: list[Any] = [*factors, *[None] * len(plan.steps)]
+    last = plan.last_use
+    for position, step in enumerate(plan.steps):
+        slots[len(factors) + position] = run_step(step, slots, semiring)
+        if not keep_all:
+            for slot in step.operands:
+                if last[slot] == position:
+                    slots[slot] = None
+    return slots
+
+
+def run_step(step: Step, slots: Sequence[Factor], semiring: Semiring) -> Factor:
+    """Apply a step, and the interpretation's projection after a sum."""
+    if step.kind == "multiply out":
+        return _multiply_out(step, slots[step.operands[0]], semiring)
+    result = contract(semiring, [slots[slot] for slot in step.operands], step.keep)
+    return after_sum(result, step.eliminated) if step.eliminated else result
+
+
+def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name]) -> Factor:
+    """⊕ over the names not kept of the product of factors, already embedded."""
+    if len(factors) == 2:
+        return interpret(CONTRACT, semiring, *factors, keep)
+    (factor,) = factors
+    gone = tuple(name for name in factor.inputs if name not in keep)
+    if isinstance(factor, Table) and not (semiring.embed is same_pair and semiring.homogeneous):
+        return factor.reduced(semiring, gone)  # already in the carrier, where the rules for weights do not apply
+    return _summed(semiring, factor, gone)
+
+
+def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
+    if isinstance(factor, Table) and not semiring.homogeneous:
+        table = multiply_out(semiring, factor, step.eliminated)
+        weights = table.pair.weights
+        weights = semiring.repeat(namespace(weights), weights, step.scale) if step.scale != 1 else weights
+        return Table._of(Scaled(weights, 0.0), table.inputs, table.exactness)
+    result = interpret(MULTIPLY_OUT, factor, step.eliminated)
+    return result if step.scale == 1 else interpret(POWER, result, to_value(step.scale))
+
+
+def embed(semiring: Semiring, factor: Factor) -> Factor:
+    """A factor as the steps take it: joined into one representation, in the semiring's carrier."""
+    if isinstance(factor, Unit) and is_tabular(factor):
+        shape = [domain.extent for domain in factor.inputs.values()]
+        return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
+    if isinstance(factor, Product) and semiring in (sum_product, max_product) and any(map(is_open, factor.terms)):
+        return factor  # integrated as it is written: a Gaussian would hide which of its entries are independent
+    factor = promoted(factor)
+    if not isinstance(factor, Table) and semiring not in (sum_product, max_product):
+        raise Intractable(
+            f"{semiring} of {factor}",
+            expected="Tables: other semirings than sum_product and max_product are of bounded integers alone",
+        )
+    return embedded(semiring, factor) if isinstance(factor, Table) else factor
+
+
+def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> list[Factor]:
+    """The results of a plan."""
+
+    def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
+        return results(plan, forward(plan, [embed(semiring, factor) for factor in at], semiring))
+
+    reached = reached_by_slices(plan) if plan.slices else None
+    found = over_slices(plan, factors, semiring, one_pass, reached)
+    if not semiring.homogeneous:  # its ⊗ is not the product of weights: what is left must be joined in the carrier
+        found = [reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), found)]
+    return [read(semiring, factor) for factor in found]
+
+
+def results(plan: Plan, slots: Sequence[Factor]) -> list[Factor]:
+    """The slots that remain."""
+    return [slots[slot] for slot in plan.results]
+
+
+def read(semiring: Semiring, factor: Factor) -> Factor:
+    """A factor in the semiring's carrier as weights."""
+    return read_out(semiring, factor) if isinstance(factor, Table) else factor

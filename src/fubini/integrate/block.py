@@ -1,0 +1,125 @@
+"""Normal latents that meet in squares, together: a least-squares problem over all of their entries.
+
+∫ exp(−½ |A x − b|²) dx  =  (2π)^(d/2) · |AᵀA|^(−1/2) · exp(−½ min |A x − b|²)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fubini.algebra.binding import closed
+from fubini.algebra.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
+from fubini.algebra.features import Blocked, Divergent, Slope, Square, linear, squares
+from fubini.algebra.node import Leaf, Node, node
+from fubini.algebra.sums import total
+from fubini.families.functions import is_never_positive, log_rate
+from fubini.integrate.coupling import Joint, Layout, layout_of
+
+
+class Block(NamedTuple):
+    """The terms that are left, and the problem whose solution and precision are those of the latents together."""
+
+    terms: tuple[Node, ...]
+    latents: tuple[Leaf, ...]
+    layout: Layout
+    scale: Node
+    rows: tuple[Node, ...]
+
+
+def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block:
+    """log ∫ exp(Σ terms) over all entries of these latents."""
+    rest = [term for term in terms if not term.leaves & set(latents)]
+    found, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
+    for latent in latents:
+        if not any(latent is one for square in found for one, _ in square.slopes):
+            raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
+    if all(is_never_positive(square.weight) for square in found):
+        raise Divergent(latents[0], add((t, 1.0) for t in terms if t.leaves & set(latents)))
+    for square in found:
+        if is_never_positive(square.weight):
+            raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
+    layout = layout_of(found, tuple(latents))
+    common = _common([square.weight for square in found])
+    rows = tuple(row(square, common, layout) for square in found)
+    front, size = multiply(common.items()), float(layout.size)
+    logdet = plus(scale(size, log_rate(front)), total(layout.apart, node("logdet", layout.frame, *rows)))
+    rss = times(front, total(layout.apart, node("rss", layout.frame, *rows)))
+    value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
+    return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
+
+
+def _problem(mine: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
+    """All squares, and what has none of the latents."""
+    squared: list[Joint] = []
+    outside: list[tuple[Node, float]] = []
+    for part in _parts(mine, latents):
+        if isinstance(part, Joint):
+            squared.append(part)
+        else:
+            outside.append((part, 1.0))
+    return squared, add(outside)
+
+
+def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
+    """Squares of forms that are linear in all latents; of each square the offset is looked into again."""
+    found: list[Joint | Node] = []
+    head = next((latent for latent in latents if latent in mine.leaves), None)
+    if head is None:
+        return [mine]
+    for part in squares(mine, head):
+        if any(i.size == 0 for i in part.over):
+            continue  # a sum of nothing
+        if not isinstance(part, Square):
+            if part.features:
+                raise Blocked(head, mine, "squares alone: a term of degree one has no room in a least-squares problem")
+            found.extend(_parts(total(part.over, part.coefficient), latents))
+            continue
+        if part.weight.leaves & set(latents):
+            raise Blocked(head, part.weight, "a weight without the latents of the block")
+        slopes = [(head, slope) for slope in part.slopes]
+        offset = part.offset
+        for latent in latents:
+            if latent is head or latent not in offset.leaves:
+                continue
+            more, negative = linear(offset, latent)
+            slopes.extend((latent, slope._replace(coefficient=scale(-1.0, slope.coefficient))) for slope in more)
+            offset = negative
+        if any(slope.coefficient.leaves & set(latents) for _, slope in slopes):
+            raise Blocked(head, offset, "a form that is linear in the latents of the block together")
+        found.append(Joint(part.over, part.weight, tuple(slopes), offset))
+    return found
+
+
+def _common(weights: Sequence[Node]) -> Mapping[Node, float]:
+    """Powers that all weights have: the precision of regression with unknown noise is one number times known ones."""
+    shared: dict[Node, float] | None = None
+    for weight in weights:
+        base = dict(weight.args) if weight.kind == "mul" else dict(_scaled(weight))
+        mine = {part: exponent for part, exponent in base.items() if not part.free}
+        shared = mine if shared is None else {p: e for p, e in shared.items() if mine.get(p) == e}
+    return shared or {}
+
+
+def _scaled(weight: Node) -> tuple[tuple[Node, float], ...]:
+    if weight.kind == "add" and len(weight.args) == 1:
+        part = weight.args[0][0]
+        return factors_in(part)
+    return ((weight, 1.0),)
+
+
+def row(square: Joint, common: Mapping[Node, float], layout: Layout) -> Node:
+    """One block of rows, closed over its indices, those of the frame first."""
+    placed = layout.placed(square)
+    weight = multiply([(placed.weight, 1.0), *((base, -exponent) for base, exponent in common.items())])
+    slopes = [
+        _slope(latent, slope, lag, layout) for (latent, slope), lag in zip(placed.slopes, placed.lags, strict=True)
+    ]
+    frame = [index(i) for i in placed.frame]
+    return closed("rows", placed.over, node("call", "row", *frame, weight, placed.offset, *slopes))
+
+
+def _slope(latent: Leaf, slope: Slope, lag: int, layout: Layout) -> Node:
+    entry = node("call", "slope", layout.column(latent, slope.place, lag), slope.coefficient)
+    return closed("slopes", slope.over, entry)

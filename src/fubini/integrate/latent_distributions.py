@@ -1,0 +1,104 @@
+"""What an eliminated latent is distributed as, in numbers: a family and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Leaf
+from fubini.base.arrays import Data
+from fubini.families.family import family_of
+from fubini.integrate.block import Block
+from fubini.integrate.latent_draws import over, placed, potentials
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
+from fubini.numerics.finite_chains import log_sum_exp, state_probabilities
+
+
+def family(step: Step) -> str:
+    """The family of the latents of a step."""
+    if isinstance(step.result, Block):
+        return "MultivariateNormal"
+    return "MultivariateStudentT" if isinstance(step.result, Student) else step.result.law.family
+
+
+def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
+    """The parameters of the family over the axes of a latent."""
+    result = step.result
+    if isinstance(result, (Block, Student)):
+        return joint_parameters(result, leaf, evaluation)
+    if result.law.family == "Chain":
+        found = state_probabilities(*potentials(result, evaluation))
+        return {"probs": evaluation.xp.moveaxis(found, -2, int(result.law.parameters["axis"].args[0]))}
+    if "logits" in result.law.parameters:
+        logits = over(evaluation, result.law.parameters["logits"], result.at)
+        return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
+    at = result.at if family_of(result.law.family).is_of_vectors else result.at[: len(leaf.shape)]
+    return {name: over(evaluation, node, at) for name, node in result.law.parameters.items()}
+
+
+def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
+    """Location [… apart, entry] and covariance [… apart, entry, entry] of the entries of a latent that meet."""
+    centre, columns = _centre_and_root(result, leaf, evaluation)
+    covariance = columns @ evaluation.xp.swapaxes(columns, -1, -2)
+    if isinstance(result, Student):
+        df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
+        return {"df": df, "loc": centre, "covariance": covariance * spread / df}
+    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
+
+
+def block_parameters(result: Block, leaves: Sequence[Leaf], evaluation: Evaluation) -> dict[str, Data]:
+    """Location and covariance of all latents of a block without independent axes, end to end."""
+    xp = evaluation.xp
+    centres, roots = zip(*(_centre_and_root(result, leaf, evaluation) for leaf in leaves), strict=True)
+    root = xp.concatenate(roots, axis=-2)
+    covariance = root @ xp.swapaxes(root, -1, -2) / evaluation.of(result.scale).data
+    return {"loc": xp.concatenate(centres, axis=-1), "covariance": covariance}
+
+
+def conditional_parameters(
+    result: Block, leaf: Leaf, given: Mapping[Leaf, Data], evaluation: Evaluation
+) -> dict[str, Data]:
+    """Location and covariance of a latent of a block, given values of other latents of it.
+
+    x | y  ~  N(x̂ + S_xy S_yy⁻¹ (y − ŷ), S_xx − S_xy S_yy⁻¹ S_yx)
+    """
+    xp = evaluation.xp
+    centre, root = _centre_and_root(result, leaf, evaluation)
+    covariance = root @ xp.swapaxes(root, -1, -2)
+    if given:
+        others = [_centre_and_root(result, other, evaluation) for other in given]
+        values = [_entries(result, xp.asarray(value), xp) for value in given.values()]
+        gaps = [value - at for value, (at, _) in zip(values, others, strict=True)]
+        gap, over = xp.concatenate(gaps, axis=-1), xp.concatenate([part for _, part in others], axis=-2)
+        both = over @ xp.swapaxes(root, -1, -2)
+        gain = xp.swapaxes(xp.linalg.solve(over @ xp.swapaxes(over, -1, -2), both), -1, -2)
+        centre, covariance = centre + (gain @ gap[..., None])[..., 0], covariance - gain @ both
+    return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
+
+
+def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> tuple[Data, Data]:
+    """The solution at the entries of a latent, and columns whose products with themselves add up to (AᵀA)⁻¹."""
+    layout, xp = result.layout, evaluation.xp
+    solution = evaluation.solution(layout.frame, result.rows, layout.apart)
+
+    def entries(unknowns: Data) -> Data:
+        return _entries(result, placed(layout, unknowns, result.latents)[leaf], xp)
+
+    roots = solution.roots()
+    if xp is np:
+        columns = np.stack([entries(roots[..., place]) for place in range(layout.frame.size)], axis=-1)
+    else:
+        columns = jax.vmap(entries, -1, -1)(roots)
+    return entries(solution.at(xp.zeros(layout.shape))), columns
+
+
+def _entries(result: Block | Student, value: Data, xp: Any) -> Data:
+    """The entries of a latent, those that are independent along the first axes."""
+    apart = result.layout.axes[: len(result.layout.apart)]
+    found = xp.moveaxis(value, apart, range(len(apart)))
+    return found.reshape(*found.shape[: len(apart)], -1)

@@ -1,0 +1,98 @@
+"""Latents drawn back: from what each is distributed as, given the data and the latents eliminated after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from fubini.algebra.axes import Axes, aligned
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.arrays import Data
+from fubini.families.family import family_of
+from fubini.integrate.block import Block
+from fubini.integrate.coupling import Layout
+from fubini.integrate.elimination import Eliminated
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
+from fubini.numerics.arithmetic import xp_of
+from fubini.numerics.finite_chains import path
+
+
+def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
+    """The numbers of a node over these indices, whether it has them or not."""
+    found: Axes = evaluation.of(part)
+    return evaluation.xp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
+
+
+def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
+    """One draw of the latents of a step."""
+    result = step.result
+    if isinstance(result, Block):
+        noise = jax.random.normal(key, result.layout.shape)
+        return placed(result.layout, block_at(result, evaluation, noise), result.latents)
+    if isinstance(result, Student):
+        return placed(result.layout, _student(result, key, evaluation), result.latents)
+    (leaf,) = leaves
+    return {leaf: _entries(result, key, evaluation, leaf)}
+
+
+def block_at(result: Block, evaluation: Evaluation, noise: Data) -> Data:
+    """The unknowns of a block, in the shape of its layout: mean + root of the covariance · noise."""
+    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.apart)
+    return solution.at(noise / jnp.sqrt(evaluation.of(result.scale).data))
+
+
+def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
+    first, second = jax.random.split(key)
+    df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
+    mixed = jax.random.gamma(first, 0.5 * df) / (0.5 * df)
+    noise = jax.random.normal(second, result.layout.shape) * jnp.sqrt(spread / df / mixed)
+    return evaluation.solution(result.layout.frame, result.rows, result.layout.apart).at(noise)
+
+
+def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
+    """Unknowns in the shape of a layout as the arrays of the latents."""
+    xp = xp_of(unknowns)
+    if layout.flipped:
+        unknowns = xp.flip(unknowns, axis=len(layout.apart))
+    found = {}
+    for latent in latents:
+        others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
+        shape = (*layout.shape[:-1], *(latent.shape[axis] for axis in others))
+        count = 1
+        for axis in others:
+            count *= latent.shape[axis]
+        start = layout.first[latent]
+        mine = unknowns[..., start : start + count].reshape(shape)
+        order = (*layout.axes, *others)
+        found[latent] = xp.transpose(mine, [order.index(axis) for axis in range(len(order))])
+    return found
+
+
+def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
+    law = result.law
+    if law.family == "Chain":
+        return along_chain(result, path(key, *potentials(result, evaluation))) + int(leaf.low or 0)
+    record = family_of(law.family)
+    assert record.draw is not None, f"no draws of a {record.name}"
+    at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
+    drawn_values = record.draw(key, {name: over(evaluation, part, at) for name, part in law.parameters.items()})
+    is_label = record.is_of_vectors and leaf.is_integer
+    return drawn_values + int(leaf.low or 0) if is_label else drawn_values
+
+
+def along_chain(result: Eliminated, states: Data) -> Data:
+    """States [… batch, t] in the shape of the latent: the chain axis is the one that the batch lacks."""
+    return xp_of(states).moveaxis(states, -1, int(result.law.parameters["axis"].args[0]))
+
+
+def potentials(result: Eliminated, evaluation: Evaluation) -> tuple[Data, Data]:
+    """Logits [… batch, t, k] and links [… batch, t, k, next] of an eliminated chain."""
+    *batch, t, k, following = result.at
+    given = result.law.parameters
+    return over(evaluation, given["logits"], (*batch, t, k)), over(
+        evaluation, given["links"], (*batch, t, k, following)
+    )

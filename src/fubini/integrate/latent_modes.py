@@ -1,0 +1,147 @@
+"""Where the conditional of eliminated latents is greatest, given the data and the latents eliminated after them.
+
+log max_x exp(Σ terms)  =  Σ of the terms that the step leaves  +  log max_x p(x | the others)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fubini.algebra.build import ONE, add, call, plus, scale
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node, node
+from fubini.algebra.sums import total
+from fubini.base.arrays import Data, require
+from fubini.errors import DataError
+from fubini.families.family import Family, family_of, is_family
+from fubini.families.functions import is_never_positive, log_gamma, log_rate
+from fubini.families.parameters import Vector
+from fubini.integrate.block import Block
+from fubini.integrate.elimination import Eliminated
+from fubini.integrate.latent_draws import along_chain, over, placed, potentials
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
+from fubini.numerics.finite_chains import best_path, chain_evidence, largest, log_sum_exp
+
+
+class Mode(NamedTuple):
+    """The values of greatest density, and the logarithm of that density over all entries."""
+
+    values: dict[Leaf, Data]
+    log_maximum: Data
+
+
+def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
+    """arg max and max of p(latents of a step | the others); refused where the maximum is not inside the support."""
+    result = step.result
+    if isinstance(result, (Block, Student)):
+        solution = evaluation.solution(result.layout.frame, result.rows, result.layout.apart)
+        values = placed(result.layout, solution.at(evaluation.xp.zeros(result.layout.shape)), result.latents)
+        height = _height_of_block(result) if isinstance(result, Block) else _height_of_student(result)
+        return Mode(values, evaluation.of(height).data)
+    (leaf,) = leaves
+    if result.law.family == "Chain":
+        return _of_chain(result, leaf, evaluation)
+    if "logits" in result.law.parameters:
+        return _of_labels(result, leaf, evaluation)
+    return _of_family(result, leaf, evaluation)
+
+
+def with_height(step: Step, leaves: Sequence[Leaf]) -> Step:
+    """A maximum in place of an integral: what is left has the greatest density of the latents as a factor."""
+    return Step(step.names, step.result._replace(terms=(*step.result.terms, height(step, leaves[0]))))
+
+
+def height(step: Step, leaf: Leaf) -> Node:
+    """log max p(latents of a step | the others) in index notation; blocked where that has no closed form."""
+    result = step.result
+    if isinstance(result, Block):
+        return _height_of_block(result)
+    if isinstance(result, Student):
+        return _height_of_student(result)
+    record = family_of(result.law.family) if is_family(result.law.family) else None
+    if record is None or record.is_of_labels:
+        raise Blocked(leaf, result.law.log_normaliser, "a family whose greatest density is known")
+    parameters = _parameters(record, result)
+    if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
+        raise Blocked(leaf, result.law.log_normaliser, f"a {record.name} with its maximum inside the support")
+    places = result.at[: len(leaf.shape)]
+    return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
+
+
+def _height_of_block(result: Block) -> Node:
+    """½ log |P| − ½ d log 2π, with P the precision"""
+    size = float(result.layout.size)
+    logdet = total(result.layout.apart, node("logdet", result.layout.frame, *result.rows))
+    return add(((ONE, -0.5 * size * math.log(2 * math.pi)), (log_rate(result.scale), 0.5 * size), (logdet, 0.5)))
+
+
+def _height_of_student(result: Student) -> Node:
+    """log Γ((ν + d)/2) − log Γ(ν/2) − ½ d log(π s) + ½ log |AᵀA|, with s the least of the quadratic form"""
+    size = float(result.layout.size)
+    half = scale(0.5, result.df)
+    return add(
+        (
+            (log_gamma(plus(half, scale(0.5 * size, ONE))), 1.0),
+            (log_gamma(half), -1.0),
+            (ONE, -0.5 * size * math.log(math.pi)),
+            (call("log", result.spread), -0.5 * size),
+            (node("logdet", result.layout.frame, *result.rows), 0.5),
+        )
+    )
+
+
+def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+    """The likeliest path."""
+    logits, links = potentials(result, evaluation)
+    states, value = best_path(logits, links)
+    return Mode({leaf: along_chain(result, states) + int(leaf.low or 0)}, (value - chain_evidence(logits, links)).sum())
+
+
+def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+    """The likeliest label of each entry."""
+    logits = over(evaluation, result.law.parameters["logits"], result.at)
+    values = evaluation.xp.argmax(logits, axis=-1) + int(leaf.low or 0)
+    return Mode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
+
+
+def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+    """The mode that the family's record says, where it is inside the support."""
+    record = family_of(result.law.family)
+    places, parameters = result.at[: len(leaf.shape)], _parameters(record, result)
+    batch = places[:-1] if record.is_of_vectors else places
+    needs = [_entry(need) for need in record.mode_needs(parameters)]
+    if record.mode is None or any(map(is_never_positive, needs)):
+        raise Blocked(leaf, result.law.log_normaliser, f"a {record.name} with its maximum inside the support")
+    inside = [over(evaluation, need, places) > 0 for need in needs]
+    for need, ok in zip(needs, inside, strict=True):
+        require(ok, lambda need=need: _outside(record, leaf, need))
+    best = record.mode(parameters)
+    values = over(evaluation, _entry(best), places)
+    height = over(evaluation, record.log_density(best, parameters), batch).sum()
+    for need, ok in zip(needs, inside, strict=True):  # not numbers, where it was traced
+        values, height = require(ok.all(), lambda need=need: _outside(record, leaf, need), values, height)
+    return Mode({leaf: values.astype(int) if leaf.is_integer else values}, height)
+
+
+def _parameters(record: Family, result: Eliminated) -> dict[str, Any]:
+    """Those of a family in index notation: numbers, or vectors along the last index."""
+    given = result.law.parameters
+    return {name: Vector(result.at[-1], part) if record.is_of_vectors else part for name, part in given.items()}
+
+
+def _entry(part: Node | Vector) -> Node:
+    return part.entry if isinstance(part, Vector) else part
+
+
+def _outside(record: Family, leaf: Leaf, need: Node) -> DataError:
+    """The error of a density without a maximum inside its support."""
+    return DataError(
+        f"the most likely value of {leaf.name!r}, which is a {record.name}",
+        expected=f"a density with its maximum inside the support: {need} > 0",
+        nearest="the density grows towards an end of the support, or is the same everywhere",
+        advice="ask for the mean or for draws, or give it a prior with a mode",
+    )

@@ -1,0 +1,85 @@
+"""Orders that end with one latent: what is left of the density then is its marginal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fubini.algebra.build import scale
+from fubini.algebra.node import Node
+from fubini.integrate.block import Block
+from fubini.integrate.elimination import Eliminated
+from fubini.integrate.search import Latent, Reduced, Search, Step
+from fubini.integrate.student import Student, scale_law
+
+Latents = Mapping[str, Latent]
+Terms = tuple[Node, ...]
+
+
+def ending_with(terms: Terms, latents: Latents, name: str) -> Reduced:
+    """All latents eliminated, this one last or in a block from which it is read; else why the others stay."""
+    direct = _one_by_one(terms, latents, name)
+    if not direct.blocked:
+        return direct
+    return (
+        _together(terms, latents, name)
+        or _real_first(terms, latents, name)
+        or _by_chance(terms, latents, name)
+        or direct
+    )
+
+
+def _one_by_one(terms: Terms, latents: Latents, name: str) -> Reduced:
+    """The others in any order, then this one."""
+    others = {n: latent for n, latent in latents.items() if n != name}
+    found = Search(others, (latents[name],)).best(terms)
+    return found if found.blocked else _then(found, latents, name)
+
+
+def _then(found: Reduced, latents: Latents, name: str) -> Reduced:
+    final = Search({name: latents[name]}).best(found.terms)
+    return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
+
+
+def _by_chance(terms: Terms, latents: Latents, name: str) -> Reduced | None:
+    """The best order of all, where that ends with this one."""
+    found = Search(latents).best(terms)
+    return found if not found.blocked and found.steps[-1].names == (name,) else None
+
+
+def _real_first(terms: Terms, latents: Latents, name: str) -> Reduced | None:
+    """The real ones in one block, and this one after all others."""
+    real = [n for n, latent in latents.items() if latent.domain.kind == "real" and n != name]
+    step = Search(latents).together(terms, real[0]) if real else None
+    if step is None or name in step.names:
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in step.names and n != name}
+    rest = Search(others).best(step.result.terms)
+    if rest.blocked:
+        return None
+    found = _then(rest, latents, name)
+    return None if found.blocked else Reduced(found.terms, (step, *found.steps), {})
+
+
+def _together(terms: Terms, latents: Latents, name: str) -> Reduced | None:
+    """Normal latents coupled with this one first, as one block: its own part of that is its marginal.
+
+    With a variance that all of them share, a block of normals is one of Student's t. For marginals, not for draws.
+    """
+    step = Search(latents).together(terms, name)
+    if step is None:
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in step.names}
+    rest = Search(others).best(step.result.terms)
+    if rest.blocked:
+        return None
+    if not rest.steps:
+        return Reduced(rest.terms, (step,), {})
+    block, last = step.result, rest.steps[0]
+    if len(rest.steps) != 1 or not isinstance(last.result, Eliminated) or not isinstance(block, Block):
+        return None
+    law = scale_law(block, latents[last.names[0]].leaf, last.result.law)
+    if law is None:
+        return None
+    shape, rate = law
+    student = Student(rest.terms, block.latents, block.layout, block.rows, scale(2.0, shape), scale(2.0, rate))
+    return Reduced(rest.terms, (Step(step.names, student), last), {})

@@ -1,0 +1,209 @@
+"""Which latents to eliminate, and in which order: attempts cost milliseconds, so they are made.
+
+Feasibility depends on the order. Locations go before scales, and leaves before roots: real latents first, the last
+written first; latents that meet in squares go together; what is blocked is tried again when others are gone. Where
+that leaves some, other orders are tried, and the one that leaves least is taken: finite latents count most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fubini.algebra.build import ZERO
+from fubini.algebra.features import Blocked
+from fubini.algebra.node import Leaf, Node
+from fubini.base.domains import Domain
+from fubini.integrate.block import Block, eliminated_together
+from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.student import Student, eliminated_power
+
+
+class Latent(NamedTuple):
+    """A site to be eliminated: the leaf that stands for it, and its domain."""
+
+    leaf: Leaf
+    domain: Domain
+
+
+class Step(NamedTuple):
+    """What was eliminated, and how it is distributed given what was left then."""
+
+    names: tuple[str, ...]
+    result: Eliminated | Block | Student
+
+
+class Reduced(NamedTuple):
+    """The terms that are left after some eliminations, and why the other latents stayed."""
+
+    terms: tuple[Node, ...]
+    steps: tuple[Step, ...]
+    blocked: Mapping[str, Blocked]
+
+
+ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
+TRIES = 60  # steps attempted beyond the first order
+DENSE = 2_000  # more unknowns than this are not solved for together
+SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
+
+
+def work(step: Step) -> float:
+    """Operations that a step costs each time its density is asked for, as far as its unknowns tell."""
+    if isinstance(step.result, Eliminated):
+        return 0.0
+    layout = step.result.layout
+    return float(layout.size) * layout.frame.cell**2
+
+
+def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
+    """As many eliminations as can be made; `latents` are in the order in which they were written."""
+    return Search(latents).best(tuple(terms))
+
+
+class Search:
+    """Depth first, the likeliest order first; states that were seen are not visited again."""
+
+    def __init__(
+        self,
+        latents: Mapping[str, Latent],
+        later: Sequence[Latent] = (),
+        adjusted: Callable[[Step, Sequence[Leaf]], Step] | None = None,
+    ) -> None:
+        self.latents, self.later, self.adjusted = latents, later, adjusted
+        self.left = TRIES
+        self.seen: set[tuple] = set()
+        self.found: Reduced | None = None
+
+    def best(self, terms: tuple[Node, ...]) -> Reduced:
+        """The reduction that leaves least."""
+        self._visit(terms, (), self._order(self.latents))
+        assert self.found is not None
+        return self.found
+
+    def together(self, terms: tuple[Node, ...], name: str) -> Step | None:
+        """The real latents that share terms with this one, directly or through others, in one block."""
+        if self.latents[name].domain.kind != "real":
+            return None
+        *_, names = (
+            group for place, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False)
+        )
+        try:
+            return Step(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
+        except Blocked:
+            return None
+
+    def _order(self, names: Mapping[str, Latent]) -> list[str]:
+        return sorted(reversed(list(names)), key=lambda name: ORDER.get(self.latents[name].domain.kind, 3))
+
+    def _visit(self, terms: tuple[Node, ...], steps: tuple[Step, ...], waiting: list[str]) -> None:
+        key = (frozenset(waiting), frozenset(terms))
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        blocked: dict[str, Blocked] = {}
+        for name in waiting:
+            try:
+                for attempt in self._attempts(terms, name, waiting):
+                    step = attempt
+                    if self.adjusted is not None:
+                        step = self.adjusted(step, [self.latents[n].leaf for n in step.names])
+                    rest = [other for other in waiting if other not in step.names]
+                    self._visit(step.result.terms, (*steps, step), rest)
+                    if self.found is not None and (not self.found.blocked or self.left <= 0):
+                        return
+                    self.left -= 1
+            except Blocked as error:
+                blocked[name] = error
+        if all(name in blocked for name in waiting):
+            self._offer(Reduced(terms, steps, blocked))
+
+    def _offer(self, new: Reduced) -> None:
+        if self.found is None or self._burden(new) < self._burden(self.found):
+            self.found = new
+
+    def _burden(self, of: Reduced) -> tuple[int, bool, int]:
+        """How much is left: finite entries first; then whether the density is slow, for it is asked often; then all."""
+        sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
+        finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
+        return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
+
+    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
+        """Ways to eliminate a latent, with others if need be; blocked if there is none."""
+        leaf, domain = self.latents[name]
+        alone: Eliminated | None = None
+        is_coupled = False
+        try:
+            alone = result = eliminated(terms, leaf, domain.kind)
+            is_coupled = result.cancelling == "few rows"  # orthogonal steps do not divide by squares of slopes
+            if not is_coupled and not self._are_spread(result.averaged, waiting):
+                yield from self._alone(terms, name, result)
+                return
+            first = Blocked(leaf, ZERO, "latents that are eliminated with it")
+        except Blocked as error:
+            if domain.kind != "real":
+                raise
+            first = error
+        groups = dict.fromkeys(self._groups(terms, name, waiting))
+        tried = alone is not None
+        for names in groups:
+            if alone is not None and len(names) == 1 and not is_coupled:
+                continue
+            try:
+                result = eliminated_together(terms, [self.latents[other].leaf for other in names])
+            except Blocked as error:
+                first = error if len(names) == 1 else first
+                continue
+            if result.layout.frame.cell > DENSE:
+                first = _too_many(leaf)
+                continue
+            tried = True
+            yield Step(names, result)
+        if alone is not None:
+            yield from self._alone(terms, name, alone)
+            return
+        try:
+            power = eliminated_power(terms, leaf)
+            if power.layout.frame.cell > DENSE:
+                raise _too_many(leaf)
+            yield Step((name,), power)
+        except Blocked:
+            if not tried:
+                raise first from None
+
+    def _alone(self, terms: tuple[Node, ...], name: str, found: Eliminated) -> Iterator[Step]:
+        """As it was found; last, where slopes may cancel, by plain sums of squares."""
+        yield Step((name,), found)
+        if found.cancelling:
+            leaf, domain = self.latents[name]
+            yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+
+    def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
+        """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""
+        later = (*(self.latents[name] for name in waiting), *self.later)
+        return any(leaf in averaged and math.prod(leaf.shape) > 1 for leaf, _ in later)
+
+    def _groups(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[tuple[str, ...]]:
+        """The latent alone; with all real latents that share terms, directly or through others; with one of these."""
+        near = self._coupled(terms, (name,), waiting)
+        yield (name,)
+        whole = near
+        while True:
+            more = self._coupled(terms, whole, waiting)
+            if more == whole:
+                break
+            whole = more
+        yield whole
+        for other in near:
+            yield tuple(dict.fromkeys((name, other)))
+
+    def _coupled(self, terms: tuple[Node, ...], names: tuple[str, ...], waiting: list[str]) -> tuple[str, ...]:
+        leaves = {self.latents[name].leaf for name in names}
+        close = [term for term in terms if term.leaves & leaves]
+        real = [n for n in waiting if self.latents[n].domain.kind == "real"]
+        more = [n for n in real if n not in names and any(self.latents[n].leaf in term.leaves for term in close)]
+        return (*names, *more)
+
+
+def _too_many(leaf: Leaf) -> Blocked:
+    return Blocked(leaf, ZERO, f"at most {DENSE:,} unknowns that meet")

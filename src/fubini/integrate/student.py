@@ -1,0 +1,101 @@
+"""A power of a quadratic form: what is left of normal latents when the scale they share is integrated out first.
+
+∫ (s + |A x − b|²)^(−p) dx  =  π^(d/2) · Γ(p − d/2) / Γ(p) · |AᵀA|^(−1/2) · (s + min |A x − b|²)^(d/2 − p)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fubini.algebra.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
+from fubini.algebra.features import Blocked, Square, squares
+from fubini.algebra.node import Leaf, Node, node
+from fubini.algebra.sums import total
+from fubini.families.family import family_of, is_family
+from fubini.families.functions import log_gamma
+from fubini.families.signature import Recognised
+from fubini.integrate.block import Block, row
+from fubini.integrate.coupling import Joint, Layout, layout_of
+from fubini.numerics.least_squares import Frame
+
+
+class Student(NamedTuple):
+    """The terms that are left, and the problem that gives location and precision; df and the scale of the precision."""
+
+    terms: tuple[Node, ...]
+    latents: tuple[Leaf, ...]
+    layout: Layout
+    rows: tuple[Node, ...]
+    df: Node
+    spread: Node  # s + min |A x − b|²
+
+
+def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
+    """log ∫ exp(Σ terms) d latent, where the latent is in one term, −p log(quadratic)."""
+    rest = tuple(term for term in terms if latent not in term.leaves)
+    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    exponent, form, outside = _power_of(mine, latent)
+    found, constant = _quadratic(form, latent)
+    layout = layout_of(found, (latent,))
+    if layout.apart:  # one power for all entries: they share it, though no row touches two
+        layout = Layout((), Frame(None, layout.size), (), {latent: 0}, False)
+    rows = tuple(row(square, {}, layout) for square in found)
+    d = layout.size
+    spread = plus(constant, node("rss", layout.frame, *rows))
+    lower = minus(exponent, scale(0.5 * d, ONE))
+    value = add(
+        (
+            (ONE, 0.5 * d * math.log(math.pi)),
+            (log_gamma(lower), 1.0),
+            (call("lgamma", exponent), -1.0),
+            (node("logdet", layout.frame, *rows), -0.5),
+            (times(lower, call("log", spread)), -1.0),
+        )
+    )
+    left = (*rest, *([outside] if outside is not ZERO else []), value)
+    return Student(left, (latent,), layout, rows, scale(2.0, lower), spread)
+
+
+def scale_law(block: Block, latent: Leaf, law: Recognised) -> tuple[Node, Node] | None:
+    """Shape and rate of the precision that multiplies a block, where it is a Gamma: a power of another latent."""
+    gamma_of_power = family_of(law.family).gamma_of_power if is_family(law.family) else None
+    if gamma_of_power is None or latent.shape:
+        return None
+    shape, rate, exponent = gamma_of_power(law.parameters)
+    return (shape, rate) if list(factors_in(block.scale)) == [(node("get", latent), exponent)] else None
+
+
+def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:
+    """p, Q and the rest of −p log Q + rest"""
+    parts = list(mine.args) if mine.kind == "add" else [(mine, 1.0)]
+    inside = [(part, c) for part, c in parts if latent in part.leaves]
+    if len(inside) == 1:
+        part, coefficient = inside[0]
+        factors = list(factors_in(part))
+        logs = [base for base, power in factors if latent in base.leaves and power == 1]
+        if len(logs) == 1 and logs[0].kind == "call" and logs[0].args[0] == "log":
+            others = [(base, power) for base, power in factors if base is not logs[0]]
+            if not any(latent in base.leaves for base, _ in others):
+                from_others = multiply(others)
+                return scale(-coefficient, from_others), logs[0].args[1], add(p for p in parts if p not in inside)
+    raise Blocked(latent, mine, "a power of a quadratic form of it")
+
+
+def _quadratic(form: Node, latent: Leaf) -> tuple[list[Joint], Node]:
+    found: list[Joint] = []
+    constant: list[tuple[Node, float]] = []
+    for part in squares(form, latent):
+        if any(i.size == 0 for i in part.over):
+            continue  # a sum of nothing
+        if isinstance(part, Square):
+            slopes = tuple((latent, slope) for slope in part.slopes)
+            found.append(Joint(part.over, scale(-0.5, part.weight), slopes, part.offset))
+        elif part.features:
+            raise Blocked(latent, form, "squares alone inside the power")
+        else:
+            constant.append((total(part.over, part.coefficient), 1.0))
+    if not found:
+        raise Blocked(latent, form, "a quadratic form of it")
+    return found, add(constant)

@@ -1,0 +1,128 @@
+"""The values of a call: from the many ways in which they may be given, to names; and back to the user's container."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from copy import copy
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.base.arrays import Data, is_double_precision, is_jax, precision
+from fubini.errors import DomainError, listed
+from fubini.models.container import is_container, require_site
+from fubini.models.outline import Outline, SiteOutline, outline_of_parts
+from fubini.numerics.randomness import require_key
+
+
+class Form:
+    """A joint flattened, with its outline: what one call needs to know of it."""
+
+    def __init__(self, joint: Any) -> None:
+        self.joint = joint
+        self.leaves, self.tree = jax.tree_util.tree_flatten(joint)
+        self.outline: Outline = outline_of_parts(self.tree, self.leaves)
+
+    @property
+    def is_wide(self) -> bool:
+        """Its numbers are NumPy's, in double precision."""
+        return not any(map(is_jax, self.leaves)) or is_double_precision()
+
+    @property
+    def prior(self) -> Any:
+        """The joint without its observations."""
+        return prior_of(self.joint)
+
+    def width(self) -> AbstractContextManager:
+        """The precision that its answers are computed in."""
+        return precision(self.is_wide)
+
+    def numbers(self, data: Data) -> Data:
+        """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""
+        return np.asarray(data) if self.is_wide else jnp.asarray(data)
+
+    def rebuilt(self, leaves: list[Data]) -> Any:
+        """The joint over other leaves."""
+        return jax.tree_util.tree_unflatten(self.tree, leaves)
+
+    def seen_as(self, outline: Outline) -> Form:
+        """The same joint as a function of other values."""
+        new = copy(self)
+        new.outline = outline
+        return new
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        """Values by name, in the order of the sites, as users see them."""
+        return self.joint.unflatten(
+            {site.name: values[site.name] for site in self.outline.sites if site.name in values}
+        )
+
+    def partial(self, value: Any, named: Mapping[str, Any], what: str = "a value") -> dict[str, Any]:
+        """Values for some of the sites: one structure, or by name."""
+        if value is None:
+            for name in named:
+                require_site(name, self.outline.names, what)
+            return self._inner(named, what)
+        if named:
+            raise DomainError(f"{what} together with {listed(named)}", expected="one structure, or sites by name")
+        return self.flat(value, what)
+
+    def complete(self, values: tuple, named: Mapping[str, Any], what: str = "a value") -> dict[str, Any]:
+        """Values for all sites: one structure, by position, by name, or some of each."""
+        if "value" in named:
+            named = dict(named)
+            values = (*values, named.pop("value"))
+        if len(values) == 1 and not named and (is_container(values[0]) or len(self.outline.free) > 1):
+            return self.flat(values[0], what)
+        if not values:
+            return self.partial(None, named, what)
+        given = self.flat(values, what)
+        twice = [name for name in given if name in named]
+        if twice:
+            raise DomainError(f"two values for the site {twice[0]!r}", expected="one, by position or by name")
+        return {**given, **self.partial(None, named, what)}
+
+    def flat(self, value: Any, what: str) -> dict[str, Any]:
+        """A structure by name, those of nested joints too."""
+        whole = isinstance(value, (list, tuple)) and len(value) > len(self.outline.free)
+        names = self.outline.names if whole or isinstance(value, Mapping) else self.outline.free
+        if hasattr(value, "_fields"):
+            names = self.outline.names
+        return self._inner(self.joint.flatten(value, names, what), what)
+
+    def _inner(self, given: Mapping[str, Any], what: str) -> dict[str, Any]:
+        return {name: _flat_inside(self.outline[name], item, what, name) for name, item in given.items()}
+
+
+def prior_of(joint: Any) -> Any:
+    """A joint without its observations."""
+    return joint.uncondition() if hasattr(joint, "uncondition") else joint
+
+
+def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
+    """The values of a nested joint by name, from any container."""
+    outline = site.inner
+    if outline is None:
+        return item
+    positional = isinstance(item, (list, tuple)) and not hasattr(item, "_fields")
+    names = outline.free if positional and len(item) <= len(outline.free) else outline.names
+    found = site.joint.flatten_inside(item, names, f"{what} of {path!r}")
+    return {name: _flat_inside(outline[name], value, what, f"{path}.{name}") for name, value in found.items()}
+
+
+def randomness(key: Data, shape: int | tuple[int, ...]) -> tuple[Data, tuple[int, ...]]:
+    """A key and a shape, checked."""
+    require_key(key)
+    try:
+        sizes = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise DomainError(
+            f"draws in the shape {shape!r}", expected="a size or a tuple of sizes", advice="values go in as value="
+        )
+    return key, sizes

@@ -1,0 +1,211 @@
+"""Questions compiled: one function for each structure of joint and values, mapped over batches.
+
+A model is written for one world. Values with more axes than their site's event are batches of worlds; each world of a
+batch gets a key of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_context
+
+from fubini.base.arrays import (
+    Data,
+    cached_for_precision,
+    double_precision,
+    is_jax,
+    is_traced,
+    require_room,
+    unshared,
+    within_memory,
+)
+from fubini.base.domains import Domain
+from fubini.errors import DataError, DomainError
+from fubini.models.call_values import Form
+from fubini.models.outline import Outline, SiteOutline
+from fubini.models.sample import Given
+
+ATTEMPTS = 16  # draws on numbers, to say what is wrong with some of many
+
+Question = Callable[[Any, Data, Mapping[str, Any]], Any]
+
+
+def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()) -> Any:
+    """question(joint, key, given) on the engine of the data, for each world of the batch."""
+    leaves, tree = form.leaves, form.tree
+    arrays, names = _flat(form.outline, given)
+    batch = shape + _batch(arrays, names)
+    mapped = tuple(array.ndim > rank for array, rank in arrays)
+    values = [
+        _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
+    ]
+    count = math.prod(batch) if batch else None
+    asked = f"a question to {type(form.joint).__name__}"
+    require_room(asked, *(batch + shape for site in form.outline.sites for shape in _event_shapes(site.shape)))
+    with within_memory(asked):
+        if any(map(is_jax, (*values, *leaves))) or is_traced(key):
+            result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
+        else:
+            with double_precision(), eval_context():
+                answer = _compiled(question, tree, names, mapped, count)
+                result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
+    if batch:
+        result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
+    if not is_traced(*jax.tree_util.tree_leaves(result)) and _is_suspect(result):
+        _diagnose(form, values, names, mapped, key)
+    return result
+
+
+@cached_for_precision(1024)
+def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> Callable:
+    def one(leaves: list[Data], key: Data, values: list[Data]) -> Any:
+        joint = jax.tree_util.tree_unflatten(tree, leaves)
+        return question(joint, key, nested(names, values))
+
+    def many(leaves: list[Data], key: Data, values: list[Data]) -> Any:
+        keys = None if key is None else jax.random.split(key, count or 0)
+        axes = (None, None if key is None else 0, [0 if axis else None for axis in mapped])
+        return jax.vmap(one, in_axes=axes, axis_size=count)(leaves, keys, values)
+
+    return jax.jit(one if count is None else many)
+
+
+def _batch(arrays: list[tuple[Data, int]], names: tuple) -> tuple[int, ...]:
+    shapes = [array.shape[: array.ndim - rank] for array, rank in arrays]
+    if len(set(shapes)) <= 1:
+        return shapes[0] if shapes else ()
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        each = ", ".join(f"{'.'.join(path)}: {shape}" for path, shape in zip(names, shapes, strict=True) if shape)
+        raise DomainError(
+            f"values in batches of the shapes {each}", expected="shapes that broadcast together"
+        ) from None
+
+
+def nested(names: tuple, values: list[Data]) -> dict[str, Any]:
+    """Values by path as a dict of dicts."""
+    found: dict[str, Any] = {}
+    for path, value in zip(names, values, strict=True):
+        place = found
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = value
+    return found
+
+
+def _event_shapes(shape: Any) -> list[tuple[int, ...]]:
+    """The shape of a site; of a nested joint, those of its sites."""
+    if isinstance(shape, tuple) and all(isinstance(size, int) for size in shape):
+        return [shape]
+    parts = shape.values() if isinstance(shape, Mapping) else shape if isinstance(shape, tuple | list) else ()
+    return [event for part in parts for event in _event_shapes(part)]
+
+
+def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[list, tuple]:
+    """Each array given with the rank of its site's event, and the paths to them."""
+    arrays: list[tuple[Data, int]] = []
+    names: list[tuple[str, ...]] = []
+    for site in outline.sites:
+        if site.name not in given or site.kind == "deterministic":
+            continue
+        here = (*path, site.name)
+        if site.inner is not None:
+            more, below = _flat(site.inner, given[site.name], here)
+            arrays.extend(more)
+            names.extend(below)
+        else:
+            arrays.append((shaped(given[site.name], site, ".".join(here)), len(site.shape)))
+            names.append(here)
+    return arrays, tuple(names)
+
+
+def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data:
+    """An array whose last axes are those of the site."""
+    array = value if is_jax(value) else as_numbers(value, name)
+    shape, event = array.shape, site.shape
+    if shape != event and (not batch or shape[max(len(shape) - len(event), 0) :] != event):
+        more = ", with axes of a batch before it" if batch else ""
+        raise DomainError(f"a value of shape {shape} for the site {name!r}", expected=f"the shape {event}{more}")
+    return array
+
+
+def as_numbers(value: Any, name: str) -> np.ndarray:
+    """What was given for a site, as an array of numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise DomainError(f"the value {value!r} for the site {name!r}", expected="numbers")
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
+    """One axis for the whole batch."""
+    xp = jnp if is_jax(array) else np
+    event = array.shape[array.ndim - rank :]
+    return xp.broadcast_to(array, batch + event).reshape((math.prod(batch), *event))
+
+
+# -- numbers that are not -------------------------------------------------------------------------------------------
+
+
+def _is_suspect(result: Any) -> bool:
+    """Not a number somewhere (−1 of whole numbers), or a density of zero."""
+    for leaf in jax.tree_util.tree_leaves(result):
+        kind = leaf.dtype
+        if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
+            return True
+        if jnp.issubdtype(kind, jnp.signedinteger) and (np.asarray(leaf) == -1).any():
+            return True
+    return False
+
+
+def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
+    """Raise what is wrong with the values given; a density that is truly zero is none of it."""
+    for path, value in zip(names, values, strict=True):
+        site: Any = form.outline
+        for name in path[:-1]:
+            site = site[name].inner
+        require_in_domain(site[path[-1]].domain, np.asarray(value), ".".join(path))
+    one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
+    if set(form.outline.free) <= set(one):
+        form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
+    elif key is not None:
+        for draw in jax.random.split(key, ATTEMPTS):
+            form.joint.run(Given(one, draw))
+
+
+def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
+    """Values that the domain of a site has; a support that depends on parameters is the density's business."""
+    assert domain is not None
+    inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
+    if domain.kind == "positive":
+        inside &= value >= 0
+    elif domain.kind == "unit":
+        inside &= (value >= 0) & (value <= 1)
+    elif domain.kind == "simplex":
+        whole = np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3
+        inside &= (value >= 0) & (whole | np.logical_not(np.all(asked)))
+    elif domain.is_discrete:
+        inside &= value == np.floor(value)
+        if domain.kind != "integer":
+            inside &= value >= 0
+        if domain.size is not None:
+            inside &= value < domain.size
+    inside |= np.logical_not(asked)
+    if not inside.all():
+        wrong = value[~inside].flat[0]
+        missing = value.dtype.kind == "f" and np.isnan(wrong)
+        raise DataError(
+            f"the value {wrong} of the site {name!r}",
+            expected=f"values of domain {domain!r}",
+            advice="entries that are missing are masked: np.ma.masked_invalid(data)" if missing else "",
+        )

@@ -1,0 +1,320 @@
+"""A model with some of its latents integrated out: the density that is left, and draws of those latents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_context
+
+from fubini.algebra.axes import Axes
+from fubini.algebra.constant_parts import QUICK, known_parts, largest
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Leaf, Node
+from fubini.base.arrays import Data, double_precision, is_double_precision, is_traced, precision, within_memory
+from fubini.base.domains import Domain
+from fubini.base.interpretations import interpret
+from fubini.bridge.indexed_density import plan_of
+from fubini.eliminate.plan import Plan
+from fubini.errors import DataError, DomainError, listed
+from fubini.integrate.latent_draws import drawn
+from fubini.models.calls import as_numbers, require_in_domain
+from fubini.models.checks import require_allowed, required
+from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
+from fubini.models.reading import Reading
+from fubini.numerics.randomness import require_key
+from fubini.terms.value import Value
+
+_MODELS: dict[tuple, EliminatedModel] = {}
+_KEPT = 256
+
+
+def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> EliminatedModel:
+    """As many of these latents eliminated as can be, or of all; the same object for the same model and numbers."""
+    reading = model.reading
+    asked = frozenset(reading.sites if names is None else names)
+    key = (id(reading), asked, model.is_on_jax)
+    found = _MODELS.get(key)
+    if found is None or found.reading is not reading:
+        found = EliminatedModel(model, plan_of(reading.integrand, asked))
+        if not found.is_traced:
+            _MODELS[key] = found
+            if len(_MODELS) > _KEPT:
+                del _MODELS[next(iter(_MODELS))]
+    return found
+
+
+class EliminatedModel:
+    """A model with some of its sites integrated out: a density of the others, from which these can be drawn back."""
+
+    def __init__(self, model: FlatModel, plan: Plan) -> None:
+        self.model, self.plan = model, plan
+        self._functions: dict[tuple, Callable[..., Any]] = {}
+        self._on_device: dict[bool, Any] = {}
+        self._evidence: dict[bool, Data] = {}  # by precision, where nothing is left
+
+    def __repr__(self) -> str:
+        gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
+        return f"{self.joint}{gone}"
+
+    @property
+    def joint(self) -> Any:
+        """The model itself."""
+        return self.model.joint
+
+    @property
+    def reading(self) -> Reading:
+        """The model in index notation."""
+        return self.model.reading
+
+    @property
+    def eliminated(self) -> tuple[str, ...]:
+        """The latents that are integrated out, in order."""
+        return tuple(map(str, self.plan.eliminated))
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The latents that are left, in the order of the model."""
+        return tuple(name for name in self.reading.sites if name not in self.eliminated)
+
+    names = kept
+
+    @property
+    def blocked(self) -> Mapping[str, Any]:
+        """Why each of those that were asked for stayed."""
+        return self.plan.blocked  # type: ignore[return-value]
+
+    @property
+    def is_traced(self) -> bool:
+        """Its numbers are not known yet."""
+        return is_traced(*self.reading.reader.known.values())
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def log_prob(self, **values: Any) -> Data:
+        """log p(observed, the sites that are left), for values of these; leading axes are batches."""
+        given, batch = self._given(values, self.names)
+        found = self.asked("log_density", given, many=bool(batch))
+        if not is_traced(found) and np.isnan(wrong := np.asarray(found)).any():
+            at = int(np.argmax(np.isnan(wrong.reshape(-1))))
+            require_allowed(self.reading, {n: v[at] if batch else v for n, v in given.items()})
+        return found.reshape(batch) if batch else found
+
+    def recover(self, key: Data, draws: Mapping[str, Any]) -> dict[str, Data]:
+        """Values of all sites: those given, and for each a draw of the sites that were integrated out."""
+        require_key(key)
+        given, batch = self._given(draws, self.names)
+        if not batch:
+            return self.asked("recovered", key, given)
+        keys = jax.random.split(key, math.prod(batch))
+        found = self.asked("recovered", keys, given, many=True)
+        return {name: value.reshape(batch + value.shape[1:]) for name, value in found.items()}
+
+    def eliminate(self, *names: str) -> EliminatedModel:
+        """With these integrated out too."""
+        for name in names:
+            required(name, self.joint, self.names)
+        return interpret(ELIMINATE, self.model, (*self.eliminated, *names), names)
+
+    def log_evidence(self) -> Value:
+        """log p(observed), all sites integrated out."""
+        return interpret(LOG_EVIDENCE, self.model)
+
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
+        """Draws of observed sites given latents drawn from the posterior."""
+        return interpret(PREDICT, self.model, key, names, {"draws": draws, "model": model, **options})
+
+    def gibbs(self, *names: str, **options: Any) -> Any:
+        """A compiled sampler of these labels, or of all that are finite, one entry after another.
+
+        What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
+        `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
+        out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their values too
+        with `specialise="values"`. The engine "python" runs the same loops uncompiled.
+        """
+        return interpret(GIBBS, self, names, options)
+
+    def metropolis(self, *names: str, proposal: Callable[..., Any], **options: Any) -> Any:
+        """A compiled sampler that proposes one candidate for each entry of these labels, and accepts by the ratio.
+
+        `proposal(place, old, size, uniform)` gives a candidate from 0 to size − 1, from one uniform number, and
+        log q(old | new) − log q(new | old); Numba compiles it.
+        """
+        return interpret(METROPOLIS, self, names, {"proposal": proposal, **options})
+
+    def _given(self, values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Data], tuple[int, ...]]:
+        """Values of these sites, one leading axis for all batches."""
+        if not isinstance(values, Mapping):
+            raise DomainError(f"values {values!r}", expected=f"a dict with {listed(names)}")
+        lacking = [name for name in names if name not in values]
+        if lacking:
+            raise DataError(f"no value for the site {lacking[0]!r}", expected=f"values for {listed(names)}")
+        for name in values:
+            required(name, self.joint, names)
+        domains = self.reading.domains
+        sites = self.reading.sites
+        arrays = {name: _numbers(name, values[name], domains[name], sites[name]) for name in names}
+        batches: list[tuple[int, ...]] = []
+        for name, array in arrays.items():
+            shape = domains[name].shape
+            if array.shape[array.ndim - len(shape) :] != shape:
+                raise DomainError(
+                    f"a value of shape {array.shape} for the site {name!r}",
+                    expected=f"the shape {shape}, with axes of a batch before it",
+                )
+            batches.append(array.shape[: array.ndim - len(shape)])
+        try:
+            batch = np.broadcast_shapes(*batches)
+        except ValueError:
+            each = ", ".join(f"{name}: {shape}" for name, shape in zip(arrays, batches, strict=True))
+            raise DomainError(f"values in batches of the shapes {each}", expected="shapes that broadcast") from None
+        if batch:
+            arrays = {
+                name: (jnp if is_traced(array) else np)
+                .broadcast_to(array, batch + domains[name].shape)
+                .reshape(-1, *domains[name].shape)
+                for name, array in arrays.items()
+            }
+        return arrays, batch
+
+    # -- numbers -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _parts(self) -> tuple[Node, ...]:
+        """The nodes that the data alone decide; where nothing else is left, all is computed at once instead."""
+        if not self.kept:
+            return ()
+        sites = frozenset(self.reading.sites.values())
+        return tuple(known_parts(self.plan.terms, lambda this: bool(this.leaves & sites)))
+
+    @cached_property
+    def _prepared(self) -> list[Axes]:
+        """Their values, computed once in double precision."""
+        if self._is_quick:
+            with double_precision(), eval_context(), np.errstate(all="ignore"):
+                found = Evaluation(self._arrays({}, self._known), xp=np)
+                return [found.of(part) for part in self._parts]
+        orders: list[Any] = []
+
+        def compute(known: list[Data]) -> list[Data]:
+            found = Evaluation(self._arrays({}, known))
+            parts = [found.of(part) for part in self._parts]
+            orders.extend(part.of for part in parts)
+            return [part.data for part in parts]
+
+        with double_precision(), eval_context():
+            numbers = jax.jit(compute)(self._known)
+        return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        """NumPy is done before a compiler would be."""
+        found = largest(self.plan.terms)
+        return not self.reading.reader.opaque and all(size <= most for size, most in zip(found, QUICK, strict=True))
+
+    @property
+    def _known(self) -> list[Data]:
+        return list(self.reading.reader.known.values())
+
+    @property
+    def numbers(self) -> tuple[list[Data], list[Data]]:
+        """Data, and what they alone decide."""
+        return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
+
+    def evaluation(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Evaluation:
+        """Of nodes, at values of the latents that are left."""
+        known, prepared = self.numbers if numbers is None else numbers
+        order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
+        before = {part: Axes(xp.asarray(data), axes.of) for part, data, axes in order}
+        return Evaluation(self._arrays(values, known), before, xp)
+
+    def _arrays(self, values: Mapping[str, Data], known: list[Data]) -> Any:
+        return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
+
+    def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
+        """log p(data, the latents that are left); not a number where it is infinite: no integral is, nor a density."""
+        found = self.evaluation(values, numbers, xp)
+        total = sum((found.of(term).data for term in self.plan.terms), start=xp.zeros(()))
+        return xp.where(total == xp.inf, xp.nan, total)
+
+    def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
+        """One draw of the latents that were eliminated, given values of those that are left; the last one first."""
+        found = dict(values)
+        for place, step in enumerate(reversed(self.plan.integrals)):
+            evaluation = self.evaluation(found, numbers)
+            leaves = [self.reading.sites[name] for name in step.names]
+            new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
+            found.update((leaf.name, value) for leaf, value in new.items())
+        return {name: found[name] for name in self.reading.sites}
+
+    # -- compiled ----------------------------------------------------------------------------------------------------
+
+    def asked(self, question: str, *args: Any, many: bool = False, wide: bool | None = None) -> Any:
+        """`log_density(values)` or `recovered(key, values)`; for many, along the leading axes.
+
+        What is asked at tracers is traced; at numbers, computed by NumPy in double precision if that is quick, and
+        compiled if not, or for draws and for many.
+        """
+        wide = self.model.is_wide if wide is None else wide
+        if question == "log_density" and not self.kept and not many and not self.is_traced:  # of data alone: one number
+            if wide not in self._evidence:
+                self._evidence[wide] = self._computed(question, *args, many=many, wide=wide)
+            return self._evidence[wide]
+        return self._computed(question, *args, many=many, wide=wide)
+
+    def _computed(self, question: str, *args: Any, many: bool, wide: bool) -> Any:
+        if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
+            of = partial(getattr(self, question), numbers=self.numbers)
+            return (jax.vmap(of) if many else of)(*args)
+        if self._is_quick and not many and question != "recovered":
+            return self._at_once(question, *args, wide=wide)
+        if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
+            found = self._computed(question, *args, wide=True, many=many)
+            return jax.tree_util.tree_map(jnp.asarray, found)
+        with (
+            within_memory(f"{question} of {listed(self.reading.sites)}"),
+            precision(wide),
+            eval_context(),
+        ):
+            found = self._jitted(question, many)(*args, self._numbers(is_double_precision()))
+            return jax.tree_util.tree_map(np.asarray, found) if wide else found
+
+    def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool) -> Any:
+        given = {name: np.asarray(value) for name, value in values.items()}
+        with double_precision(), eval_context(), np.errstate(all="ignore"):
+            found = getattr(self, question)(given, self.numbers, np)
+        with np.errstate(over="ignore"):  # in single precision, what is too large is infinite
+            return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)
+
+    def _jitted(self, question: str, many: bool) -> Callable[..., Any]:
+        """Compiled once for each question."""
+        key = (is_double_precision(), question, many)
+        if key not in self._functions:
+            of = getattr(self, question)
+            axes = (0, 0, None) if question == "recovered" else (0, None)
+            self._functions[key] = jax.jit(jax.vmap(of, in_axes=axes) if many else of)
+        return self._functions[key]
+
+    def _numbers(self, wide: bool) -> Any:
+        """Data on the device, in one width or the other."""
+        if wide not in self._on_device:
+            self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
+        return self._on_device[wide]
+
+
+def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:
+    """An array of the domain of a site."""
+    if is_traced(value):
+        return value
+    array = as_numbers(value, name)
+    require_in_domain(domain, array, name)
+    low, high = (-np.inf if leaf.low is None else leaf.low), (np.inf if leaf.high is None else leaf.high)
+    if domain.is_discrete and not np.all((array >= low) & (array <= high)):
+        raise DataError(f"the value {value!r} of the site {name!r}", expected=f"values from {low:g} to {high:g}")
+    return array

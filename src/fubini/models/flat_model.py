@@ -1,0 +1,74 @@
+"""A model as one question sees it: flattened, with its precision, in index notation and as factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+
+from fubini.base.arrays import is_jax, is_traced
+from fubini.base.interpretations import current, exact
+from fubini.bridge.indexed_density import IndexedDensity
+from fubini.errors import FubiniError
+from fubini.models.call_values import Form
+from fubini.models.operator_sites import factors_of
+from fubini.models.reading import Reading, read
+from fubini.models.site_tables import tables_of
+from fubini.terms.factor import Factor
+from fubini.terms.value import Variable
+
+Factors = tuple[list[Factor], list[Variable]]
+
+
+class FlatModel(Form):
+    """Leaves, outline and precision of a model, and its density; made once for each question, and handed on."""
+
+    @property
+    def is_on_jax(self) -> bool:
+        """Some of its numbers are JAX's, so that the precision in force is that of its answers."""
+        return any(map(is_jax, self.leaves))
+
+    def rounded(self, factor: Factor) -> Factor:
+        """A factor whose numbers are NumPy's, in its precision: what is known of data alone is exact, then rounded."""
+        return factor if self.is_wide else jax.tree_util.tree_map(jnp.asarray, factor)
+
+    def once(self, question: Hashable, answer: Callable[[], Factor]) -> Factor:
+        """An exact answer, computed once for the same model and numbers."""
+        if current() is not exact or is_traced(*self.leaves) or self.tables is not None:
+            return answer()
+        try:
+            answers, key = self.reading.answers, (question, self.is_wide)
+        except FubiniError:  # it may have factors none the less
+            return answer()
+        if key not in answers:
+            answers[key] = answer()
+        return answers[key]
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The terms of its log-density in index notation."""
+        return read(self)
+
+    @cached_property
+    def density(self) -> IndexedDensity:
+        """The same, over its free sites."""
+        reading = self.reading
+        return IndexedDensity(reading.integrand, {}, reading.domains)  # type: ignore[arg-type]
+
+    @cached_property
+    def written(self) -> Factors | None:
+        """Its factors as they are written in operators and `fb.ops`, and its free variables."""
+        try:
+            return factors_of(self.joint)
+        except FubiniError:
+            return None
+
+    @cached_property
+    def tables(self) -> Factors | None:
+        """Its factors, where all of its sites have finitely many values: then the order of sums is what matters."""
+        domains = [site.domain for site in self.outline.sites if site.kind in ("random", "joint")]
+        if len(domains) < 2 or not all(domain is not None and domain.is_finite for domain in domains):
+            return None
+        return self.written or (None if is_traced(*self.leaves) else tables_of(self.reading))

@@ -1,0 +1,83 @@
+"""Directed networks as joints: one site for each variable, drawn from its factor at the values of its parents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from fubini.base.names import Name
+from fubini.base.ops import sqrt
+from fubini.distributions.density import Distribution
+from fubini.errors import DomainError
+from fubini.factors.delta import Delta
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.table import Table
+from fubini.models.flavour import Sites
+from fubini.models.joint import Joint
+from fubini.models.operator_sites import Symbols
+from fubini.models.sample import Choice, Run
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.value import Array, Value, to_value
+
+
+@jax.tree_util.register_pytree_node_class
+class JointNetwork(Joint):
+    """`network.joint()`: the sites are the variables, parents first; discrete values are positions."""
+
+    ordered = False
+
+    def __init__(self, factors: Mapping[str, Factor]) -> None:
+        self.tables = dict(factors)  # by child, parents first
+
+    def sites(self) -> Sites:
+        values: dict[str, Any] = {}
+        for child, factor in self.tables.items():
+            given: dict[Name, Value] = {
+                name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
+            }
+            values[child] = yield child, law_of(substitute(factor, given) if given else factor, child)
+
+    def run(self, choice: Choice) -> Run:
+        if not isinstance(choice, Symbols):
+            return super().run(choice)
+        values: dict[str, Any] = {}
+        for child, factor in self.tables.items():
+            values[child] = choice.symbol(child, factor.inputs[child])
+            given: dict[Name, Value] = {name: _placed(values[str(name)], factor, name) for name in factor.inputs}
+            choice.factors.append(substitute(factor, given))
+        return Run(())
+
+    def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(values)
+
+    def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
+        return tuple(self.tables.values()), tuple(self.tables)
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], factors: tuple) -> JointNetwork:
+        new = object.__new__(cls)
+        new.tables = dict(zip(names, factors, strict=True))
+        return new
+
+
+def _placed(value: Any, factor: Factor, name: Name) -> Value:
+    """A value as what a factor takes for a name."""
+    found = to_value(value)
+    return Array._of(found.array, (), {}, factor.inputs[name]) if isinstance(found, Array) else found
+
+
+def law_of(factor: Factor, child: str) -> Distribution:
+    """p(child), from a factor over nothing else."""
+    if isinstance(factor, Table):
+        return Distribution("Categorical", {"probs": factor.weights})
+    if isinstance(factor, Delta):
+        return Distribution("Delta", {"v": factor.point(child)})
+    if isinstance(factor, Gaussian):
+        return Distribution("Normal", {"loc": factor.mean(child), "scale": sqrt(factor.variance(child))})
+    raise DomainError(
+        f"the distribution of {child!r}, {factor}",
+        expected="a Table, Gaussian or Delta for all configurations of its parents",
+        advice="a variable that is fixed under some of them has no density: ask the network itself",
+    )

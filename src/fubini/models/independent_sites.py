@@ -1,0 +1,119 @@
+"""Moments, entropy and divergence of joints whose sites are independent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import kl_divergence
+
+from fubini.base.arrays import Data
+from fubini.distributions.array_distribution import made
+from fubini.distributions.density import Distribution
+from fubini.errors import DomainError, NoRule, listed
+from fubini.models.call_values import Form
+from fubini.models.calls import ask
+from fubini.models.outline import Outline
+from fubini.models.sample import Blank, Run
+
+
+def statistic(joint: Any, what: str) -> Any:
+    """`mean` or `variance` of each site."""
+    form = _independent(joint, f"the {what}")
+    return form.unflatten(ask(MOMENTS[what], form, {}))
+
+
+def total_entropy(joint: Any) -> Data:
+    """H(p q)  =  H(p) + H(q)"""
+    return ask(_entropy, _independent(joint, "the entropy"), {})
+
+
+def total_kl(first: Any, second: Any) -> Data:
+    """KL(p q ‖ p′ q′)  =  KL(p ‖ p′) + KL(q ‖ q′)"""
+    one, other = _independent(first, "the divergence"), _independent(second, "the divergence")
+    if one.outline.free != other.outline.free:
+        raise DomainError(
+            f"the divergence between joints of {one.outline.free} and {other.outline.free}", expected="the same sites"
+        )
+    return ask(_kl, Form(Pair(first, second)), {})
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """Two joints, asked together; its sites are those of the first."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    def run(self, choice: Any) -> Run:
+        return self.first.run(choice)
+
+    def tree_flatten(self) -> tuple[tuple, None]:
+        return (self.first, self.second), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple) -> Pair:
+        return cls(*children)
+
+
+def _independent(joint: Any, what: str) -> Form:
+    form = Form(joint)
+    tied = next(
+        (f"{name!r} depends on {listed(found[:1])}" for name, found in form.outline.reached.items() if found), ""
+    )
+    if tied or _is_weighed(form.outline):
+        raise DomainError(
+            f"{what} of a joint in which {tied or 'a weight depends on all sites'}",
+            expected="sites that are independent of each other",
+            advice="draw samples and average, or ask for the moments of one site given the others",
+        )
+    return form
+
+
+def _is_weighed(outline: Outline) -> bool:
+    return any(site.kind == "weight" or (site.inner and _is_weighed(site.inner)) for site in outline.sites)
+
+
+def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
+    sources = {site.name: site.source for site in run.sites if site.is_free}
+    return jax.tree_util.tree_map(of, sources, is_leaf=lambda item: isinstance(item, Distribution))
+
+
+def _numbers(source: Distribution, what: str) -> Data:
+    law = made(source)
+    try:
+        found: Any = getattr(law, what)
+        return found() if what == "entropy" else jnp.broadcast_to(found, law.batch_shape + law.event_shape)
+    except NotImplementedError as error:
+        raise NoRule(f"the {what} of {source}", expected=f"a family whose {what} numpyro knows") from error
+
+
+def _mean(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+    return _each(joint.run(Blank()), lambda source: _numbers(source, "mean"))
+
+
+def _variance(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+    return _each(joint.run(Blank()), lambda source: _numbers(source, "variance"))
+
+
+MOMENTS = {"mean": _mean, "variance": _variance}
+
+
+def _entropy(joint: Any, key: Data, given: Mapping[str, Any]) -> Data:
+    each = _each(joint.run(Blank()), lambda source: jnp.sum(_numbers(source, "entropy")))
+    return sum(jax.tree_util.tree_leaves(each), start=jnp.zeros(()))
+
+
+def _kl(pair: Any, key: Data, given: Mapping[str, Any]) -> Data:
+    sources = (_each(joint.run(Blank()), lambda source: source) for joint in (pair.first, pair.second))
+    flat = [jax.tree_util.tree_leaves(each, is_leaf=lambda item: isinstance(item, Distribution)) for each in sources]
+    return sum((_divergence(p, q) for p, q in zip(*flat, strict=True)), start=jnp.zeros(()))
+
+
+def _divergence(p: Distribution, q: Distribution) -> Data:
+    try:
+        return jnp.sum(kl_divergence(made(p), made(q)))
+    except NotImplementedError as error:
+        raise NoRule(f"the divergence between {p} and {q}", expected="two families that numpyro can compare") from error

@@ -1,0 +1,357 @@
+"""Joint distributions: one contract, whatever the model is written in.
+
+A question is a run of the model with some choice of values, compiled once for each structure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.base.arrays import Data
+from fubini.distributions.array_slices import sliced
+from fubini.distributions.density import Distribution
+from fubini.distributions.named_site import Named
+from fubini.errors import DomainError, FubiniError, listed
+from fubini.models.bijector import Bijector
+from fubini.models.call_values import Form, randomness
+from fubini.models.calls import ask
+from fubini.models.fixed import Fixed
+from fubini.models.flavour import Sites
+from fubini.models.independent_sites import statistic, total_entropy, total_kl
+from fubini.models.observed import Held, merged, observations, without
+from fubini.models.questions import Questions
+from fubini.models.sample import Choice, Flowing, Given, Run
+from fubini.models.site_graph import Graph
+from fubini.models.statements import statements
+from fubini.terms.name_axis import name_axis
+from fubini.terms.value import Array
+
+
+class Sampled(NamedTuple):
+    """Distributions and values of one run, each in the structure of a sample."""
+
+    distributions: Any
+    values: Any
+
+
+class Joint(Questions):
+    """The distribution of several named sites."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of a sample, in order."""
+        return self.outline.names
+
+    @property
+    def event_shape(self) -> Any:
+        """The shape of each site, in the structure of a sample."""
+        outline = self.outline
+        return self.unflatten({name: outline[name].shape for name in outline.names})
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of each site, in the structure of a sample."""
+        outline = self.outline
+        return self.unflatten({name: outline[name].dtype for name in outline.names})
+
+    def graph(self) -> Graph:
+        """Which site depends on which: a drawing in a notebook, a list in a terminal."""
+        return Graph(self.outline, partial(statements, self))
+
+    def bijector(self) -> Bijector:
+        """The map from unconstrained numbers to values, site by site; discrete sites are left alone."""
+        return Bijector(self)
+
+    def __getitem__(self, index: Any) -> Sliced:
+        """The same model with the sites that depend on no other sliced along their leading axes."""
+        return Sliced(self, index)
+
+    def mean(self) -> Any:
+        """The mean of each site, where no site depends on another."""
+        return statistic(self, "mean")
+
+    def variance(self) -> Any:
+        """The variance of each site, where no site depends on another."""
+        return statistic(self, "variance")
+
+    def stddev(self) -> Any:
+        """The standard deviation of each site, where no site depends on another."""
+        return jax.tree_util.tree_map(lambda variance: variance**0.5, self.variance())
+
+    def entropy(self) -> Data:
+        """The entropy, where no site depends on another."""
+        return total_entropy(self)
+
+    def kl(self, other: Joint) -> Data:
+        """KL(self ‖ other), where no site of either depends on another."""
+        return total_kl(self, other)
+
+    def condition(self, *values: Any, **named: Any) -> Any:
+        """The joint given values of some sites, by structure or by name; `uncondition` takes them back.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> float(model.condition(x=0.5).log_prob(m=0.0).round(6))
+        -1.962877
+        """
+        form = Form(self)
+        given = form.complete(values, named, "an observation")
+        if not given:
+            raise DomainError("no observations", expected=f"values of some of the sites {listed(self.names)}")
+        return Conditioned(self, observations(form, given))
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def sample(self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any) -> Any:
+        """Draws: axes of `shape`, then each site's own. Sites given keep their values and change no other's draw.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> {name: draws.shape for name, draws in model.sample(jax.random.key(0), (4,)).items()}
+        {'m': (4,), 'x': (4,)}
+        """
+        form = Form(self)
+        given = form.partial(value, named)
+        return form.unflatten(ask(_values, form, given, *randomness(key, shape)))
+
+    def log_prob(self, *values: Any, **named: Any) -> Data:
+        """log p of values for all sites: one structure, or one argument for each site, by position or name.
+
+        >>> model = fb.JointSequential([fb.dist.Normal(0.0, 1.0), lambda m: fb.dist.Normal(m, 1.0)])
+        >>> round(float(model.log_prob([0.0, 0.0])), 6)
+        -1.837877
+        """
+        form = Form(self)
+        return ask(_log_prob, form, form.complete(values, named))
+
+    def log_prob_parts(self, *values: Any, **named: Any) -> Any:
+        """The terms of `log_prob`, one for each site, in the structure of a sample; a nested joint has one."""
+        form = Form(self)
+        return form.unflatten(ask(_parts, form, form.complete(values, named)))
+
+    def sample_and_log_prob(self, key: Data, shape: int | tuple[int, ...] = ()) -> tuple[Any, Data]:
+        """Draws and their log-densities in one pass: transforms are not inverted."""
+        form = Form(self)
+        values, log_prob = ask(_values_and_log_prob, form, {}, *randomness(key, shape))
+        return form.unflatten(values), log_prob
+
+    def sample_distributions(
+        self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any
+    ) -> Sampled:
+        """The distributions that sites were drawn from, and the values.
+
+        In a batch they depend on the place in it, a variable "sample"; in one of more axes, "sample_0", "sample_1" …
+        """
+        form = Form(self)
+        key, shape = randomness(key, shape)
+        sources, values, world = ask(_sources_and_values, form, form.partial(value, named), key, shape)
+        return Sampled(form.unflatten(_with_axes(sources, world.shape)), form.unflatten(values))
+
+    def named(self, name: str) -> Named:
+        """This joint as a site of that name in another one."""
+        return Named(self, name)
+
+    @property
+    def title(self) -> str:
+        """What it is called in a text: its kind, and its sites with their domains."""
+        shapes = ", ".join(f"{site.name}: {site.domain or site.kind}" for site in self.outline.sites)
+        return f"{type(self).__name__}({shapes})"
+
+    def __repr__(self) -> str:
+        """Its title, and each site as a statement."""
+        return "\n".join([self.title, *(f"  {line}" for line in repr(self.graph()).splitlines())])
+
+    def __format__(self, spec: str) -> str:
+        """Inside another text, on one line."""
+        return self.title
+
+
+@jax.tree_util.register_pytree_node_class
+class Sliced(Joint):
+    """A joint whose roots are sliced; the sites that depend on them follow."""
+
+    def __init__(self, joint: Joint, index: Any) -> None:
+        self.joint, self.index = joint, index
+        self.roots = tuple(name for name, parents in joint.outline.parents.items() if not parents)
+
+    def sites(self) -> Sites:
+        inner, sent = self.joint.sites(), None
+        while True:
+            try:
+                name, component = inner.send(sent)
+            except StopIteration:
+                return
+            cut = isinstance(component, Distribution) and name in self.roots
+            sent = yield name, sliced(component, self.index) if cut else component
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        return self.joint.unflatten(values)
+
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        return self.joint.flatten(value, names, what)
+
+    def tree_flatten(self) -> tuple[tuple, Fixed]:
+        return (self.joint,), Fixed((self.index, self.roots), (repr(self.index), self.roots))
+
+    @classmethod
+    def tree_unflatten(cls, static: Fixed, children: tuple) -> Sliced:
+        new = object.__new__(cls)
+        new.joint, (new.index, new.roots) = children[0], static.value
+        return new
+
+
+@jax.tree_util.register_pytree_node_class
+class Conditioned(Joint):
+    """A joint with some of its sites observed; a function of the others.
+
+    `log_prob` is that of the joint at the data. There is no `sample`: draws from the posterior come from `posterior()`
+    where it has a closed form, and draws of the model with the observed sites held from `sample_and_log_weight`.
+    """
+
+    def __init__(self, joint: Joint, observed: Mapping[str, Any]) -> None:
+        self.joint, self.observed = joint, dict(observed)
+
+    @property
+    def ordered(self) -> bool:  # type: ignore[override]
+        return self.joint.ordered
+
+    def sites(self) -> Sites:
+        return self.joint.sites()
+
+    def run(self, choice: Choice) -> Run:
+        return self.joint.run(Held(self.observed, choice))
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        return self.joint.unflatten(values)
+
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        return self.joint.flatten(value, names, what)
+
+    def condition(self, *values: Any, **named: Any) -> Conditioned:
+        more = self.joint.condition(*values, **named)
+        return Conditioned(self.joint, merged(self.observed, more.observed))
+
+    def uncondition(self, *names: str) -> Joint:
+        """Without the observations of these sites, or of all: the inverse of `condition`.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.condition(x=0.5).uncondition("x").names
+        ('m', 'x')
+        """
+        left = without(self.observed, names or tuple(self.observed))
+        return Conditioned(self.joint, left) if left else self.joint
+
+    def __getitem__(self, index: Any) -> Sliced:
+        raise DomainError(
+            f"a slice of a joint given {listed(self.observed)}",
+            expected="a joint without observations",
+            advice="slice first: joint[1:].condition(…)",
+        )
+
+    def log_prob_parts(self, *values: Any, **named: Any) -> Parts:
+        """The terms of the density at the data, those of the observed sites apart."""
+        form = Form(self)
+        parts = ask(_parts, form, form.complete(values, named))
+        observed = {site.name for site in form.outline.sites if site.kind == "observed"}
+        split = [{name: part for name, part in parts.items() if (name in observed) is seen} for seen in (True, False)]
+        return Parts(*map(form.unflatten, split))
+
+    def log_weight(self, *values: Any, **named: Any) -> Data:
+        """The log-density of the observations given the other sites."""
+        form = Form(self)
+        return ask(_log_weight, form, form.complete(values, named))
+
+    def sample(self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any) -> Any:
+        raise FubiniError(
+            f"draws of {listed(self.names)} given {listed(self.observed)}",
+            expected="draws from a posterior, which `sample` of the model are not",
+            advice="posterior() where there is a closed form; sample_and_log_weight holds the observed sites",
+        )
+
+    sample_and_log_prob = sample_distributions = sample  # type: ignore[assignment]
+
+    def sample_and_log_weight(self, key: Data, shape: int | tuple[int, ...] = ()) -> Weighted:
+        """Draws of the model with the observed sites held, and the log-density of the observations given each."""
+        form = Form(self)
+        values, weight = ask(_values_and_log_weight, form, {}, *randomness(key, shape))
+        return Weighted(form.unflatten(values), weight)
+
+    def tree_flatten(self) -> tuple[tuple, None]:
+        return (self.joint, self.observed), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple) -> Conditioned:
+        new = object.__new__(cls)
+        new.joint, new.observed = children
+        return new
+
+    @property
+    def title(self) -> str:
+        return f"{self.joint.title} given {listed(self.observed)}"
+
+
+class Parts(NamedTuple):
+    """The terms of a density at the data: those of the observed sites, and those of the others."""
+
+    observed: Any
+    free: Any
+
+
+class Weighted(NamedTuple):
+    """Draws of a model with the observed sites held, and the log-density of the observations given each."""
+
+    values: Any
+    log_weight: Data
+
+
+# -- the questions, for one world -----------------------------------------------------------------------------------
+
+
+def _values(joint: Joint, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+    return joint.run(Given(given, key)).values
+
+
+def _log_prob(joint: Joint, key: Data, given: Mapping[str, Any]) -> Data:
+    return joint.run(Given(given)).log_prob
+
+
+def _parts(joint: Joint, key: Data, given: Mapping[str, Any]) -> dict[str, Data]:
+    return joint.run(Given(given)).parts
+
+
+def _log_weight(joint: Joint, key: Data, given: Mapping[str, Any]) -> Data:
+    return joint.run(Given(given)).log_weight
+
+
+def _values_and_log_weight(joint: Joint, key: Data, given: Mapping[str, Any]) -> tuple[dict[str, Any], Data]:
+    run = joint.run(Given(given, key))
+    return run.values, run.log_weight
+
+
+def _values_and_log_prob(joint: Joint, key: Data, given: Mapping[str, Any]) -> tuple[dict[str, Any], Data]:
+    run = joint.run(Flowing(given, key))
+    return run.values, run.log_prob
+
+
+def _sources_and_values(joint: Joint, key: Data, given: Mapping[str, Any]) -> tuple[dict, dict, Data]:
+    run = joint.run(Given(given, key))
+    return run.sources, run.values, jnp.zeros(())
+
+
+def _with_axes(sources: Any, batch: tuple[int, ...]) -> Any:
+    """Distributions of a batch, its axes named: the batch is one axis, and then an array of places along it."""
+    if not batch:
+        return sources
+    place = Array(np.arange(math.prod(batch)).reshape(batch), [f"sample_{axis}" for axis in range(len(batch))])
+
+    def named(term: Distribution) -> Distribution:
+        found = name_axis(term, "sample")
+        return found if len(batch) == 1 else found.replaced({"sample": place})
+
+    flat = jax.tree_util.tree_map(lambda leaf: leaf.reshape((-1, *leaf.shape[len(batch) :])), sources)
+    return jax.tree_util.tree_map(named, flat, is_leaf=lambda item: isinstance(item, Distribution))

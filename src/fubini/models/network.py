@@ -1,0 +1,182 @@
+"""A network of variables: factors with typed names and evidence, and the questions to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
+from typing import Any
+
+import numpy as np
+
+from fubini.base.arrays import Data
+from fubini.base.domains import Domain, merge_domains
+from fubini.base.names import Name
+from fubini.eliminate.ask import argmax, eliminate, marginals, sample
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.models.from_network import JointNetwork
+from fubini.models.joint import Joint
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.value import Value, Variable, to_value
+
+
+@dataclass(frozen=True)
+class Network:
+    """Variables with their domains, the factors over them, and what has been observed.
+
+    >>> from fubini.base.domains import Bint
+    >>> from fubini.factors.table import Table
+    >>> rain = Bint.labelled("dry", "wet")
+    >>> net = Network({"rain": rain}, (Table([0.8, 0.2], {"rain": rain}),))
+    >>> net.marginals()["rain"].weights
+    array([0.8, 0.2])
+    """
+
+    variables: Mapping[str, Domain]
+    factors: tuple[Factor, ...]
+    directed: bool = True
+    name: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # labels, positions or numbers in; labels as positions
+    children: tuple[str, ...] = ()  # of a directed network, the variable that each factor is a distribution of
+
+    def __post_init__(self) -> None:
+        for factor in self.factors:
+            self._require(tuple(map(str, factor.inputs)), "a factor")
+            for name, domain in factor.inputs.items():
+                merge_domains(name, self.variables[str(name)], domain)
+        seen = {name: self._observed(name, value) for name, value in self.evidence.items()}
+        object.__setattr__(self, "evidence", seen)
+
+    def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
+        """The network given values of some variables: labels or positions, numbers for real variables."""
+        seen = dict(self.evidence)
+        for name, value in [*(observed or {}).items(), *named.items()]:
+            known = self._observed(name, value)
+            self._require_unambiguous(name, value)
+            if name in seen and not np.array_equal(seen[name], known):
+                raise DataError(f"{name}={value!r}", expected=f"{self._shown(name, seen[name])!r}, as observed before")
+            seen[name] = known
+        return replace(self, evidence=seen)
+
+    def _shown(self, name: str, value: Any) -> Any:
+        """An observed value as a label or a number."""
+        domain = self.variables[name]
+        return domain.label(value) if domain.is_finite else value
+
+    def _observed(self, name: str, value: Any) -> Any:
+        """A position, or the numbers of a real variable."""
+        self._require((name,), "evidence")
+        domain = self.variables[name]
+        if domain.is_finite:
+            return self._position(name, value)
+        try:
+            found = np.asarray(value, np.float64)
+        except (TypeError, ValueError):
+            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}") from None
+        if found.shape != domain.shape:
+            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}")
+        if not np.all(np.isfinite(found)):
+            raise DataError(f"the evidence {name}={value!r}", expected="finite numbers")
+        return found if domain.shape else float(found)
+
+    def _position(self, name: str, value: Any) -> int:
+        domain = self.variables[name]
+        if isinstance(value, str):
+            return domain.index(value, f"the evidence {name}={value!r}")
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
+        if not 0 <= value < domain.extent:
+            raise DataError(f"the evidence {name}={value}", expected=f"0 to {domain.extent - 1}")
+        return int(value)
+
+    def _require_unambiguous(self, name: str, value: Any) -> None:
+        """A position that is also written as the label of another one may have been meant as the label."""
+        domain = self.variables[name]
+        if (
+            not domain.is_finite
+            or isinstance(value, str)
+            or str(value) not in (domain.labels or ())
+            or domain.label(value) == str(value)
+        ):
+            return
+        raise DataError(
+            f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
+            expected=f"{str(value)!r} for the label, or {str(domain.label(value))!r} for position {value}",
+        )
+
+    def _require(self, names: Sequence[str], what: str) -> None:
+        for name in names:
+            if name not in self.variables:
+                raise UnknownName(
+                    f"{what} for {name!r}",
+                    expected=f"one of the {len(self.variables)} variables of the network",
+                    nearest=closest(name, self.variables),
+                )
+
+    def joint(self) -> Joint:
+        """The network as a joint distribution, conditioned on what has been observed: values are positions."""
+        if len(self.children) != len(self.factors):
+            raise DomainError(
+                f"{self} as a joint distribution",
+                expected="a directed network: a distribution of each variable given its parents",
+                advice="marginals, map, sample and log_evidence of an undirected one are its own methods",
+            )
+        of = dict(zip(self.children, self.factors, strict=True))
+        graph = {child: [name for name in factor.inputs if name != child] for child, factor in of.items()}
+        made = JointNetwork({str(child): of[str(child)] for child in TopologicalSorter(graph).static_order()})
+        return made.condition(**self.evidence) if self.evidence else made
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The variables not observed."""
+        return tuple(name for name in self.variables if name not in self.evidence)
+
+    @property
+    def hidden_variables(self) -> tuple[Variable, ...]:
+        """The same as Variables, which need not occur in any factor."""
+        return tuple(Variable(name, self.variables[name]) for name in self.hidden)
+
+    @property
+    def observed_factors(self) -> list[Factor]:
+        """The factors at the evidence."""
+        values: dict[Name, Value] = {name: to_value(value) for name, value in self.evidence.items()}
+        return [substitute(factor, values) for factor in self.factors]
+
+    def log_evidence(self, *, memory_limit: int | None = None) -> Value:
+        """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
+        return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
+
+    def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Factor]:
+        """P(variable | evidence) for the names given, or for every variable not observed."""
+        self._require(names, "a marginal")
+        seen = [name for name in names if name in self.evidence]
+        if seen:
+            value = self._shown(seen[0], self.evidence[seen[0]])
+            raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
+        wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
+        return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
+
+    def map(self) -> dict[str, Any]:
+        """The most probable values of the variables not observed, together: labels, and numbers of real variables."""
+        best = argmax(self.observed_factors, self.hidden_variables)
+        return {name: _as_label(self.variables[name], best[name]) for name in self.hidden}
+
+    def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
+        """Draws of the variables not observed, given the evidence: labels, and numbers of real variables."""
+        draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
+        return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
+
+    def __repr__(self) -> str:
+        observed = f", observed {listed(self.evidence)}" if self.evidence else ""
+        return f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed})"
+
+
+def _labelled(domain: Domain, positions: Data) -> np.ndarray:
+    found = np.asarray(positions)
+    return found if domain.labels is None else np.asarray(domain.labels)[found]
+
+
+def _as_label(domain: Domain, value: Data) -> Any:
+    if domain.is_finite:
+        return domain.label(int(value))
+    return np.asarray(value) if domain.shape else float(value)

@@ -1,0 +1,168 @@
+"""Observations: values held at their sites, entries that are missing left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as numpyro_families
+
+from fubini.base.arrays import Data, is_jax, is_traced
+from fubini.distributions.array_distribution import log_density, made
+from fubini.distributions.density import Distribution
+from fubini.errors import DataError, DomainError, NoRule, UnknownName, closest, listed
+from fubini.models.call_values import Form
+from fubini.models.calls import require_in_domain, shaped
+from fubini.models.outline import Outline
+from fubini.models.sample import Choice, Chosen
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Partly:
+    """An array of which only some entries are observed."""
+
+    value: Data
+    present: Data
+
+    def tree_flatten(self) -> tuple[tuple, None]:
+        return (self.value, self.present), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple) -> Partly:
+        return cls(*children)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Observed sites at their values; the others as another choice has them."""
+
+    observed: Mapping[str, Any]
+    choice: Choice
+
+    def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        if name not in self.observed:
+            return self.choice.at(place, name, source)
+        value = self.observed[name]
+        if isinstance(value, Partly):
+            return Chosen(value.value, lambda: log_density_of_present(source, value), True)
+        return Chosen(value, lambda: log_density(source, value), True)
+
+    def within(self, place: int, name: str) -> Choice:
+        inner = self.choice.within(place, name)
+        return Held(self.observed[name], inner) if name in self.observed else inner
+
+    def beside(self, place: int) -> Held:
+        return Held(self.observed, self.choice.beside(place))
+
+    def pick(self, place: int, index: Distribution) -> Data:
+        return self.choice.pick(place, index)
+
+    def again(self, values: Mapping[str, Any]) -> Held:
+        return Held(self.observed, self.choice.again(values))
+
+    def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
+        key, find = self.choice.series(place)
+        return key, lambda site: self.observed[site["name"]] if site["name"] in self.observed else find(site)
+
+    def met(self, name: str, source: Distribution, value: Data) -> Chosen:
+        return self.at(0, name, source) if name in self.observed else self.choice.met(name, source, value)
+
+
+def observations(form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Observed values by name, checked: shapes, domains, and that no site reads what is missing."""
+    read = {name for reached in form.outline.reached.values() for name in reached}
+    return {name: _observed(form.outline, name, value, name, name in read) for name, value in given.items()}
+
+
+def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool) -> Any:
+    site = outline[name]
+    if site.kind == "deterministic":
+        raise DomainError(
+            f"an observation of {path!r}, which is computed from other sites",
+            expected="a random site",
+            advice="observe what it is computed from, or give it a distribution of its own",
+        )
+    if site.inner is not None:
+        return {inner: _observed(site.inner, inner, item, f"{path}.{inner}", is_read) for inner, item in value.items()}
+    missing = isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
+    array = shaped(np.ma.getdata(value) if isinstance(value, np.ma.MaskedArray) else value, site, path, batch=False)
+    if missing:
+        if is_read:
+            raise DomainError(
+                f"missing entries in {path!r}, which other sites depend on",
+                expected="an observation without missing entries",
+                advice="split the site: the missing entries are latent",
+            )
+        present = ~np.ma.getmaskarray(value)
+        filled = np.where(present, array, 0)
+        require_in_domain(site.domain, filled, path, present)
+        return Partly(filled, present)
+    if not is_traced(array):
+        require_in_domain(site.domain, np.asarray(array), path)
+    return array if is_jax(array) else np.array(array)
+
+
+def log_density_of_present(source: Distribution, value: Partly) -> Data:
+    """log p of the entries that are there, the others integrated out."""
+    law: Any = made(source)
+    if not law.event_shape:
+        inside = jnp.where(value.present, value.value, law.support.feasible_like(jnp.asarray(value.value)))
+        return jnp.sum(jnp.where(value.present, law.log_prob(inside), 0.0))
+    base: Any = law
+    while isinstance(base, (numpyro_families.Independent, numpyro_families.ExpandedDistribution)):
+        base = base.base_dist
+    if isinstance(base, numpyro_families.MultivariateNormal):
+        return _of_normal(base, jnp.asarray(value.value), jnp.asarray(value.present))
+    inner: Any = law.base_dist if isinstance(law, numpyro_families.Independent) else law
+    if not inner.event_shape:
+        inside = jnp.where(value.present, value.value, inner.support.feasible_like(jnp.asarray(value.value)))
+        return jnp.sum(jnp.where(value.present, inner.log_prob(inside), 0.0))
+    raise NoRule(
+        f"missing entries inside the event of {source}",
+        expected="independent entries, or a multivariate normal",
+        advice="leave the whole event out with .mask(…), or make the missing entries a site of their own",
+    )
+
+
+def _of_normal(law: Any, value: Data, present: Data) -> Data:
+    """N(x_o; μ_o, Σ_oo): the missing entries made independent of the others, standard and at their mean."""
+    both = present[..., :, None] & present[..., None, :]
+    covariance = jnp.where(both, law.covariance_matrix, jnp.eye(value.shape[-1]))
+    at = jnp.where(present, value, law.loc)
+    left = numpyro_families.MultivariateNormal(law.loc, covariance).log_prob(at)
+    return jnp.sum(left) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The observations of both; one site may not be observed as two values."""
+    found = dict(first)
+    for name, value in second.items():
+        here = (*path, name)
+        if isinstance(value, dict) and isinstance(found.get(name), dict):
+            found[name] = merged(found[name], value, here)
+        elif name in found:
+            raise DataError(
+                f"an observation of {'.'.join(here)!r}, which is observed already",
+                expected="each site once",
+                advice=f"uncondition({here[0]!r}) takes the first one back",
+            )
+        else:
+            found[name] = value
+    return found
+
+
+def without(observed: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The observations of the other sites."""
+    for name in names:
+        if name not in observed:
+            raise UnknownName(
+                f"uncondition({name!r})",
+                expected=f"an observed site: {listed(observed)}",
+                nearest=closest(name, observed),
+            )
+    return {name: value for name, value in observed.items() if name not in names}

@@ -1,0 +1,100 @@
+"""Models written in operators and `fb.ops`: the sites of a run as variables, their densities as factors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fubini.base.domains import Domain
+from fubini.bridge.disintegration import arrays_of
+from fubini.distributions.density import Distribution
+from fubini.errors import DomainError, FailedLine, FubiniError
+from fubini.factors.table import Table
+from fubini.models.observed import Partly
+from fubini.models.sample import Alike, Apart, Chosen, Run
+from fubini.terms.factor import Factor
+from fubini.terms.value import Variable
+
+
+@dataclass
+class Symbols(Alike):
+    """Each site as a variable, the observed ones at their values; their densities are collected."""
+
+    observed: Mapping[str, Any]
+    path: str
+    factors: list[Factor]
+    variables: list[Variable]
+
+    def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        value = self.symbol(name, source.domain)
+        self.factors.append(source(value))
+        return Chosen(value, lambda: 0.0)
+
+    def met(self, name: str, source: Distribution, value: Any) -> Chosen:
+        self.factors.append(source(value))
+        return Chosen(value, lambda: 0.0)
+
+    def symbol(self, name: str, domain: Domain) -> Any:
+        """The value of an observed site, a variable for one that is not."""
+        value = self.observed.get(name)
+        if isinstance(value, Partly):
+            raise DomainError(
+                f"the factors of {name!r}, which has missing entries", expected="a site observed as a whole"
+            )
+        if value is None:
+            value = Variable(f"{self.path}{name}", domain)
+            self.variables.append(value)
+        return value
+
+    def beside(self, place: int) -> Any:
+        return Apart({}).beside(place)
+
+    def within(self, place: int, name: str) -> Symbols:
+        return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
+
+
+def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
+    """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
+    found = Symbols(getattr(joint, "observed", {}), "", [], [])
+    try:
+        run = getattr(joint, "joint", joint).run(found)
+        found.factors.extend(_weights(run))
+    except (TypeError, IndexError, AttributeError) as error:  # of functions and methods of arrays
+        if isinstance(error, FubiniError) and not isinstance(error, FailedLine):
+            raise
+        raise DomainError(
+            "the factors of a model",
+            expected="parameters written in operators and fb.ops",
+            nearest=str(error.__cause__ or error).splitlines()[0],
+            advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
+        ) from error
+    for factor in found.factors:
+        _require_whole(factor)
+    return found.factors, found.variables
+
+
+def _require_whole(factor: Factor) -> None:
+    """No array has axes that its domain does not say, as one that came out of `jax.vmap` has."""
+    for array in arrays_of(factor):
+        rank = len(array.names) + len(array.output.shape)
+        if np.ndim(array.array) != rank:
+            raise DomainError(
+                f"a parameter with an array of shape {np.shape(array.array)}",
+                expected=f"{rank} axes",
+                nearest="a function of a site that jax.vmap maps",
+                advice="the model is read in plain JAX",
+            )
+
+
+def _weights(run: Run) -> Iterator[Factor]:
+    """The factors among the sites, and the numbers that only weigh."""
+    for site in run.sites:
+        if site.inner is not None:
+            yield from _weights(site.inner)
+        elif isinstance(site.source, Factor):
+            yield site.source
+        elif site.log_density is not None and not isinstance(site.source, Distribution):
+            yield Table.from_log(site.log_density(), ())

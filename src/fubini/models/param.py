@@ -1,0 +1,82 @@
+"""Learnable parameters: a value within a support, held as an unconstrained number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import biject_to, constraints
+
+from fubini.base.arrays import Data, as_floats, double_precision, is_jax, is_traced
+from fubini.base.domains import Domain, Positive, Real, Simplex, Unit
+from fubini.errors import DataError, DomainError
+from fubini.models.fixed import Fixed
+from fubini.terms.notation import Call, Notation, Symbol
+from fubini.terms.value import Array, Value
+
+_SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit": constraints.unit_interval}
+
+
+class Param(Value):
+    """A Value to be learnt. Its leaf is the unconstrained number: a step along a gradient stays within the support."""
+
+    _leaf_fields = ("free",)
+    _static_fields = ("support", "output")
+    free: Data
+    support: Fixed
+
+    def __init__(self, free: Data, constraint: Any, output: Domain) -> None:
+        bounds = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree_util.tree_leaves(constraint))
+        support = Fixed(constraint, (type(constraint), bounds))
+        self._set(free=free, support=support, output=output, inputs={})
+
+    @property
+    def value(self) -> Data:
+        """The value within its support."""
+        if is_jax(self.free):
+            return biject_to(self.support.value)(self.free)
+        with double_precision(), jax.ensure_compile_time_eval():
+            return np.asarray(biject_to(self.support.value)(jnp.asarray(self.free)))
+
+    def _ground(self, *children: Array) -> Array:
+        return Array._of(self.value, (), {}, self.output)
+
+    def notation(self) -> Notation:
+        return Call("param", (Symbol("…" if is_traced(self.free) else repr(np.asarray(self.value).tolist())),))
+
+
+def param(value: Any, support: Domain | Any = Real) -> Param:
+    """A parameter to be learnt, starting at `value`: `fb.param(1.0, fb.Positive)`. `fb.fit` moves nothing else.
+
+    >>> scale = param(2.0, Positive)
+    >>> round(float(scale.value), 6), round(float(scale.free), 6)  # the leaf is log 2
+    (2.0, 0.693147)
+    """
+    constraint = _constraint(support)
+    array = as_floats(value)
+    if not is_traced(array) and not _is_within(constraint, array):
+        raise DataError(f"a parameter {value!r}", expected=f"a value within {support}")
+    output = Real.with_shape(array.shape)
+    if is_jax(array):
+        return Param(biject_to(constraint).inv(array), constraint, output)
+    with double_precision(), jax.ensure_compile_time_eval():
+        return Param(np.asarray(biject_to(constraint).inv(jnp.asarray(array))), constraint, output)
+
+
+def _is_within(constraint: Any, array: Data) -> bool:
+    with jax.ensure_compile_time_eval():  # also where a model that is being traced makes the parameter
+        return bool(jnp.all(constraint(jnp.asarray(array))))
+
+
+def _constraint(support: Domain | Any) -> Any:
+    if isinstance(support, constraints.Constraint):
+        return support
+    if support is Simplex or (isinstance(support, Domain) and support.kind == "simplex"):
+        return constraints.simplex
+    if not isinstance(support, Domain) or support.kind not in _SUPPORTS:
+        raise DomainError(
+            f"a parameter with the support {support!r}", expected=f"{Real}, {Positive}, {Unit}, Simplex or a constraint"
+        )
+    return _SUPPORTS[support.kind]

@@ -1,0 +1,50 @@
+"""Values and sites of nested joints by path: "inner.x"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fubini.models.sample import Run, Site
+
+
+def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """By path to a dict of dicts.
+
+    >>> nested({"a": 1, "inner.x": 2})
+    {'a': 1, 'inner': {'x': 2}}
+    """
+    found: dict[str, Any] = {}
+    for path, value in paths.items():
+        *outer, name = path.split(".")
+        place = found
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return found
+
+
+def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """A dict of dicts by path.
+
+    >>> flat({"a": 1, "inner": {"x": 2}})
+    {'a': 1, 'inner.x': 2}
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{path}{name}."))
+        else:
+            found[f"{path}{name}"] = value
+    return found
+
+
+def flat_sites(run: Run, path: str = "") -> dict[str, Site]:
+    """The sites of a run by path, in order."""
+    found: dict[str, Site] = {}
+    for site in run.sites:
+        if site.inner is not None:
+            found.update(flat_sites(site.inner, f"{path}{site.name}."))
+        else:
+            found[f"{path}{site.name}"] = site
+    return found

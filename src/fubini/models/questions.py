@@ -1,0 +1,158 @@
+"""Questions to a model: what has a closed form is integrated out, without anyone deriving it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fubini.base.arrays import Data
+from fubini.base.interpretations import interpret
+from fubini.base.semirings import Semiring, sum_product
+from fubini.eliminate.ask import eliminate
+from fubini.eliminate.explanation import Explanation
+from fubini.models.checks import required
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.models.flavour import Flavour
+from fubini.models.question_heads import LOG_EVIDENCE, PREDICT
+from fubini.questions import evidence as evidence
+from fubini.questions import predict as predict
+from fubini.questions.explain_model import explain_model
+from fubini.questions.gibbs import Sampler
+from fubini.questions.infer import infer
+from fubini.questions.marginal import marginal
+from fubini.questions.mode import mode
+from fubini.questions.model_factors import model_factors
+from fubini.questions.posterior import posterior
+from fubini.questions.posterior_function import Kernel
+from fubini.terms.factor import Factor
+from fubini.terms.value import Value
+
+
+class Questions(Flavour):
+    """What can be asked of any joint: of one with observations, about its other sites given these."""
+
+    def log_evidence(self, semiring: Semiring = sum_product) -> Value:
+        """log p(observed), the other sites integrated out exactly; an error that names what blocks it.
+
+        Under `fb.max_product` the logarithm of the greatest density; under others what they make of tables.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).log_evidence()), 6)
+        -1.328012
+        """
+        model = FlatModel(self)
+        if semiring is sum_product:
+            return interpret(LOG_EVIDENCE, model)
+        return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
+
+    def posterior(self) -> Factor:
+        """The sites that are not observed given those that are: a normalised factor, or the error that says why not.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
+        0.25
+        """
+        model = FlatModel(self)
+        return model.once("posterior", lambda: posterior(model))
+
+    def factors(self) -> list[Factor]:
+        """The density as a list of factors over the sites that are not observed, for `fb.eliminate` and its like.
+
+        >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(jnp.sqrt(r))))
+        >>> model.condition(x=4).factors()
+        [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
+        """
+        model = FlatModel(self)
+        return (model.written or model_factors(model))[0]
+
+    def marginal(self, name: str) -> Factor:
+        """One site given the observations, the others integrated out exactly: a normalised factor.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
+        0.5
+        """
+        model = FlatModel(self)
+        return model.once(("marginal", name), lambda: marginal(model, required(name, self)))
+
+    def eliminate(self, *names: str) -> EliminatedModel:
+        """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.eliminate("m").names
+        ('x',)
+        """
+        return eliminated(FlatModel(self), ()).eliminate(*names)
+
+    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
+        """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
+
+        `model` is another model of the same latents, at new inputs say.
+        """
+        return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
+
+    def explain(self) -> Explanation:
+        """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
+        return explain_model(FlatModel(self))
+
+    def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Sampler:
+        """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`."""
+        return eliminated(FlatModel(self), ()).gibbs(*names, without=without, **options)
+
+    def kernel(self, *names: str, engine: str = "numba") -> Kernel:
+        """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
+
+        A law is given the latents that are eliminated after it, whose values the function takes too.
+        """
+        return Kernel(FlatModel(self), names, engine)
+
+    def map(self) -> Any:
+        """The values at which the posterior density of all latents together is greatest."""
+        return mode(FlatModel(self))
+
+    def infer(
+        self,
+        key: Data = None,
+        draws: int = 1000,
+        chains: int = 4,
+        *,
+        warmup: int | None = None,
+        method: str | None = None,
+        eliminate: Sequence[str] | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        progress: bool = True,
+        log_likelihood: bool | None = None,
+        predictive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draws of all latents given the observations, as ArviZ data.
+
+        What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
+        `method`, and what was integrated out is drawn back. Methods: "grid", independent draws of one to three numbers;
+        "nuts", the no-U-turn sampler; "svi" and "laplace", normal approximations. By default it is a grid where one
+        describes what is left well, and the no-U-turn sampler otherwise, or where a checkpoint or an option of it is
+        given: target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run goes on where it was.
+        The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a discrete
+        site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs
+        steps do so with all sites where no rule makes one.
+        """
+        return infer(
+            FlatModel(self),
+            key,
+            draws=draws,
+            chains=chains,
+            warmup=warmup,
+            method=method,
+            eliminate=eliminate,
+            checkpoint=checkpoint,
+            dims=dims,
+            coords=coords,
+            progress=progress,
+            log_likelihood=log_likelihood,
+            predictive=predictive,
+            options=options,
+        )

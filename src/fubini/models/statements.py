@@ -1,0 +1,103 @@
+"""The sites of a model as statements: `y ~ Normal(theta, spread)`, in the names of its author."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from fubini.base.arrays import trusting
+from fubini.distributions.array_distribution import parameters
+from fubini.distributions.density import Distribution
+from fubini.distributions.makers import maker_of
+from fubini.models.arguments import named_arrays
+from fubini.models.call_values import Form
+from fubini.models.outline import Outline
+from fubini.models.paths import flat, flat_sites
+from fubini.models.sample import Given, Site
+from fubini.read.formula import UNKNOWN, Formulas, Part
+from fubini.terms.notation import Call, Notation, Symbol, text
+
+LONGEST = 60  # characters of a parameter that are written out
+
+
+def statements(joint: Any) -> dict[str, str]:
+    """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
+    form = Form(joint)
+    sites: dict[str, Site] = {}
+    counts: list[int] = []
+
+    def follow(leaves: list, values: dict) -> list:
+        sites.update(flat_sites(form.rebuilt(leaves).run(Given(values))))
+        arrays = [_arrays(site) for site in sites.values()]
+        counts.extend(map(len, arrays))
+        return [array for several in arrays for array in several]
+
+    with form.width(), trusting():
+        values = _shapes(form.outline)
+        traced = jax.make_jaxpr(follow)(form.leaves, values)
+        writer = Formulas(named_arrays(joint))
+        paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
+        inputs = [*map(writer.known, form.leaves), *(Part(Symbol(path)) for path in paths)]
+        parts = iter(writer.read(traced.jaxpr, traced.consts, inputs))
+    observed = set(flat(getattr(joint, "observed", {})))
+    return {
+        name: _statement(site, [next(parts) for _ in range(count)], name in observed or site.observed)
+        for (name, site), count in zip(sites.items(), counts, strict=True)
+    }
+
+
+def _shapes(outline: Outline) -> dict[str, Any]:
+    """Values without numbers, those of nested joints as dicts."""
+    sites = {name: outline[name] for name in outline.free}
+    return {name: site.value if site.inner is None else _shapes(site.inner) for name, site in sites.items()}
+
+
+def _arrays(site: Site) -> list:
+    if isinstance(site.source, Distribution):
+        return parameters(site.source)
+    return jax.tree_util.tree_leaves(site.value) if site.log_density is None and site.value is not None else []
+
+
+def _statement(site: Site, parts: Sequence[Part], observed: bool) -> str:
+    if isinstance(site.source, Distribution):
+        return f"~ {text(_distribution(site.source, iter(parts)))}{', observed' if observed else ''}"
+    return f"= {', '.join(text(_short(part.notation)) for part in parts)}" if parts else "(weight)"
+
+
+def _distribution(source: Distribution, parts: Any) -> Notation:
+    """Normal(mu, 1).expand([3]), as one would write it."""
+    given = {
+        key: _distribution(arg, parts) if isinstance(arg, Distribution) else _short(next(parts).notation)
+        for key, arg in zip(source.keys, source.args, strict=True)
+    }
+    fixed = {key: Symbol(repr(value)) for key, value in source.statics}
+    base = given.get("base_dist")
+    if base is not None and source.family == "ExpandedDistribution":
+        return Call(Symbol(f"{text(base)}.expand"), (Symbol(str(list(dict(source.statics)["batch_shape"]))),))
+    if base is not None and source.family == "Independent":
+        return Call(Symbol(f"{text(base)}.to_event"), (fixed["reinterpreted_batch_ndims"],))
+    if base is not None and source.family == "MaskedDistribution":
+        return Call(Symbol(f"{text(base)}.mask"), (given.get("mask", UNKNOWN),))
+    if base is not None and source.family == "PowerDistribution":
+        return Call(Symbol(f"{text(base)}.to_power"), (given["exponent"],))
+    return _call(source.family, {**given, **fixed})
+
+
+def _call(family: str, given: Mapping[str, Notation]) -> Notation:
+    """By position as long as the parameters are numpyro's first ones, the others by name."""
+    maker = maker_of(family)
+    if maker is None:  # a user's own distribution, known by its arrays alone
+        return Call(family, ())
+    known = list(inspect.signature(maker).parameters)
+    order = sorted(given, key=lambda key: known.index(key) if key in known else len(known))
+    first = [key for key, expected in zip(order, known, strict=False) if key == expected]
+    first = first if order[: len(first)] == first else []
+    named = tuple((key, given[key]) for key in order if key not in first)
+    return Call(family, tuple(given[key] for key in first), named)
+
+
+def _short(notation: Notation) -> Notation:
+    return notation if len(text(notation)) <= LONGEST else UNKNOWN

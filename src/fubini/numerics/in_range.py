@@ -1,0 +1,70 @@
+"""Results that hold if weights stayed in range: with the careful way beside them, or with the question left open.
+
+Inside a user's trace both ways are compiled, and the weights decide. Where the numbers are known when the result is
+there, the careful way is compiled only if it turns out to be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
+
+from fubini.base.arrays import Data, cached_for_precision, is_traced
+
+T = TypeVar("T")
+
+
+class Questions(NamedTuple):
+    """Whether results were in range, asked in one trace."""
+
+    trace: Any
+    asked: list[Data]
+
+
+_open: ContextVar[Questions | None] = ContextVar("open questions", default=None)
+
+
+def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -> T:
+    """`fast` where `safe`, else what is found carefully. The body of a loop is another trace: it decides by itself."""
+    questions = _open.get()
+    if questions is None or questions.trace != get_opaque_trace_state():
+        return jax.lax.cond(safe, fast, carefully)
+    questions.asked.append(jnp.all(safe))
+    return fast()
+
+
+def compiled(function: Callable, key: tuple, *given: Any) -> Any:
+    """function(*key, *given), compiled for each key; the careful way where the fast one left the range of the dtype."""
+    if not is_traced(*jax.tree.leaves(given)):
+        found, safe = _compiled(function, key, True)(*given)
+        if not is_traced(safe) and safe:  # an interpretation may bring arrays of a trace
+            return found
+    return _compiled(function, key, False)(*given)
+
+
+@cached_for_precision(2048)
+def _compiled(function: Callable, key: tuple, is_hopeful: bool) -> Callable:
+    def answer(*given: Any) -> Any:
+        return function(*key, *given)
+
+    return jax.jit(_hopeful(answer) if is_hopeful else answer)
+
+
+def _hopeful(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
+    """The result as if everything was in range, and whether it was."""
+
+    def run(*given: Any) -> tuple[T, Data]:
+        questions = Questions(get_opaque_trace_state(), [])
+        token = _open.set(questions)
+        try:
+            found = function(*given)
+        finally:
+            _open.reset(token)
+        return found, jnp.all(jnp.stack([jnp.asarray(True), *questions.asked]))
+
+    return run

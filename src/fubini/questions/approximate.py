@@ -1,0 +1,144 @@
+"""Questions to a model whose latents have no closed form: the interpretation in force gives weighted points of these.
+
+What has a closed form stays exact, at each of the points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_context
+from jax.flatten_util import ravel_pytree
+
+from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
+from fubini.base.arrays import Data, double_precision
+from fubini.base.names import Bound, Name
+from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.factors.table import Table
+from fubini.infer.evaluation import by_name, evaluation, plausible_box
+from fubini.infer.normal_approximation import climb
+from fubini.infer.target import Target
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.flat_model import FlatModel
+from fubini.numerics.frame import LogDensity
+from fubini.numerics.importance import Normal
+from fubini.questions.closed_form import no_closed_form, require_proper
+from fubini.questions.infer import elimination_for_draws, warn_of_restriction
+from fubini.questions.sampler_target import Support, target_of
+from fubini.terms.value import Array, Value
+
+POINTS = Bound("point")  # the index of weighted points
+STARTS = 6  # searches for modes
+
+
+class Approximation(NamedTuple):
+    """The elimination of what has a closed form, and weighted points of the other latents, by name [point, …]."""
+
+    left: EliminatedModel
+    points: WeightedPoints
+    values: dict[str, Data]
+
+    @property
+    def at(self) -> dict[Name, Value]:
+        """The points as values along a named axis."""
+        domains, numbers = self.left.reading.domains, self.left.model.numbers
+        return {name: Array(numbers(value), (POINTS,), domains[name]) for name, value in self.values.items()}
+
+    @property
+    def weights(self) -> Table:
+        """Their shares."""
+        return Table(self.left.model.numbers(self.points.shares), (POINTS,))._marked(self.points.exactness)
+
+
+def approximation(
+    model: FlatModel, asked: str, blocked: EliminatedModel, most: int | None = None, advice: str = ""
+) -> Approximation:
+    """Weighted points of the latents that have no closed form, at most so many; under `exact`, the error."""
+    require_proper(blocked, blocked.blocked)
+    error = partial(no_closed_form, asked, blocked, advice)
+    left = _elimination(model, blocked, error)
+    target = cache(lambda: _target(left))
+    integral = OpenIntegral(left.kept, error, lambda: _open_density(target()[0]))
+    with double_precision(), eval_context():
+        points = integral.points()
+        if not points.log_total > -np.inf:
+            raise DataError(
+                asked, expected="observations of positive density under the model", nearest="p(observed) is 0"
+            )
+        points = points.without_negligible()
+        points = points if most is None else points.at_most(most)
+        return Approximation(left, points, _values(points.points, *target()))
+
+
+def _elimination(model: FlatModel, blocked: EliminatedModel, error: Callable[[], Intractable]) -> EliminatedModel:
+    """All that can be eliminated; all but the blocked sites where, in another order, these can be too."""
+    left = elimination_for_draws(model)
+    if left.kept:
+        return left
+    try:
+        return elimination_for_draws(model, [name for name in left.eliminated if name not in blocked.blocked])
+    except Intractable:
+        raise error() from None
+
+
+def _target(left: EliminatedModel) -> tuple[Target, Support]:
+    """The density of the latents that are not eliminated, where points of them can be found."""
+    discrete = [name for name in left.kept if left.reading.domains[name].is_discrete]
+    if discrete or left.is_traced:
+        raise DomainError(
+            f"an approximate integral over {listed(left.kept)}",
+            expected="real latents, and data and arguments that are known",
+            nearest=f"discrete: {listed(discrete)}" if discrete else "the numbers are traced by jit, vmap or grad",
+            advice="infer(key) draws the latents" if discrete else "ask outside of jit, vmap and grad",
+        )
+    warn_of_restriction(jax.random.key(0), left)
+    return target_of(left)
+
+
+def _open_density(target: Target) -> OpenDensity:
+    """A target, with the box of its prior and its modes."""
+    density = cache(lambda: evaluation(target))
+    return OpenDensity(
+        target.size,
+        lambda points: density()(points),
+        cache(lambda: plausible_box(target)),
+        lambda: normals_at_modes(target, density()),
+    )
+
+
+def _values(points: np.ndarray, target: Target, support: Support) -> dict[str, Data]:
+    """Values of the sites, by name [point, …], at points [point, number]."""
+    free = by_name(jnp.asarray(points)[None], target.shapes)
+    return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}
+
+
+def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
+    """Normal approximations where searches for modes from several points end."""
+    starts = target.start(jax.random.key(0), STARTS)
+    _, unravel = ravel_pytree({name: value[0] for name, value in starts.items()})
+    hessian = jax.jit(jax.hessian(lambda at: -target.log_density(unravel(at), target.numbers)))
+    normals: list[Normal] = []
+    for chain in range(STARTS):
+        mode = climb(target, {name: value[chain] for name, value in starts.items()}).point
+        if not np.all(np.isfinite(mode)) or any(normal.is_at(mode) for normal in normals):
+            continue
+        root = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
+        log_mass = float(log_density(mode[None])[0]) + float(np.linalg.slogdet(root)[1])
+        if math.isfinite(log_mass):
+            normals.append(Normal(mode, root, log_mass))
+    if not normals:
+        raise DataError("the modes of a density", expected="a density that is finite at its greatest")
+    return normals
+
+
+def _root_of_inverse(curvature: np.ndarray) -> np.ndarray:
+    """A root of the covariance; directions in which the density does not curve down are given a wide one."""
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    least = max(1e-2, 1e-8 * float(np.max(np.abs(values))))
+    return vectors / np.sqrt(np.maximum(values, least))

@@ -1,0 +1,150 @@
+"""What `infer` gives as ArviZ data: the posterior, and the groups beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.base.arrays import Data, cached_for_precision
+from fubini.distributions.array_distribution import made
+from fubini.distributions.density import Distribution
+from fubini.errors import DomainError, UnknownName, closest, listed
+from fubini.models.call_values import Form
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.observed import Partly
+from fubini.models.paths import flat, flat_sites, nested
+from fubini.models.sample import Given
+from fubini.questions.draws import arviz_data
+
+LARGE = 20_000_000  # numbers of a group that is left out unless asked for
+
+
+def groups_of(
+    key: Data,
+    model: Form,
+    values: Mapping[str, np.ndarray],
+    log_likelihood: bool | None,
+    predictive: bool | None,
+    lead: tuple[int, int],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
+    sites = _observed(model, values)
+    size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
+    found: dict[str, dict[str, np.ndarray]] = {}
+    questions: dict[str, tuple[bool | None, Callable]] = {
+        "log_likelihood": (log_likelihood, _log_likelihood),
+        "posterior_predictive": (predictive, _predictive),
+    }
+    found["deterministic"] = _over_draws(_computed, (), model, key, values, lead)
+    for group, (asked, question) in questions.items():
+        if sites and (asked or (asked is None and size <= LARGE)):
+            found[group] = _over_draws(question, tuple(sites), model, key, values, lead)
+    if sites:
+        found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
+    return found
+
+
+@cached_for_precision(64)
+def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable:
+    def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
+        return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)
+
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+
+
+def _over_draws(
+    question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
+) -> dict:
+    flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
+    keys = jax.random.split(key, lead[0] * lead[1])
+    leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
+    found = _compiled(question, names, form.tree)(keys, flat_values, leaves)
+    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
+
+
+def _observed(form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Observed sites by path, missing entries as NaN."""
+    one = {name: value[:1, :1] for name, value in values.items()}
+    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
+    shown = {name: value[0, 0] for name, value in found.items()}
+    for name, value in flat(getattr(form.joint, "observed", {})).items():
+        if isinstance(value, Partly):
+            shown[name] = np.where(value.present, value.value, np.nan)
+    return shown
+
+
+def _observed_values(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {
+        name: jax.numpy.asarray(site.value)
+        for name, site in sites.items()
+        if site.observed and isinstance(site.source, Distribution)
+    }
+
+
+def _log_likelihood(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    partly = flat(getattr(joint, "observed", {}))
+    found = {}
+    for name in names:
+        law: Any = made(sites[name].source)
+        terms = law.log_prob(sites[name].value)
+        mask = partly.get(name)
+        if isinstance(mask, Partly) and terms.shape == mask.present.shape:
+            terms = jax.numpy.where(mask.present, terms, np.nan)
+        found[name] = terms
+    return found
+
+
+def _predictive(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {n: made(sites[n].source).sample(jax.random.fold_in(key, place)) for place, n in enumerate(names)}
+
+
+def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+    sites = flat_sites(joint.run(Given(values)))
+    return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
+
+
+def to_arviz(
+    left: EliminatedModel,
+    values: Mapping[str, np.ndarray],
+    stats: Mapping[str, np.ndarray],
+    groups: dict[str, dict[str, np.ndarray]],
+    how: str,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Sequence[Any]] | None,
+) -> Any:
+    """Everything as ArviZ data."""
+    posterior = {**values, **groups.pop("deterministic")}
+    given: dict[str, Any] = {"posterior": posterior, **groups}
+    if stats:
+        given["sample_stats"] = dict(stats)
+    _require_axes(
+        dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
+    )
+    return arviz_data(given, dims, coords, method=how, eliminated=list(left.eliminated))
+
+
+def _require_axes(
+    dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
+) -> None:
+    """Names for the axes of sites that there are, and as many labels as an axis has places."""
+    for name, axes in dims.items():
+        if name not in values:
+            raise UnknownName(f"dims of {name!r}", expected=f"a site: {listed(values)}", nearest=closest(name, values))
+        shape = np.shape(values[name])
+        axes = list(axes)
+        if len(axes) != len(shape):
+            raise DomainError(
+                f"dims={axes!r} for the site {name!r}", expected=f"{len(shape)} names: its shape is {shape}"
+            )
+        for axis, size in zip(axes, shape, strict=True):
+            if axis in coords and len(coords[axis]) != size:
+                raise DomainError(
+                    f"{len(coords[axis])} coords along {axis!r} of the site {name!r}", expected=f"{size} labels"
+                )

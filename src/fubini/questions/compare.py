@@ -1,0 +1,108 @@
+"""Models side by side, by evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fubini.errors import DataError, DomainError, listed
+from fubini.models.observed import Partly
+from fubini.models.paths import flat
+
+
+class Row(NamedTuple):
+    """One model: log p(data), and its probability among those compared if all were equally likely before."""
+
+    log_evidence: float
+    probability: float
+
+
+class Comparison(Mapping[str, Row]):
+    """Models by name, the likeliest first; prints as a table."""
+
+    def __init__(self, evidences: Mapping[str, float]) -> None:
+        names = sorted(evidences, key=lambda name: -evidences[name])
+        values = np.array([evidences[name] for name in names])
+        shares = np.exp(values - values[0])
+        shares /= shares.sum()
+        self._rows = {n: Row(float(v), float(p)) for n, v, p in zip(names, values, shares, strict=True)}
+
+    def __getitem__(self, name: str) -> Row:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self))
+        best = next(iter(self.values())).log_evidence
+        lines = [f"{'model'.ljust(width)}  log evidence  difference  probability"]
+        for name, row in self.items():
+            difference = row.log_evidence - best
+            lines.append(f"{name.ljust(width)}  {row.log_evidence:12.4f}  {difference:10.4f}  {row.probability:11.4f}")
+        return "\n".join(lines)
+
+
+def compare(**models: Any) -> Comparison:
+    """Models of the same data by their evidence.
+
+    >>> def normal(scale):
+    ...     return fb.JointNamed(dict(m=fb.dist.Normal(0.0, scale), x=lambda m: fb.dist.Normal(m, 1.0)))
+    >>> compare(narrow=normal(1.0).condition(x=3.0), wide=normal(3.0).condition(x=3.0))
+    model   log evidence  difference  probability
+    wide         -2.5202      0.0000       0.7301
+    narrow       -3.5155     -0.9953       0.2699
+    """
+    if not models:
+        raise DomainError("compare()", expected="models by name: compare(linear=post1, quadratic=post2)")
+    require_same_data(models)
+    return Comparison({name: float(model.log_evidence()) for name, model in models.items()})
+
+
+def require_same_data(models: Mapping[str, Any]) -> None:
+    """All models are of the same observed numbers, by site where their sites have the same names."""
+    (first, reference), *others = ((name, _observed(model)) for name, model in models.items())
+    for name, values in others:
+        difference = _difference(reference, values)
+        if difference:
+            raise DataError(
+                f"compare({first}=…, {name}=…)",
+                expected="models of the same observed values, whose evidences are densities of the same data",
+                nearest=difference,
+                advice="condition all models on the same data; their priors and latents may differ",
+            )
+
+
+def _observed(model: Any) -> dict[str, np.ndarray]:
+    """Observed values by site, those that are missing NaN."""
+    values = flat(getattr(model, "observed", None) or getattr(model, "evidence", {}))
+    return {name: _numbers(value) for name, value in values.items()}
+
+
+def _numbers(value: Any) -> np.ndarray:
+    if isinstance(value, Partly):
+        return np.where(np.asarray(value.present), np.asarray(value.value, float), np.nan)
+    return np.asarray(value, float)
+
+
+def _difference(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> str:
+    """Where two sets of observed values differ, or nothing."""
+    if a.keys() != b.keys():  # one site here may be several there
+        first, second = (np.sort(np.concatenate([v.ravel() for v in each.values()] or [[]])) for each in (a, b))
+        return "" if _are_equal(first, second) else f"values of {listed(a)} and of {listed(b)} differ"
+    for name, value in a.items():
+        if value.shape != b[name].shape:
+            return f"{name!r} has the shape {value.shape} in one and {b[name].shape} in the other"
+        if not _are_equal(value, b[name]):
+            return f"{name!r} has other values in one than in the other"
+    return ""
+
+
+def _are_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Up to rounding to single precision."""
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=0.0, equal_nan=True)

@@ -1,0 +1,39 @@
+"""log p(observed)."""
+
+from __future__ import annotations
+
+from fubini.base.arrays import is_traced
+from fubini.base.domains import Real
+from fubini.eliminate.ask import eliminate
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import exact_eliminate, exact_log_evidence
+from fubini.questions.approximate import approximation
+from fubini.questions.closed_form import no_closed_form, require_evidence
+from fubini.terms.value import Array, Value
+
+
+@exact_log_evidence.rule
+def log_evidence(model: FlatModel) -> Value:
+    """log ∫ p(observed, θ) dθ"""
+    if model.tables is not None:
+        return eliminate(*model.tables).log()
+    whole = eliminated(model)
+    if whole.blocked:
+        points = approximation(model, "log_evidence()", whole).points
+        data = model.numbers(points.log_total)
+        mark, rounding = points.exactness, abs(float(data) - points.log_total)
+        return Array._of(data, (), {}, Real, mark if mark.error is None else mark.with_error(mark.error + rounding))
+    found = whole.asked("log_density", {})
+    if not is_traced(found):
+        require_evidence(float(found), model.joint, whole.reading)
+    return Array(found)
+
+
+@exact_eliminate.rule
+def without(model: FlatModel, names: tuple, new: tuple) -> EliminatedModel:
+    """∫ p(observed, θ) dθ over some sites, or the error that says why not"""
+    found = eliminated(model, names)
+    if found.blocked:
+        raise no_closed_form(f"eliminate({', '.join(map(repr, new))})", found)
+    return found

@@ -1,0 +1,329 @@
+"""`gibbs`: a compiled sampler of what is left of a model, one label at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.core import eval_context
+
+from fubini.algebra.axes import aligned
+from fubini.algebra.build import index
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.features import Blocked as NoElimination
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.arrays import Data, double_precision
+from fubini.compile.derive import Derivation, candidates, derived, is_finite
+from fubini.compile.difference import Derived
+from fubini.compile.histogram import grouped_sum
+from fubini.compile.machine import Machine, require_engine
+from fubini.compile.natural import without as naturally
+from fubini.compile.program import PASSES, Assembly, Program
+from fubini.compile.schedule import Schedule, free_items, given_labels, scheduled
+from fubini.errors import DataError, DomainError, NoRule, closest, listed
+from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
+from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.settings import Settings
+from fubini.integrate.search import Latent
+from fubini.models.checks import required
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.options import require_options
+from fubini.models.question_heads import exact_gibbs, exact_metropolis
+from fubini.numerics.randomness import require_key, words
+from fubini.questions.block_gibbs import Blocked
+from fubini.questions.chains import Chains
+from fubini.questions.draws import Draws
+from fubini.questions.moves import Rest
+
+RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "progress")
+FIXED = ("sizes", "values")  # what code may be compiled for
+
+
+class Options(NamedTuple):
+    """How a sampler is made."""
+
+    without: tuple[str, ...] = ()  # passes that are left out
+    specialise: str = "sizes"
+    blocked: bool = False
+    engine: str = "numba"
+    proposal: Callable[..., Any] | None = None
+
+    def check(self) -> None:
+        """Names that there are."""
+        if self.specialise not in FIXED:
+            raise DomainError(f"specialise={self.specialise!r}", expected=f"what is fixed: one of {listed(FIXED)}")
+        require_engine(self.engine)
+        for name in self.without:
+            if name not in PASSES:
+                near = closest(name, PASSES)
+                raise DomainError(f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=near)
+
+
+class Sampler:
+    """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
+
+    def __init__(self, left: EliminatedModel, names: Sequence[str], options: Options | None = None) -> None:
+        self.joint, self.left, self.options = left.joint, left, options or Options()
+        self.options.check()
+        finite = tuple(name for name in left.kept if is_finite(left.reading.sites[name]))
+        self.names = tuple(names) or finite
+        for name in self.names:
+            required(name, left.joint, left.kept)
+        if not self.names:
+            raise NoRule(
+                f"gibbs() of {left.joint}",
+                expected="a latent with finitely many values that is left",
+                nearest=f"{listed(left.kept)} is left",
+                advice="infer(key) draws continuous latents",
+            )
+        self.passes = tuple(name for name in PASSES if name not in self.options.without)
+        self.labels = {name: left.reading.sites[name] for name in self.names}
+        for leaf in self.labels.values():
+            candidates(leaf)
+        require_finite(left)
+        self._rests: dict[int, Rest | None] = {}
+        self.blocked = Blocked(left, self.names) if self.options.blocked else None
+
+    def __repr__(self) -> str:
+        return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
+
+    def source(self) -> str:
+        """The text of the loops, as they are compiled."""
+        if self.blocked is not None:
+            raise NoRule(
+                "the source of a blocked sampler", expected="compiled loops", nearest="XLA has no text of ours"
+            )
+        return self.program.source
+
+    @cached_property
+    def derivation(self) -> Derivation:
+        """Statistics, and the score of each label."""
+        return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
+
+    def _terms(self) -> tuple[Node, ...]:
+        """The density that is left, normal latents integrated out in natural form where they can be."""
+        reading = self.left.reading
+        latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.left.eliminated}
+        try:
+            return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
+        except NoElimination:
+            return self.left.plan.terms
+
+    @cached_property
+    def program(self) -> Program:
+        """The loops."""
+        assembly = Assembly(self.derivation, self._evaluate, self.passes, self.options.proposal is not None)
+        return assembly.program(self.options.specialise == "values")
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The loops, compiled."""
+        return Machine(self.program, self._value, self.options.engine, self.options.proposal)
+
+    def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
+        """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
+        if node.kind == "get" and node.args[1:] == tuple(map(index, order)):
+            return np.asarray(self.left.reading.arrays({})[node.args[0]])
+        if node.kind == "sum" and (found := grouped_sum(node, order, self._evaluate)) is not None:
+            return found
+        if node.kind == "const":
+            return np.asarray(node.args[0])
+        with double_precision(), eval_context():
+            return np.asarray(aligned(Evaluation(self.left.reading.arrays({})).of(node), tuple(order)))
+
+    def _value(self, of: Derived, states: Mapping[Leaf, np.ndarray]) -> np.ndarray:
+        """What is derived from statistics, at given ones."""
+        with double_precision(), eval_context():
+            known = self.left.reading.arrays({}, {**self.left.reading.reader.known, **states})
+            return np.asarray(aligned(Evaluation(known).of(of.value), of.axes))
+
+    # -- draws -------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        key: Data = None,
+        sweeps: int = 1000,
+        chains: int = 1,
+        *,
+        warmup: int | None = None,
+        thin: int = 1,
+        keep: int | None = None,
+        start: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, Any] | Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        progress: bool = False,
+        **options: Any,
+    ) -> Draws:
+        """Draws [chain, sweep, …] of all that is left, by name.
+
+        The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
+        `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
+        `checkpoint`, a path, a killed run goes on where it was.
+        """
+        require_options("run", options, RUN_OPTIONS)
+        require_key(key)
+        schedule = scheduled(sweeps, thin, keep, chains, warmup)
+        begin = self._started(start or {}, chains)
+        if self.blocked is not None:
+            self._no_options(fixed=fixed, checkpoint=checkpoint, progress=progress or None)
+            return _reported(self.blocked.run(key, schedule, chains, begin, warmup or 0))
+        items = self._items(fixed)
+        self._require_start(items, begin)
+        before = self._warmup if warmup is None else warmup
+        run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
+        mine = (*items.values(), *begin.values())
+        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, mine))
+        return _reported(run.all(key, chains, begin, file, progress))
+
+    @property
+    def _warmup(self) -> int:
+        """Sweeps in which the no-U-turn sampler adapts, where there is one."""
+        rest = self._rest(0)
+        return 0 if rest is None or rest.walk is None else 300
+
+    def _rest(self, warmup: int) -> Rest | None:
+        """Moves of the latents that are left beside the labels."""
+        if warmup not in self._rests:
+            names = [name for name in self.left.kept if name not in self.labels]
+            self._rests[warmup] = Rest(self.left, names, warmup) if names else None
+        return self._rests[warmup]
+
+    def _no_options(self, **options: Any) -> None:
+        for name, value in options.items():
+            if value is not None:
+                raise DomainError(
+                    f"run({name}=…) of a blocked sampler", expected=f"no {name}", advice="leave blocked out"
+                )
+
+    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, given: Sequence[np.ndarray]) -> dict:
+        """What a checkpoint is of."""
+        content = hashlib.blake2b(digest_size=16)
+        for array in (*self.left.reading.reader.known.values(), *given):
+            content.update(repr(np.shape(array)).encode())
+            content.update(np.ascontiguousarray(array).tobytes())
+        return {
+            "model": hashlib.blake2b(self.left.reading.text.encode(), digest_size=16).hexdigest(),
+            "labels": list(self.labels),
+            "eliminated": list(self.left.eliminated),
+            "numbers": content.hexdigest(),
+            "key": words(key),
+            "schedule": list(schedule),
+            "chains": chains,
+            "warmup": warmup,
+        }
+
+    def _items(self, fixed: Any) -> dict[str, np.ndarray]:
+        given = fixed if isinstance(fixed, Mapping) else {self.names[0]: fixed}
+        for name in given:
+            required(name, self.joint, self.names)
+        return {name: free_items(leaf, given.get(name)) for name, leaf in self.labels.items()}
+
+    def _require_start(self, items: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray]) -> None:
+        """Entries that are held fixed have values to be held at."""
+        for name, mine in items.items():
+            if name not in start and mine.size < np.prod(self.labels[name].shape, dtype=int):
+                raise DomainError(
+                    f"fixed entries of {name!r} without labels",
+                    expected=f"start={{{name!r}: …}}, of which these entries are held",
+                )
+
+    def _started(self, start: Mapping[str, Any], chains: int) -> dict[str, np.ndarray]:
+        """Labels to begin with, for all chains or for each."""
+        for name in start:
+            required(name, self.joint, self.names)
+        low = self.blocked is not None  # there labels are counted as the model does
+        return {
+            name: given_labels(self.labels[name], value, chains) + (int(self.labels[name].low or 0) if low else 0)
+            for name, value in start.items()
+        }
+
+    def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
+        """p(candidate | all other latents) of one entry."""
+        if self.options.proposal is not None:
+            raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
+        leaf = self.labels[required(name, self.joint, self.names)]
+        for other in self.left.kept:
+            if other not in labels:
+                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.left.kept)}")
+        self.machine.set(
+            {other: self._given(required(other, self.joint, self.left.kept), labels[other]) for other in labels}
+        )
+        at = tuple(np.atleast_1d(place)) if leaf.shape else ()
+        if len(at) != len(leaf.shape) or not all(0 <= one < size for one, size in zip(at, leaf.shape, strict=True)):
+            raise DomainError(f"the entry {place} of {name!r}", expected=f"a place in an array of shape {leaf.shape}")
+        number = int(np.ravel_multi_index(at, leaf.shape)) if at else 0
+        self.machine.sweep(name, np.zeros(1), np.array([number]))
+        return self.machine.weights(int((leaf.high or 0) - (leaf.low or 0)) + 1)
+
+    def _given(self, name: str, value: Any) -> np.ndarray:
+        """The value of a latent that is left, in its shape."""
+        if name in self.labels:
+            return given_labels(self.labels[name], value)
+        shape = self.left.reading.sites[name].shape
+        if np.shape(value) != shape:
+            raise DomainError(f"a value of {name!r} of shape {np.shape(value)}", expected=f"the shape {shape}")
+        return np.asarray(value)
+
+
+def _reported(draws: dict[str, np.ndarray]) -> Draws:
+    """Draws, after a warning where chains do not agree."""
+    warn_of_disagreement(draws, MOST_OF_LABELS)
+    return Draws(draws)
+
+
+def compiled_gibbs(key: Data, left: EliminatedModel, settings: Settings) -> Draws | None:
+    """Draws [chain, draw, …] of what is left by a compiled sampler; None where no rule makes one."""
+    try:
+        sampler = Sampler(left, ())
+        return sampler.run(
+            key,
+            sweeps=settings.draws,
+            chains=settings.chains,
+            warmup=settings.warmup,
+            progress=settings.progress,
+        )
+    except NoRule:
+        return None
+
+
+def require_finite(left: EliminatedModel) -> None:
+    """Observations and arguments that are known, and finite."""
+    if left.is_traced:
+        raise DomainError(
+            f"gibbs of {left.joint} under jit, vmap or grad",
+            expected="data that are known when the sampler is made",
+            advice="make and run it outside; blocked=True runs many chains at once",
+        )
+    for leaf, value in left.reading.reader.known.items():
+        array = np.asarray(value)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
+            raise DataError(
+                f"gibbs of {left.joint}",
+                expected="finite numbers in the data and arguments of the model",
+                nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
+                advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
+            )
+
+
+@exact_gibbs.rule
+def gibbs(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+    """A sampler of labels, one entry after another"""
+    require_options("gibbs", _unknown(options), ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
+    given = {**options, "without": tuple(options.get("without", ()))}
+    return Sampler(left, names, Options(**given))
+
+
+@exact_metropolis.rule
+def metropolis(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+    """A sampler of labels by proposals"""
+    require_options("metropolis", _unknown(options), ("proposal", "engine"), RUN_OPTIONS)
+    return Sampler(left, names, Options(**options))
+
+
+def _unknown(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in Options._fields}

@@ -1,0 +1,246 @@
+"""`infer`: what has a closed form is integrated out, the rest is sampled, and what was integrated out is drawn back."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
+from fubini.distributions.array_distribution import made
+from fubini.distributions.density import Distribution
+from fubini.distributions.supports import is_everywhere
+from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
+from fubini.infer.checkpoint import Checkpoint
+from fubini.infer.grid import grid
+from fubini.infer.normal_approximation import laplace, svi
+from fubini.infer.nuts import nuts
+from fubini.infer.report import report
+from fubini.infer.settings import Settings
+from fubini.infer.target import Target
+from fubini.models.checks import required
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.models.options import require_options, whole_number
+from fubini.models.paths import flat_sites
+from fubini.models.sample import Blank
+from fubini.numerics.randomness import require_key
+from fubini.questions.arviz_groups import groups_of, to_arviz
+from fubini.questions.closed_form import no_closed_form, require_evidence, require_numbers, require_proper
+from fubini.questions.gibbs import compiled_gibbs
+from fubini.questions.numpyro_gibbs import discrete_gibbs
+from fubini.questions.sampler_target import target_of
+
+PRIOR_DRAWS = 64
+IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
+OPTIONS = (
+    *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
+    *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
+)
+METHODS = ("grid", "nuts", "svi", "laplace")
+
+
+def infer(
+    model: FlatModel,
+    key: Data,
+    *,
+    draws: int,
+    chains: int,
+    warmup: int | None,
+    method: str | None,
+    eliminate: Sequence[str] | None,
+    checkpoint: str | os.PathLike | None,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Sequence[Any]] | None,
+    progress: bool,
+    log_likelihood: bool | None,
+    predictive: bool | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """Draws of all latents given the observations."""
+    require_key(key)
+    draws, chains = whole_number("draws", draws), whole_number("chains", chains)
+    require_options("infer", options, OPTIONS)
+    if method is not None and method not in METHODS:
+        raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
+    left = elimination_for_draws(model, eliminate)
+    warn_of_restriction(key, left)
+    first, second, third = jax.random.split(key, 3)
+    asked = f"infer(…) of {listed(left.reading.sites)}"
+    require_room(asked, *((chains, draws, *domain.shape) for domain in left.reading.domains.values()))
+    with within_memory(asked), model.width():
+        if any(left.reading.domains[name].is_discrete for name in left.kept):
+            _no_checkpoint(checkpoint, "a discrete remainder")
+            if method not in (None, "nuts") or options:
+                raise Intractable(
+                    f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
+                    expected="a model whose discrete sites can be summed out",
+                    nearest=f"{listed(n for n in left.kept if left.reading.domains[n].is_discrete)} cannot be",
+                )
+            settings = _settings(draws, chains, warmup, progress, {})
+            labels = compiled_gibbs(first, left, settings)
+            if labels is None:
+                values, stats, how = discrete_gibbs(first, model.joint, settings)
+                left = eliminated(model, ())
+            else:
+                values, stats, how = _recovered(second, left, labels, chains, draws), {}, "gibbs"
+        else:
+            require_proper(left, left.kept)
+            settings = _settings(draws, chains, warmup, progress, options)
+            if options and method not in (None, "nuts"):
+                raise DomainError(
+                    f"infer(…, method={method!r}, {next(iter(options))}=…)",
+                    expected='no options: they are those of method="nuts"',
+                )
+            if method is None and (options or checkpoint is not None):
+                method = "nuts"
+            file = None if checkpoint is None else Checkpoint(checkpoint, _run(left, key, method, settings))
+            kept, stats, how = _drawn(first, left, method, settings, file)
+            values = _recovered(second, left, kept, chains, draws)
+        groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
+    return to_arviz(left, values, stats, groups, how, dims, coords)
+
+
+def warn_of_restriction(key: Data, left: EliminatedModel) -> None:
+    """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
+    if not left.reading.reader.marks:
+        return
+    try:
+        left.model.prior.sample(key, (PRIOR_DRAWS,))
+    except NoRule:
+        return  # an improper prior
+    except DataError as error:
+        asked, *parts = str(error).splitlines()
+        warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
+
+
+def elimination_for_draws(model: FlatModel, names: Sequence[str] | None = None) -> EliminatedModel:
+    """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
+    if isinstance(names, str):
+        names = [names]
+    for name in names or ():
+        required(name, model.joint, model.reading.sites)
+    left = eliminated(model, names)
+    if names is not None and left.blocked:
+        raise no_closed_form(f"infer(eliminate={list(names)!r})", left)
+    while held := _read_by_supports(left):
+        left = eliminated(model, [name for name in left.eliminated if name not in held])
+    return left
+
+
+def _read_by_supports(left: EliminatedModel) -> set[str]:
+    """Eliminated sites from which bounds of sites that are left may be computed."""
+    outline = left.model.outline
+    found: set[str] = set()
+    for name in left.kept:
+        top = name.split(".")[0]
+        if left.reading.domains[name].kind == "real" and _is_bounded(left.model, name):
+            read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
+            found.update(other for other in left.eliminated if other.split(".")[0] in read)
+    return found
+
+
+def _is_bounded(model: FlatModel, name: str) -> bool:
+    """Its support is not all real numbers: an interval, say."""
+    found: list[bool] = []
+
+    def look(leaves: list[Data]) -> Data:
+        sites = flat_sites(model.rebuilt(leaves).run(Blank()))
+        source = sites[name].source
+        found.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
+        return leaves
+
+    jax.eval_shape(look, model.leaves)
+    return found[0]
+
+
+def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+    found = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
+    found = found._replace(
+        warmup=whole_number("warmup", found.warmup), max_tree_depth=whole_number("max_tree_depth", found.max_tree_depth)
+    )
+    if not 0 < found.target_accept < 1:
+        raise DomainError(f"target_accept={found.target_accept!r}", expected="a probability between 0 and 1")
+    return found
+
+
+def _no_checkpoint(path: Any, what: str) -> None:
+    if path is not None:
+        raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
+
+
+def _run(left: EliminatedModel, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
+    """What a checkpoint is of."""
+    content = hashlib.blake2b(digest_size=16)
+    for leaf in (*left.model.leaves, *left.reading.reader.known.values()):
+        array = np.asarray(leaf)
+        content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return {
+        "sites": {name: repr(domain) for name, domain in left.reading.domains.items()},
+        "eliminated": list(left.eliminated),
+        "model": hashlib.blake2b(left.reading.text.encode(), digest_size=16).hexdigest(),
+        "width": 64 if left.model.is_wide else 32,
+        "numbers": content.hexdigest(),
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "method": method,
+        "settings": settings._replace(progress=True)._asdict(),
+        "jax": jax.__version__,
+        "platform": jax.default_backend(),
+    }
+
+
+# -- draws ----------------------------------------------------------------------------------------------------------
+
+
+def _drawn(
+    key: Data, left: EliminatedModel, method: str | None, settings: Settings, file: Checkpoint | None
+) -> tuple[dict[str, Data], dict[str, Data], str]:
+    """Draws [chain, draw, …] of the sites that are left, what is said of them, and the method."""
+    if not left.kept:
+        require_evidence(float(left.asked("log_density", {})), left.joint)
+        return {}, {}, "exact"
+    target, support = target_of(left)
+    try:
+        free, stats, how = _free_draws(key, target, method, settings, file)
+    except DataError:
+        require_numbers(left.joint)  # what is wrong may be said better
+        raise
+    return support.of_draws(free, target.numbers[0]), stats, how
+
+
+def _free_draws(
+    key: Data, target: Target, method: str | None, settings: Settings, file: Checkpoint | None
+) -> tuple[dict[str, Data], dict[str, Data], str]:
+    """Draws [chain, draw, …] of unconstrained numbers."""
+    if method == "nuts":
+        walked = nuts(key, target, settings, file)
+        report(walked, settings)
+        return walked.free, walked.stats, method
+    _no_checkpoint(file, f"method={method!r}")
+    if method in (None, "grid"):
+        try:
+            found = grid(key, target, settings)
+        except Intractable:
+            if method is None:
+                return _free_draws(key, target, "nuts", settings, file)
+            raise
+        return found.free, found.stats, "grid"
+    count = settings.chains * settings.draws
+    if method == "laplace":
+        drawn = laplace(key, target, count)
+    else:
+        drawn, _ = svi(key, target, count, progress=settings.progress)
+    return {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in drawn.items()}, {}, method
+
+
+def _recovered(
+    key: Data, left: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
+) -> dict[str, np.ndarray]:
+    keys = jax.random.split(key, chains * draws)
+    flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
+    found = left.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
+    return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}

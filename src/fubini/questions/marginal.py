@@ -1,0 +1,55 @@
+"""One site given the observations, as a factor."""
+
+from __future__ import annotations
+
+from fubini.bridge.open_marginal import Marginal
+from fubini.bridge.open_marginal import marginal as marginal_of_density
+from fubini.eliminate.ask import eliminate
+from fubini.errors import Intractable, listed
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import CAP
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.flat_model import FlatModel
+from fubini.questions.approximate import POINTS, approximation
+from fubini.questions.closed_form import no_closed_form, with_mass
+from fubini.terms.factor import Factor
+
+ADVICE = "infer(key) gives draws of it"
+
+
+def marginal(model: FlatModel, name: str) -> Factor:
+    """The others integrated out first, this one last: what it is then is the answer."""
+    if model.tables is not None:
+        factors, variables = model.tables
+        return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
+    try:
+        found = closed_marginal(model, name)
+    except Intractable:
+        return _approximate(model, name)
+    return with_mass(found.whole, model, lambda: model.rounded(found.factor()))
+
+
+def closed_marginal(model: FlatModel, name: str) -> Marginal:
+    """The marginal of a site, or the error that says why it has no closed form."""
+    found = marginal_of_density(model.density, name, _others(model, name))
+    if not found.is_closed:
+        raise no_closed_form(f"marginal({name!r})", EliminatedModel(model, found.whole.plan), ADVICE)
+    return found
+
+
+def _others(model: FlatModel, name: str) -> list[str]:
+    return [other for other in model.reading.sites if other != name]
+
+
+def _approximate(model: FlatModel, name: str) -> Factor:
+    """p(x | data)  ≈  Σ_s w_s p(x | θ_s, data), over weighted points of the latents θ without a closed form."""
+    last = EliminatedModel(model, model.density.without(model.reading.sites, name).plan)
+    found = approximation(model, f"marginal({name!r})", last, CAP, ADVICE)
+    if name in found.left.kept:
+        return (found.weights * Delta({name: found.at[name]})).sum(POINTS)
+    others = [other for other in _others(model, name) if other not in found.left.kept]
+    given = marginal_of_density(model.density.given(found.at), name, others)
+    if not given.is_closed:
+        asked = f"marginal({name!r}) at points of {listed(found.left.kept)}"
+        raise no_closed_form(asked, EliminatedModel(model, given.whole.plan))
+    return (found.weights * model.rounded(given.factor())).sum(POINTS)

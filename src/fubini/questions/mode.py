@@ -1,0 +1,107 @@
+"""The values at which a posterior density is greatest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.base.arrays import Data, is_traced
+from fubini.eliminate.ask import argmax
+from fubini.errors import DataError, DomainError, Intractable, listed
+from fubini.infer.normal_approximation import highest
+from fubini.infer.target import Target
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.models.paths import nested
+from fubini.questions.closed_form import require_numbers
+from fubini.questions.sampler_target import target_of
+from fubini.terms.value import to_array
+
+STARTS = 4  # local searches, of which the best counts
+
+
+def mode(model: FlatModel) -> Any:
+    """Of all sites together: exactly where each maximum has a closed form, else by search from several points."""
+    if model.tables is not None:
+        factors, variables = model.tables
+        found = argmax(factors, [variable.name for variable in variables])
+        return model.unflatten({str(name): value for name, value in found.items()})
+    found = _closed(model)
+    if found is not None:
+        return model.unflatten(nested(found))
+    left = eliminated(model, ())
+    require_real(left)
+    if left.is_traced:
+        raise DomainError(
+            f"map() of {listed(left.kept)} under jit, vmap or grad",
+            expected="data and arguments that are known: modes of real sites are found by a search",
+            advice="call map() outside; log_evidence, marginals and draws are traced",
+        )
+    with model.width():
+        try:
+            values = highest_values(left)
+        except DataError:
+            require_numbers(model.joint)  # what is wrong may be said better
+            raise
+    return model.unflatten(nested(values))
+
+
+def _closed(model: FlatModel) -> dict[str, Data] | None:
+    """Where the maximum over each site in turn has a closed form: of families by their modes."""
+    found = model.density.at_greatest(model.reading.sites)
+    if found.plan.blocked:
+        return None
+    try:
+        values = {str(name): to_array(value).array for name, value in found.modes.items()}
+    except DataError:  # a density that is greatest at an end of its support
+        return None
+    if is_traced(*values.values()):
+        return values
+    if any(np.isnan(value).any() for value in values.values()):
+        require_numbers(model.joint)
+        return None
+    return {name: model.numbers(value) for name, value in values.items()}
+
+
+def require_real(left: EliminatedModel) -> None:
+    """No site is discrete: the mode is found by following slopes."""
+    discrete = [name for name, domain in left.reading.domains.items() if domain.is_discrete]
+    if discrete:
+        raise Intractable(
+            f"the mode of {listed(left.kept)}",
+            expected="sites that are all finite and scalar, or all real",
+            nearest=f"{listed(discrete)} are discrete, and not finite from 0 on and scalar, or beside real ones",
+            advice="eliminate() them: the result has a density of real sites alone",
+        )
+
+
+def highest_values(left: EliminatedModel) -> dict[str, np.ndarray]:
+    """The density is that of the values: the Jacobian of the map to unconstrained numbers is left out."""
+    target, support = target_of(left)
+
+    def density(free: Mapping[str, Data], numbers: Any) -> Data:
+        leaves, mine = numbers
+        return left.log_density(support.values(free, leaves)[0], mine)
+
+    plain = Target(target.shapes, density, target.numbers)
+    starts = plain.start(jax.random.key(0), STARTS)
+    zero = {name: jnp.zeros_like(value[0]) for name, value in starts.items()}
+    found: list[tuple[float, Any]] = []
+    error: DataError | None = None
+    for place in range(STARTS + 1):
+        start = zero if place == STARTS else {name: value[place] for name, value in starts.items()}
+        try:
+            free = highest(plain, start)
+        except DataError as problem:
+            error = problem
+            continue
+        found.append((float(density(free, target.numbers)), free))
+    if not found:
+        assert error is not None
+        raise error
+    best = max(found, key=lambda item: item[0])[1]
+    return {name: np.asarray(value) for name, value in support.values(best, target.numbers[0])[0].items()}

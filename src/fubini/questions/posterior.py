@@ -1,0 +1,68 @@
+"""All sites given the observations, as one factor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fubini.base.arrays import is_traced
+from fubini.base.interpretations import interpret
+from fubini.eliminate.ask import eliminate
+from fubini.errors import DataError, FubiniError, Intractable, NoRule
+from fubini.factors.delta import Delta
+from fubini.factors.mixture import CAP
+from fubini.factors.promotion import is_open
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.questions.approximate import POINTS, approximation
+from fubini.questions.closed_form import with_mass
+from fubini.terms.factor import Factor, product, terms_of
+from fubini.terms.heads import NORMALIZE
+
+
+def posterior(model: FlatModel) -> Factor:
+    """As it is written, by the rules of factors; or each site given those that are eliminated after it."""
+    written = _of_written(model)
+    if written is not None and written.exactness.is_exact:
+        return written
+    try:
+        return _closed(model)
+    except (Intractable, NoRule):
+        if written is None:
+            raise
+        return written
+
+
+def _of_written(model: FlatModel) -> Factor | None:
+    """p(free | observed)  =  p(free, observed) / p(observed), where there is a rule for it."""
+    given = model.tables or model.written
+    if given is None:
+        return None
+    factors, variables = given
+    try:
+        evidence = eliminate(factors, variables)
+    except FubiniError:  # it may have a closed form none the less
+        return None
+    data = evidence.log().data  # type: ignore[attr-defined]
+    if not is_traced(data) and not data > -np.inf:
+        raise DataError(f"the posterior of {model.joint}", expected="observations of positive density")
+    whole = product(*factors)
+    try:
+        return interpret(NORMALIZE, whole, evidence) if any(map(is_open, terms_of(whole))) else whole / evidence
+    except (Intractable, NoRule):
+        return None
+
+
+def _closed(model: FlatModel) -> Factor:
+    """p(last | data) · p(last but one | last, data) · …"""
+    found = model.density.without(model.reading.sites)
+    if found.plan.blocked:
+        return _approximate(model)
+    return with_mass(found, model, lambda: product(*map(model.rounded, found.conditionals)))
+
+
+def _approximate(model: FlatModel) -> Factor:
+    """Σ_s w_s δ(θ = θ_s) p(the others | θ_s, data), over weighted points of the latents θ without a closed form."""
+    found = approximation(model, "posterior()", eliminated(model), CAP)
+    others = model.density.given(found.at).without(found.left.eliminated)
+    closed = map(model.rounded, others.conditionals)
+    return product(found.weights, Delta(found.at), *closed).sum(POINTS)

@@ -1,0 +1,66 @@
+"""Draws of observed sites given latents drawn from the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fubini.base.arrays import Data
+from fubini.errors import UnknownName, closest, listed
+from fubini.models.call_values import prior_of
+from fubini.models.checks import required
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.models.options import require_options, whole_number
+from fubini.models.paths import nested
+from fubini.models.question_heads import exact_predict
+from fubini.numerics.randomness import require_key
+from fubini.questions.approximate import approximation
+from fubini.questions.evidence import log_evidence
+
+ADVICE = "infer(key) draws the latents, and has predictive draws too"
+
+
+@exact_predict.rule
+def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
+    """y* ~ p(y* | θ), θ ~ p(θ | data)"""
+    others = {name: value for name, value in options.items() if name not in ("draws", "model")}
+    require_options("predict", others, ("key", "draws", "model"))
+    require_key(key)
+    draws = whole_number("draws", options["draws"])
+    whole = eliminated(model)
+    first, second = jax.random.split(key)
+    kept: dict[str, Data] = {}
+    if whole.blocked:
+        first, third = jax.random.split(first)
+        whole, points, values = approximation(model, "predict(…)", whole, advice=ADVICE)
+        chosen = jax.random.choice(third, len(points.points), (draws,), p=jnp.asarray(points.shares))
+        kept = {name: value[chosen] for name, value in values.items()}
+    else:
+        log_evidence(model)
+    latents = whole.asked("recovered", jax.random.split(first, draws), kept, many=True)
+    return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
+
+
+def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:
+    """Draws of sites given draws of latents."""
+    plain = prior_of(joint)
+    order = plain.outline.names
+    asked = names or tuple(name for name in order if name not in latents)
+    for name in asked:
+        required(name, plain, order)
+    given = nested(latents)
+    unknown = [name for name in given if name not in order]
+    if unknown:
+        raise UnknownName(
+            f"predictions by a model without the site {unknown[0]!r}",
+            expected=f"the latents {listed(given)}, by these names",
+            nearest=closest(unknown[0], order),
+        )
+    found = plain.sample(key, (), given)
+    values = found if isinstance(found, Mapping) else plain.flatten(found, order)
+    chosen = {name: values[name] for name in asked}
+    return chosen[names[0]] if len(names) == 1 else chosen

@@ -1,0 +1,103 @@
+"""The density of the sites that are left after an elimination, over unconstrained numbers: what a sampler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fubini.base.arrays import Data
+from fubini.distributions.array_distribution import blank
+from fubini.distributions.density import Distribution
+from fubini.errors import NoRule
+from fubini.infer.target import Target
+from fubini.models.bijector import Constrain, unconstrained, unconstrained_shapes
+from fubini.models.call_values import Form
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.paths import flat, nested
+from fubini.models.sample import Chosen, Given
+
+
+class Kept(Constrain):
+    """The sites that are left at the images of their unconstrained numbers; of the others, only the place is kept."""
+
+    def at(self, place: int, name: str, source: Distribution) -> Chosen:
+        if name not in self.free:
+            return Chosen(blank(source), lambda: jnp.zeros(()))
+        return super().at(place, name, source)
+
+    def within(self, place: int, name: str) -> Kept:
+        return Kept(self.free.get(name, {}), self.log_dets)
+
+    def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
+        return jax.random.key(0), self._series
+
+
+class Support:
+    """From unconstrained numbers, by path, to values of the sites that are left."""
+
+    def __init__(self, tree: Any, kept: tuple[str, ...]) -> None:
+        self.tree, self.kept = tree, kept
+
+    def values(self, free: Mapping[str, Data], leaves: list[Data]) -> tuple[dict[str, Data], Data]:
+        """Values by path, and log |∂ values / ∂ unconstrained|."""
+        choice = Kept(nested(free))
+        run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
+        found = flat(run.flat)
+        return {name: found[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
+
+    def shapes(self, form: Form) -> dict[str, tuple[int, ...]]:
+        """Of the unconstrained numbers."""
+        found = flat(unconstrained_shapes(form)[0])
+        return {name: tuple(found[name].shape) for name in self.kept}
+
+    @cached_property
+    def of_draws(self) -> Callable[[Mapping[str, Data], list[Data]], dict[str, Data]]:
+        """Values of draws [chain, draw, …], compiled."""
+        one = jax.vmap(lambda free, leaves: self.values(free, leaves)[0], in_axes=(0, None))
+        return jax.jit(jax.vmap(one, in_axes=(0, None)))
+
+    @cached_property
+    def prior(self) -> Callable[[Data, list[Data]], dict[str, Data]]:
+        """Unconstrained numbers of draws of the model, one for each key, in which observed sites are as they are."""
+
+        def one(key: Data, leaves: list[Data]) -> dict[str, Data]:
+            found = flat(unconstrained(jax.tree_util.tree_unflatten(self.tree, leaves).run(Given({}, key))))
+            return {name: found[name] for name in self.kept}
+
+        return jax.jit(jax.vmap(one, in_axes=(0, None)))
+
+
+@lru_cache(maxsize=64)
+def _support(left: EliminatedModel, tree: Any) -> Support:
+    return Support(tree, left.kept)
+
+
+@lru_cache(maxsize=64)
+def _density(left: EliminatedModel, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+    """The same function for the same left, so that what is compiled for it is found again."""
+
+    def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
+        leaves, mine = numbers
+        values, log_det = support.values(free, leaves)
+        return left.log_density(values, mine) + log_det
+
+    return log_density
+
+
+def target_of(left: EliminatedModel) -> tuple[Target, Support]:
+    """The target of what is left, and the way back to values."""
+    model = left.model
+    support = _support(left, model.tree)
+    numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, left.numbers))
+
+    def prior(keys: Data) -> dict[str, Data] | None:
+        try:
+            return support.prior(keys, numbers[0])
+        except NoRule:  # of an improper prior, or a family without draws
+            return None
+
+    return Target(support.shapes(model), _density(left, support), numbers, prior), support

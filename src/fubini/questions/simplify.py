@@ -1,0 +1,199 @@
+"""A conditioned joint as the program that is left of it: what is drawn from which family, given which statistics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fubini.algebra.build import ONE, add, call, const, get, plus, scale
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.tidy import tidied
+from fubini.families.family import family_on_simplex, is_of_labels
+from fubini.families.parameters import Vector
+from fubini.integrate.block import Block
+from fubini.integrate.search import Step
+from fubini.integrate.student import Student
+from fubini.measures.branch import Branch, Draw, Items, transformed
+from fubini.measures.change import flat_law
+from fubini.measures.draw_density import Law
+from fubini.measures.inequalities import numbers_around
+from fubini.measures.integrals import law_of
+from fubini.measures.measure import Measure
+from fubini.measures.python_text import Writer
+from fubini.measures.simplify import simplify as simplify_measure
+from fubini.models.eliminated_model import EliminatedModel, eliminated
+from fubini.models.flat_model import FlatModel
+
+
+@dataclass(frozen=True)
+class Program:
+    """`fb.simplify(post)`: the text of a program, and the measure that it is, where all of it has names."""
+
+    text: str
+    measure: Measure | None
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def simplify(of: Any) -> Measure | Program:
+    """A measure, or a conditioned joint, in closed form: what can be integrated out is, and drawn back in order.
+
+    >>> import fubini as fb
+    >>> import jax.numpy as jnp
+    >>> @fb.model
+    ... def coin(n):
+    ...     p = yield fb.dist.Beta(2.0, 3.0)
+    ...     x = yield fb.dist.Bernoulli(p).expand([n])
+    >>> print(simplify(coin(4).condition(x=jnp.array([1, 1, 0, 1]))))
+    @measure
+    def program():
+        yield factor(lgamma(7 - total(4, lambda i: x[i])) + lgamma(total(4, lambda i: x[i]) + 2) - 8.11969625295725)
+        p = yield Beta(total(4, lambda i: x[i]) + 2, 7 - total(4, lambda i: x[i]))
+        return p
+    """
+    return simplify_measure(of) if isinstance(of, Measure) else _program(_plan(of))
+
+
+def _plan(joint: Any) -> EliminatedModel:
+    """The left that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
+    if isinstance(joint, EliminatedModel):
+        return joint
+    model = FlatModel(joint)
+    whole = eliminated(model)
+    sites = {name: domain for name, domain in whole.reading.domains.items() if not domain.is_discrete}
+    if not whole.kept or len(sites) == len(whole.reading.domains):
+        return whole
+    others = eliminated(model, tuple(sites))
+    return others if len(others.kept) < len(whole.kept) else whole
+
+
+def _program(model: EliminatedModel) -> Program:
+    sites = model.reading.sites
+    left = [_left(sites[name]) for name in model.kept]
+    weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in left))))
+    steps = tuple(reversed(model.plan.integrals))
+    draws = [_draw(step, sites) for step in steps]
+    value = tuple(map(_whole, sites.values()))
+    branch = Branch(
+        (*(draw for draw, _ in left), *(draw for draw in draws if draw is not None)),
+        (),
+        weight,
+        value[0] if len(value) == 1 else value,
+    )
+    if None not in draws and not _is_joint(weight):
+        measure = Measure((_from_zero(branch),))
+        return Program(str(measure), measure)
+    return Program(_text(branch, left, steps, draws, sites), None)
+
+
+def _from_zero(branch: Branch) -> Branch:
+    """Finite draws that begin at another number, as that number and a draw that begins at 0."""
+    for draw in branch.draws:
+        leaf = draw.leaf
+        if is_of_labels(draw.law.family) and leaf.low:
+            low, high = leaf.low, (leaf.high or 0.0) - leaf.low
+            new = Leaf(leaf.name, leaf.shape, low=0.0, high=high, is_integer=True, role=leaf.role)
+            moved = partial(_moved, leaf=leaf, new=new, low=const(low))
+            branch = branch.mapped(moved, {leaf: new})
+    return branch
+
+
+def _moved(of: Node, leaf: Leaf, new: Leaf, low: Node) -> Node:
+    return transformed(of, leaf, lambda *at: plus(get(new, *at), low))
+
+
+def _whole(leaf: Leaf) -> Any:
+    over = tuple(Index(size) for size in leaf.shape)
+    draw = Draw(leaf, over, Law("Opaque", ()))
+    return Items(over, draw.entry()) if over else draw.entry()
+
+
+def _left(leaf: Leaf) -> tuple[Draw, Node]:
+    """A site that stays, flat on its domain, and the mass that this takes from the weight."""
+    if leaf.is_simplex:
+        *batch, size = leaf.shape
+        at = tuple(Index(extent) for extent in batch)
+        mass = scale(-float(math.prod(batch)), call("lgamma", const(float(size))))
+        return Draw(leaf, at, Law(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
+    at = tuple(Index(extent) for extent in leaf.shape)
+    return Draw(leaf, at, flat_law(numbers_around(leaf))), const(0.0)
+
+
+def _draw(step: Step, sites: Any) -> Draw | None:
+    """The draw of an eliminated site; None where sites are drawn together, or along a chain."""
+    result = step.result
+    if isinstance(result, Block | Student) or result.law.family == "Chain":
+        return None
+    leaf = sites[step.names[0]]
+    event = 1 if leaf.is_simplex else 0
+    return Draw(leaf, result.at[: len(leaf.shape) - event], law_of(result, leaf))
+
+
+def _is_joint(of: Node) -> bool:
+    """It has determinants or paths in it, which have no text as a program."""
+    seen: set[Node] = set()
+
+    def visit(this: Node) -> bool:
+        if this in seen:
+            return False
+        seen.add(this)
+        parts = this.args if this.kind not in ("add", "mul") else [part for part, _ in this.args]
+        return this.kind in ("logdet", "rss", "chain") or any(isinstance(p, Node) and visit(p) for p in parts)
+
+    return visit(of)
+
+
+# -- text -----------------------------------------------------------------------------------------------------------
+
+
+class _Notation(Writer):
+    """Python, and what has no name in it by the sites that it is of."""
+
+    problems: dict[tuple, str]
+
+    def _logdet(self, this: Node) -> str:
+        return f"log_det({self.problems.get(this.args[1:], 'A')})"
+
+    def _rss(self, this: Node) -> str:
+        return f"least_squares({self.problems.get(this.args[1:], 'A')})"
+
+    def _chain(self, this: Node) -> str:
+        return "log_paths()"
+
+
+def _text(branch: Branch, left: list, steps: tuple[Step, ...], draws: list[Draw | None], sites: Any) -> str:
+    missing = [_left(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
+    named = Branch((*branch.draws, *missing), (), branch.weight, branch.value)
+    writer = _Notation(named)
+    writer.problems = {
+        step.result.rows: ", ".join(step.names) for step in steps if isinstance(step.result, Block | Student)
+    }
+    lines = [writer.draw(draw) for draw, _ in left]
+    lines.append(f"yield factor({writer.of(branch.weight)})")
+    for step, draw in zip(steps, draws, strict=True):
+        lines.append(_line(draw, writer) if draw is not None else _joint_line(step, writer))
+    lines.append(f"return {', '.join(writer.names[leaf] for leaf in sites.values())}")
+    return "\n".join(["@measure", "def program():", *(f"    {line}" for line in lines)])
+
+
+def _line(draw: Draw, writer: _Notation) -> str:
+    """A draw; of a finite one that begins at another number, that number added."""
+    text, low = writer.draw(draw), draw.leaf.low
+    if not is_of_labels(draw.law.family) or not low:
+        return text
+    name, _, law = text.partition(" = ")
+    return f"{name} = {low:g} + ({law})"
+
+
+def _joint_line(step: Step, writer: _Notation) -> str:
+    names, result = ", ".join(step.names), step.result
+    if isinstance(result, Block):
+        return f"{names} = yield MultivariateNormal(least_squares({names}), precision={writer.of(result.scale)})"
+    if isinstance(result, Student):
+        return f"{names} = yield MultivariateStudentT({writer.of(result.df)}, least_squares({names}))"
+    return f"{names} = yield {result.law.family}()"

@@ -1,0 +1,253 @@
+"""From a jaxpr to index notation, one rule for each primitive; what has none becomes an opaque array, and is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal
+
+from fubini.algebra.axes import aligned
+from fubini.algebra.binding import replaced
+from fubini.algebra.build import index
+from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
+from fubini.read.fold import folded
+from fubini.read.primitive import by_entry
+from fubini.read.representable import is_represented, whole_range
+from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf, of_numbers
+
+Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
+RULES: dict[str, Rule] = {}
+NESTED = (
+    "jit",
+    "pjit",
+    "closed_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+    "remat",
+    "checkpoint",
+)
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of some primitives: rule(reader, equation, *operands); None where it does not apply."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            assert name not in RULES, f"two rules for {name}"
+            RULES[name] = function
+        return function
+
+    return register
+
+
+class Opaque:
+    """An array computed from others by a function that is not read."""
+
+    def __init__(self, function: Callable[..., Data], operands: tuple[SymbolicArray, ...]) -> None:
+        self.function, self.operands = function, operands
+
+
+class Reader:
+    """The arrays of one program. `known` are numbers of leaves, `opaque` the functions behind the others.
+
+    Where parameters that data alone decide were checked when they were given, `is_checked` says so.
+    """
+
+    def __init__(self, is_checked: bool = False) -> None:
+        self.is_checked = is_checked
+        self.known: dict[Leaf, np.ndarray] = {}
+        self.opaque: dict[Leaf, Opaque] = {}
+        self._by_content: dict[tuple, Leaf] = {}
+        self._names: dict[tuple, str] = {}
+        self.marks: list[tuple[Any, SymbolicArray, Node]] = []  # of parameters that may leave their constraint
+
+    def name(self, array: np.ndarray, name: str) -> None:
+        """Leaves of these numbers go by this name, unless they are given another."""
+        self._names.setdefault(_content(array), name)
+
+    def constant(self, data: Any, name: str = "") -> SymbolicArray:
+        """Known numbers; of those that are traced, nothing but the shape is known."""
+        if is_traced(data):
+            return self.given(data, name)
+        return of_numbers(data, lambda array: self._leaf_of(array, name))
+
+    def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:
+        """One leaf for equal numbers, whatever axes of one entry they have."""
+        plain = array.reshape([size for size in array.shape if size != 1])
+        key = _content(plain)
+        found = self._by_content.get(key)
+        if found is None:
+            name = name or self._names.get(key) or f"data{len(self._by_content)}"
+            found = self._by_content[key] = Leaf(name, plain.shape, **facts_of(plain))
+            self.known[found] = plain
+        return found
+
+    def read(
+        self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[SymbolicArray], only: int | None = None
+    ) -> list[SymbolicArray]:
+        """The results of a program over these inputs, or one of them alone."""
+        results = jaxpr.outvars if only is None else [jaxpr.outvars[only]]
+        scope: dict[Any, SymbolicArray] = dict(zip(jaxpr.invars, inputs, strict=True))
+        scope.update((var, self.constant(value)) for var, value in zip(jaxpr.constvars, consts, strict=True))
+
+        def operand(var: Any) -> SymbolicArray:
+            return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
+
+        for equation in _alive(jaxpr, results):
+            found = self._equation(equation, [operand(var) for var in equation.invars])
+            scope.update(zip(equation.outvars, found, strict=True))
+        return [operand(var) for var in results]
+
+    def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+        name = equation.primitive.name
+        if all(part.constant is not None for part in operands) and name not in ("iota", *NESTED):
+            return [self.constant(one) for one in folded(equation, [part.constant for part in operands])]  # type: ignore[misc]
+        if name in NESTED:
+            inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
+            closed = hasattr(inner, "jaxpr")
+            return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
+        found = RULES[name](self, equation, *operands) if name in RULES else None
+        if found is None:
+            return self._opaque(equation, operands)
+        results = found if isinstance(found, list) else [found]
+        return results if is_represented(equation, results) else self._opaque(equation, operands)
+
+    def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+        """Arrays that are computed as they stand; nothing is eliminated through them."""
+        known = [self.numbers(part) for part in operands]
+        if all(numbers is not None for numbers in known) and not is_traced(*known):
+            cast = [np.asarray(n, var.aval.dtype) for n, var in zip(known, equation.invars, strict=True)]
+            return [self.constant(one) for one in folded(equation, cast)]
+        if any(numbers is None for numbers in known) and (entries := by_entry(equation, operands)) is not None:
+            return [entries]
+        made = []
+        for place, var in enumerate(equation.outvars):
+            compute = _one_result(equation, place)
+            if all(numbers is not None for numbers in known):  # data that are traced: as they come out
+                made.append(self.given(self._rounded(compute(*known))))
+            else:
+                made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
+        return made
+
+    def _rounded(self, data: Data) -> Data:
+        """Numbers that were computed in double precision, in that of the traced data they come from."""
+        kinds = [known.dtype for known in self.known.values() if is_traced(known) and known.dtype.kind == "f"]
+        return data.astype(jnp.result_type(*kinds)) if kinds and data.dtype.kind == "f" else data
+
+    def opaque_array(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
+    ) -> SymbolicArray:
+        """An array that a function makes of others; where these stand under an index, one for each of its values."""
+        outer = tuple(sorted(frozenset().union(*map(_outer, operands)), key=lambda i: i.serial))
+        if outer:
+            over = tuple(_along(part, outer) for part in operands)
+            every = function
+            for _ in outer:
+                every = jax.vmap(every)
+            found = self.opaque_array(name, (*(i.size for i in outer), *shape), every, over)
+            return SymbolicArray(shape, lambda *at: found.at(*map(index, outer), *at))
+        behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
+        leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
+        self.opaque[leaf] = Opaque(function, operands)
+        return of_leaf(leaf)
+
+    def made_of(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], *operands: SymbolicArray
+    ) -> SymbolicArray:
+        """What a function makes of arrays: numbers where these are known."""
+        if all(part.constant is not None for part in operands):
+            with double_precision(), jax.ensure_compile_time_eval():
+                return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
+        return self.opaque_array(name, shape, function, operands)
+
+    def numbers(self, array: SymbolicArray) -> Data | None:
+        """The numbers of an array that depends on known ones alone; traced where those are."""
+        order = tuple(Index(size) for size in array.shape)
+        entry = array.at(*map(index, order))
+        if entry.leaves - set(self.known) or entry.free - set(order):
+            return None
+        if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
+            return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
+        with double_precision(), jax.ensure_compile_time_eval():
+            found = Evaluation(self.known).of(entry)
+            return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
+
+    def truth(self, test: Node) -> bool | None:
+        """Whether a test holds at all of its indices; None where known numbers alone do not decide it."""
+        if test.leaves - set(self.known) or is_traced(*(self.known[leaf] for leaf in test.leaves)):
+            return None
+        with double_precision(), jax.ensure_compile_time_eval():
+            return bool(np.all(np.asarray(Evaluation(self.known).of(test).data)))
+
+    def given(self, data: Data, name: str = "") -> SymbolicArray:
+        """Numbers of which nothing is known yet."""
+        if is_key(data):
+            return of_keys(data.shape)
+        whole = data.dtype.kind in "biu"
+        low, high = whole_range(data.dtype) if whole and data.dtype.itemsize < 4 else (None, None)
+        leaf = Leaf(name or f"given{len(self.known)}", data.shape, low=low, high=high, is_integer=whole, role="traced")
+        self.known[leaf] = data
+        return of_leaf(leaf)
+
+    def leaves_of(self, array: SymbolicArray) -> frozenset[Leaf]:
+        """The leaves that its entries depend on."""
+        from_entry = array.at(*(_fresh(size) for size in array.shape)).leaves
+        return frozenset(from_entry)
+
+
+def _one_result(equation: Any, place: int) -> Callable[..., Data]:
+    """A function that computes one result of an equation as it stands."""
+    bind, params, several = equation.primitive.bind, equation.params, equation.primitive.multiple_results
+    kinds = [var.aval.dtype for var in equation.invars]
+
+    def compute(*arrays: Data) -> Data:
+        with double_precision():  # the width it was traced in
+            given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
+            found = bind(*given, **params)
+        found = found[place] if several else found
+        return found.astype(jax.dtypes.canonicalize_dtype(found.dtype))
+
+    return compute
+
+
+def _alive(jaxpr: Any, results: Sequence[Any]) -> list[Any]:
+    """The equations that some result needs; validity tests of parameters are needed by none."""
+    needed = {var for var in results if not isinstance(var, Literal)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(equation.outvars):
+            kept.append(equation)
+            needed.update(var for var in equation.invars if not isinstance(var, Literal))
+    return kept[::-1]
+
+
+def _outer(array: SymbolicArray) -> frozenset[Index]:
+    """Indices that its entries depend on, besides those of its own axes."""
+    fresh = [Index(size) for size in array.shape]
+    return array.at(*map(index, fresh)).free - set(fresh)
+
+
+def _along(array: SymbolicArray, outer: tuple[Index, ...]) -> SymbolicArray:
+    """With an axis for each of these indices before its own."""
+
+    def entry(*at: Node) -> Node:
+        mine, names = at[len(outer) :], dict(zip(map(index, outer), at, strict=False))
+        return replaced(array.at(*mine), names)
+
+    return SymbolicArray((*(i.size for i in outer), *array.shape), entry)
+
+
+def _fresh(size: int) -> Any:
+    return index(Index(size))
+
+
+def _content(array: np.ndarray) -> tuple:
+    """What tells numbers apart, whatever axes of one entry they have."""
+    return tuple(size for size in array.shape if size != 1), array.dtype.str, digest(array)

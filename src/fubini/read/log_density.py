@@ -1,0 +1,295 @@
+"""The log-density of a distribution record at a value, both symbolic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.algebra.build import (
+    ONE,
+    ZERO,
+    call,
+    const,
+    index,
+    less,
+    negate,
+    plus,
+    power,
+    times,
+    where,
+)
+from fubini.algebra.node import Index, Node, node
+from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.sums import total
+from fubini.base.domains import Real
+from fubini.distributions.blueprint import FOREIGN, Blueprint, signature_of
+from fubini.distributions.parameter_checks import parameters_hold
+from fubini.distributions.supports import is_everywhere
+from fubini.errors import DomainError
+from fubini.families.family import Family, read_family
+from fubini.families.functions import MINUS_INFINITY, log
+from fubini.families.parameters import Derived, Matrix, Support, Vector
+from fubini.read.constraints import validity
+from fubini.read.jaxpr_reader import Reader
+from fubini.read.scaled_matrix import without_scale
+from fubini.read.symbolic_array import SymbolicArray, of_leaf
+
+Batch = tuple[Node, ...]
+
+
+def log_density(
+    blueprint: Blueprint,
+    leaves: Sequence[SymbolicArray],
+    value: SymbolicArray,
+    batch: int,
+    present: SymbolicArray | None = None,
+    reader: Reader | None = None,
+    is_whole: bool = False,
+) -> Node | None:
+    """Σ over the batch of log p(value); None where the family is not known. `batch` counts axes that are no event.
+
+    Where entries are missing, those that are `present` count.
+    """
+    sizes = [Index(size) for size in value.shape[:batch]]
+    at = tuple(map(index, sizes))
+    entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader, is_whole)
+    found = _entry(blueprint, iter(leaves), at, entries)
+    return None if found is None else total(sizes, found)
+
+
+class Entries(NamedTuple):
+    """The value of one batch cell: the entry at event indices, the event's shape, and which entries are there."""
+
+    of: Callable[..., Node]
+    event: tuple[int, ...]
+    present: SymbolicArray | None
+    reader: Reader | None
+    is_whole: bool = False  # the domain says all of where the values lie
+    masked: bool = False  # cells may be left out
+
+
+def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+    """log p of the value of one batch cell."""
+    statics = dict(blueprint.statics)
+    match blueprint.family:
+        case "ExpandedDistribution":
+            return _entry(blueprint.inner[0], leaves, at, value)
+        case "Independent":
+            count = statics["reinterpreted_batch_ndims"]
+            inner = [Index(size) for size in value.event[:count]]
+            more = tuple(map(index, inner))
+            inside = value._replace(of=lambda *rest: value.of(*more, *rest), event=value.event[count:])
+            found = _entry(blueprint.inner[0], leaves, (*at, *more), inside)
+            return None if found is None else total(inner, found)
+        case "MaskedDistribution":
+            given = dict(zip(blueprint.keys, blueprint.inner, strict=True))
+            found = _entry(given["base_dist"], leaves, at, value._replace(masked=True))
+            mask = statics.get("mask")
+            test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
+            return None if found is None else where(test, found, const(0.0))
+        case "PowerDistribution":
+            found = _entry(blueprint.inner[0], leaves, at, value)
+            return None if found is None else times(_at(next(leaves), at), found)
+    found = _known(blueprint, leaves, at, value)
+    if found is None or value.present is None or value.event:
+        return found
+    return where(value.present.at(*at), found, const(0.0))
+
+
+def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+    """By the record of the family, or entry by entry; of a vector with missing entries, by the record alone."""
+    if not any(blueprint.inner):
+        mine = [next(leaves) for _ in blueprint.keys]
+        given = dict(zip(blueprint.keys, mine, strict=True))
+        fixed = {
+            key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
+        }
+        is_partial = value.present is not None and bool(value.event)
+        reader = None if is_partial else value.reader
+        allowed = ZERO if reader is None else validity(blueprint, given, at, reader, value.masked)
+        is_inside = _is_in_domain(value, blueprint, mine)
+        found = _plain(blueprint.family, given, fixed, at, value) if is_inside else None
+        if found is not None:
+            return plus(found, allowed)
+    else:
+        mine = [next(leaves) for _ in range(_leaf_count(blueprint))]
+    if not value.event and is_elementwise(blueprint, len(mine)):
+        return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in mine))
+    return None
+
+
+def _is_in_domain(value: Entries, blueprint: Blueprint, leaves: Sequence[SymbolicArray]) -> bool:
+    """A value that sites decide is one of the domain of its family, where the density has its formula."""
+    entry = value.of(*(index(Index(size)) for size in value.event))
+    if value.reader is None or value.reader.is_checked or not _is_random(entry):
+        return True
+    try:
+        domain = signature_of(blueprint, tuple(Real.with_shape(leaf.shape) for leaf in leaves)).domain
+    except DomainError:
+        return True
+    if domain.kind in ("real", "simplex"):
+        return domain.kind == "real" or (entry.kind == "get" and entry.args[0].is_simplex)
+    low, high = bounds(entry)
+    most = {"unit": 1.0, "bint": domain.extent - 1.0 if domain.kind == "bint" else math.inf}.get(domain.kind, math.inf)
+    return (low >= 0 or domain.kind == "integer") and high <= most and (is_whole(entry) or not domain.is_discrete)
+
+
+def _leaf_count(blueprint: Blueprint) -> int:
+    """How many arrays it is built from."""
+    return sum(1 if inner is None else _leaf_count(inner) for inner in blueprint.inner)
+
+
+class EntryDensity(NamedTuple):
+    """The log-density of single numbers in a family that is not read: −inf outside the support."""
+
+    blueprint: Blueprint
+
+    def __call__(self, value: Any, *leaves: Any) -> Any:
+        made = self.blueprint.build(map(jnp.asarray, leaves))
+        allowed = jnp.where(parameters_hold(made), 0.0, jnp.nan)
+        if is_everywhere(made.support):
+            return made.log_prob(value) + allowed
+        inside = made.support(value)
+        safe = jnp.where(inside, value, made.support.feasible_like(jnp.asarray(value)))
+        return jnp.where(inside, made.log_prob(safe), -jnp.inf) + allowed
+
+    def __repr__(self) -> str:
+        return f"log {self.blueprint.family}"
+
+
+@lru_cache(maxsize=1024)
+def is_elementwise(blueprint: Blueprint, leaves: int) -> bool:
+    """Over numbers it is a distribution of one number: over arrays, of one for each entry."""
+    if blueprint.family == FOREIGN:
+        return False
+    try:
+        found = signature_of(blueprint, (Real,) * leaves)
+    except DomainError:
+        return False
+    return not found.shape and not any(getattr(c, "event_dim", 0) for c in found.constraints.values())
+
+
+def _at(array: SymbolicArray, at: Batch, *event: Node) -> Node:
+    """A parameter at a batch cell: it has the last of its axes, those of one entry for all."""
+    rank = array.rank - len(event)
+    return array.at(*at[len(at) - rank :], *event)
+
+
+def _plain(
+    family: str,
+    given: Mapping[str, SymbolicArray],
+    fixed: Mapping[str, Node],
+    at: Batch,
+    value: Entries,
+) -> Node | None:
+    if family == "ImproperUniform" and value.is_whole:
+        return const(0.0)
+    record = read_family(family)
+    if record is None or not set(given) <= set(record.constraints):
+        return None
+    if value.present is not None and value.event:
+        if not record.has_marginals:
+            return None
+        given = {**given, "present": value.present}
+    made = record.derived((*given, *fixed))
+    if made and value.reader is None:
+        return None
+    return _of_record(record, given, fixed, made, at, value)
+
+
+def _of_record(
+    record: Family,
+    given: Mapping[str, SymbolicArray],
+    fixed: Mapping[str, Node],
+    made: Mapping[str, Derived],
+    at: Batch,
+    value: Entries,
+) -> Node:
+    """The log-density that a family has in index notation."""
+    ranks = {name: constraint.event_dim for name, constraint in record.constraints.items()} | {"present": 1}
+    used = {name for part in made.values() for name in part.of if name in record.constraints}
+    parameters = {name: _parameter(part, ranks[name], at) for name, part in given.items() if name not in used}
+    for name, part in made.items():
+        assert value.reader is not None
+        parameters[name] = _parameter(_derived(part, given, value.reader), part.event_dim, at)
+    parameters |= {name: part for name, part in fixed.items() if name in ranks}
+    c = Index(value.event[0]) if value.event else None
+    x: Any = value.of() if c is None else Vector(c, value.of(index(c)))
+    if record.is_possible is not None:
+        return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value.reader)
+    if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
+        return _log_of_count(record, x, parameters, value.reader)
+    return record.log_density_of(x, parameters)
+
+
+def _parameter(array: SymbolicArray, rank: int, at: Batch) -> Node | Vector | Matrix:
+    """A parameter at a batch cell: a number, a vector or a matrix."""
+    over = tuple(Index(size) for size in array.shape[array.rank - rank :])
+    entry = _at(array, at, *map(index, over))
+    return (lambda: entry, lambda c: Vector(c, entry), lambda i, j: Matrix(i, j, entry))[rank](*over)
+
+
+def _possible(test: Node, density: Node) -> Node:
+    """The log-density where a test of counts holds, −∞ elsewhere; data alone decide it outside of the density."""
+    return where(test, density, MINUS_INFINITY) if _is_random(test) else plus(density, log(test))
+
+
+def _is_random(of: Node) -> bool:
+    return any(leaf.role in ("site", "opaque") for leaf in of.leaves)
+
+
+def _log_of_count(record: Family, x: Node, parameters: Mapping[str, Any], reader: Reader | None) -> Node:
+    """That of a count up to n, −∞ above it"""
+    n = parameters["total_count"]
+    inside = negate(less(n, x))
+    if reader is not None and (holds := reader.truth(inside)) is not None:
+        return record.log_density(x, parameters) if holds else MINUS_INFINITY
+    known = n if _is_random(inside) else call("max", n, x)  # where x > n, some number that is none of the density's
+    return _possible(inside, record.log_density(x, {**parameters, "total_count": known}))
+
+
+def _where_possible(test: Node, density: Node, reader: Reader | None) -> Node:
+    """A density where a test holds, −∞ elsewhere."""
+    if reader is not None and (holds := reader.truth(test)) is not None:
+        return density if holds else MINUS_INFINITY
+    return _possible(test, density)
+
+
+# -- arrays that densities are written in ---------------------------------------------------------------------------
+
+
+def _derived(derived: Derived, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
+    """What a function makes of parameters; a positive number in front of one stays in front."""
+    operands = [given[name] for name in derived.of]
+    degree = derived.degree
+    if degree is None:
+        shape = derived.shape(*(part.shape for part in operands))
+        return reader.made_of(derived.label, shape, derived.function, *operands)
+    (matrix,) = operands
+    front, plain = without_scale(matrix, reader)
+    known = _of_each(derived, plain, reader)
+    if front is ONE:
+        return known
+    return SymbolicArray(known.shape, lambda *at: times(power(front, degree), known.at(*at)))
+
+
+def _of_each(derived: Derived, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
+    """Of matrices that are chosen from several, the function of all of them, and then chosen from."""
+    fresh = [Index(size) for size in matrix.shape]
+    entry: Any = matrix.at(*map(index, fresh))
+    chosen = entry.kind == "get" and entry.args[-2:] == tuple(map(index, fresh[-2:])) and len(entry.args) > 3
+    if not chosen or matrix.constant is not None:
+        return reader.made_of(derived.label, derived.shape(matrix.shape), derived.function, matrix)
+    leaf = entry.args[0]
+    known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
+    every = reader.made_of(derived.label, derived.shape(leaf.shape), derived.function, known)
+
+    def at(*where_: Node) -> Node:
+        return every.at(*matrix.at(*where_).args[1:-2], *where_[-2:])
+
+    return SymbolicArray(matrix.shape, at)

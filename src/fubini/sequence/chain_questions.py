@@ -1,0 +1,250 @@
+"""What is asked of a sequence, as functions of its steps: evidence, filter, smoother, best path, draws.
+
+Each runs inside one compiled function. The states after a step have the names after; time comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.base.arrays import Data
+from fubini.base.domains import Bint
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, max_product, sum_product
+from fubini.eliminate.forward import read
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.table import Table
+from fubini.numerics.randomness import SAMPLES, Randomness
+from fubini.sequence.carry import filled, settled
+from fubini.sequence.compiled import Outline
+from fubini.sequence.scan import (
+    multiplied_in_pairs,
+    multiplied_through,
+    scanned,
+    scanned_back,
+    scanned_back_in_pairs,
+    scanned_in_chunks,
+    scanned_in_pairs,
+    unnamed,
+)
+from fubini.sequence.steps import Steps, joined, prepared, summed
+from fubini.terms.factor import Factor, rename, substitute
+from fubini.terms.heads import CHOOSE, DRAW
+from fubini.terms.name_axis import name_axis
+from fubini.terms.value import Array
+
+CHUNK = 1024
+
+
+def whole(outline: Outline, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
+    """The bare product: over the states before the first step and after the last."""
+    steps = outline.steps(terms, semiring)
+    found = multiplied_in_pairs(steps) if outline.method == "parallel" else multiplied_through(steps)
+    return read(semiring, found)
+
+
+def through(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], semiring: Semiring = sum_product
+) -> Factor:
+    """Σ over the states before of start · steps: over the state after the last step."""
+    steps, first = outline.steps(terms, semiring), joined(prepared(start, semiring), semiring)
+    if outline.method == "parallel":
+        return read(semiring, summed([first, multiplied_in_pairs(steps)], steps.links.before, semiring))
+    if outline.method == "chunks":
+        last = scanned_in_chunks(steps, first, min(CHUNK, steps.length))
+    else:
+        last, _ = scanned(steps, first, False)
+    return rename(read(semiring, last), steps.links.to_after)
+
+
+def evidence(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
+    """Σ over all states, and what else is summed."""
+    last = through(outline, start, terms)
+    return summed([last], outline.links.after + outline.globals, sum_product)
+
+
+def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+    """p(last state, and global variables | everything), as the state before a step; not summed over the latter."""
+    last = rename(through(outline, start, terms), outline.links.to_before)
+    gone = [name for name in outline.links.before if name not in kept and name in last.inputs]
+    left = joined([last.sum(*gone)]) if gone else last
+    return joined([left.normalize(*(name for name in left.inputs if name in (*kept, *outline.globals)))])
+
+
+# -- every step -----------------------------------------------------------------------------------------------------
+
+
+def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
+    """What is known after each step, over time and the state before the next one; not normalised."""
+    if outline.method == "parallel":
+        return scanned_in_pairs(steps, start)
+    found = scanned(steps, start, True)[1]
+    assert found is not None
+    return found
+
+
+def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
+    """Normalised over the states kept; other states, and what else is summed, are gone."""
+    links = outline.links
+    gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
+    left = joined([factor.sum(*gone)]) if gone else factor
+    return joined([left.normalize(*(name for name in left.inputs if name in kept))])
+
+
+def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+    """p(state after step t | everything up to t)."""
+    steps = outline.steps(terms)
+    found = _finished(outline, _forward(steps, outline, joined(start)), kept)
+    return rename(found, outline.links.to_after)
+
+
+def smoothed(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> tuple[Factor, Factor]:
+    """p(state after step t | everything), and of the state before the first step."""
+    steps, first = outline.steps(terms), joined(start)
+    forward = _forward(steps, outline, first)
+    later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
+    after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
+    before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
+    return rename(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
+
+
+def _index(at: int, size: int) -> Array:
+    return Array._of(np.asarray(at), (), {}, Bint[size])
+
+
+def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
+    """Some of the times of a factor."""
+    index = Array._of(np.arange(first, first + count), (time,), {time: Bint[count]}, factor.inputs[time])
+    return substitute(factor, {time: index})
+
+
+def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
+    """The carries before each step, without a name for time."""
+    assert every is not None
+    leaves = zip(first.leaves(), unnamed(every, steps.time).leaves(), strict=True)
+    return first.rebuilt(iter([jnp.concatenate([begin[None], many[:-1]]) for begin, many in leaves]))
+
+
+# -- with a projection ----------------------------------------------------------------------------------------------
+
+
+def smoothed_by_kernels(
+    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> tuple[Factor, Factor]:
+    """As `smoothed`, where a projection follows every sum.
+
+    Each step's joint is split into what came before given what came after, and what came after. The real states given
+    everything; the discrete ones given the discrete ones, by their mass (Kim 1994, eq. 2.20).
+    """
+    steps = outline.steps(terms)
+    layout = steps.layout(start)
+    first = settled(joined(start), layout)
+    last, every = scanned(steps, first, True)
+    earlier = _earlier(first, every, steps)
+    cut = steps.cut()
+
+    def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
+        carry, parts = given
+        joint = joined([carry, *cut.at(parts)])
+        kernel = _kernel(joint, steps)
+        now = summed([*kernel, rename(later, steps.links.moves_back)], steps.links.newest, sum_product)
+        now = settled(now, layout)
+        return now, later
+
+    begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
+    found = _finished(outline, name_axis(after, steps.time), kept)
+    return rename(found, outline.links.to_after), _finished(outline, begin, kept)
+
+
+def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
+    """p(oldest states | the others), as factors."""
+    reals = frozenset(name for name in steps.links.oldest if not steps.domains[name].is_finite)
+    integers = [name for name in steps.links.oldest if name not in reals and name in joint.inputs]
+    parts: list[Factor] = [joint.given_rest(reals)] if isinstance(joint, Gaussian) and reals else []
+    if integers:
+        others = [name for name, domain in joint.inputs.items() if not domain.is_finite]
+        mass = joined([joint.sum(*others)]) if others else joint
+        assert isinstance(mass, Table)
+        parts.append(mass / mass.sum(*integers))  # 0/0 = 0
+    return parts
+
+
+# -- one value for each state ---------------------------------------------------------------------------------------
+
+Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
+
+
+def _descended(
+    steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: Outline, n: int | None
+) -> dict[Name, Data]:
+    """A value for every state, the last first, each given those after it."""
+    layout = steps.layout([start])
+    first = settled(start, layout)
+    last, every = scanned(steps, first, True)
+    earlier = _earlier(first, every, steps)
+    last_key, step_keys = keys
+    batch = dict(layout.batch)
+    fixed = {name: domain for name, domain in batch.items() if name not in (*steps.links.before, *outline.globals)}
+    if n is not None:
+        fixed = {SAMPLES: Bint[n], **fixed}
+
+    def full(values: Mapping[Name, Array]) -> dict[Name, Data]:
+        return {name: filled(value, fixed) for name, value in values.items()}
+
+    def named(data: Mapping[Name, Data]) -> dict[Name, Array]:
+        domains = {**steps.domains, **batch, **dict(layout.reals)}
+        return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
+
+    before, newest = steps.links.before, steps.links.newest
+    wanted = tuple(name for name in (*before, *outline.globals) if name in last.inputs)
+    ends = full(choose_at(last_key)(last, wanted))
+    shared = {name: ends[name] for name in outline.globals}
+    forth = steps.links.moves_back
+    cut = steps.cut()
+
+    def body(state: tuple, given: tuple) -> tuple[tuple, tuple]:
+        carry, parts, key = given
+        after = {forth[name]: value for name, value in zip(before, state, strict=True)}
+        later = named({**after, **shared})
+        joint = joined([substitute(factor, later) for factor in (carry, *cut.at(parts))])
+        now = {**after, **full(choose_at(key)(joint, steps.links.oldest))}
+        return tuple(now[name] for name in before), tuple(after[name] for name in newest)
+
+    xs = (earlier, cut.stacked, step_keys)
+    state = tuple(ends[name] for name in before)
+    initial, path = jax.lax.scan(body, state, xs, length=steps.length, reverse=True)
+    lead = 1 if n is not None else 0
+    values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
+    asked = (*before, *newest, *outline.globals)
+    return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
+
+
+def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:
+    """The states of greatest weight together."""
+    steps = outline.steps(terms, max_product)
+
+    def choose_at(_: Any) -> Choose:
+        return lambda factor, names: interpret(CHOOSE, factor, names)
+
+    return _descended(steps, joined(start), choose_at, (None, None), outline, None)
+
+
+def drawn(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int) -> dict[Name, Data]:
+    """Draws of all states together."""
+    steps = outline.steps(terms)
+
+    def choose_at(key: Data) -> Choose:
+        source = Randomness(key, n, jnp)
+        return lambda factor, names: interpret(DRAW, source, factor, names)
+
+    last_key, *rest = jax.random.split(key, 2)
+    keys = (last_key, jax.random.split(rest[0], steps.length))
+    return _descended(steps, joined(start), choose_at, keys, outline, n)

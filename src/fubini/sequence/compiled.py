@@ -1,0 +1,56 @@
+"""Running a question to a sequence: as one compiled function, in the width of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.base.arrays import double_precision
+from fubini.base.domains import Domain
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, sum_product
+from fubini.eliminate.engine import engine_of, portable
+from fubini.numerics.in_range import compiled
+from fubini.sequence.links import Links
+from fubini.sequence.steps import Steps, prepared
+from fubini.terms.factor import Factor
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a sequence is but for its numbers: the key of the compiled function."""
+
+    time: Name
+    length: int
+    links: Links
+    domains: tuple[tuple[Name, Domain], ...]
+    method: str = "sequential"
+    globals: tuple[Name, ...] = ()
+
+    def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:
+        """The steps over these terms."""
+        ready = prepared(terms, semiring)
+        return Steps(ready, self.time, self.length, self.links, dict(self.domains), semiring)
+
+
+def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
+    """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double width, and back to NumPy."""
+    engine = engine_of([factor for group in factors for factor in group])
+    if engine != "numpy":
+        factors = [[portable(factor) for factor in group] for group in factors]
+    options = tuple(sorted(static.items()))
+    if engine == "trace":
+        return question(outline, *factors, *arrays, **static)
+    key = (question, outline, options)
+    if engine == "xla":
+        return compiled(_answered, key, tuple(map(tuple, factors)), arrays)
+    with double_precision():
+        return jax.tree.map(np.asarray, compiled(_answered, key, tuple(map(tuple, factors)), arrays))
+
+
+def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple) -> Any:
+    return question(outline, *factors, *arrays, **dict(options))
