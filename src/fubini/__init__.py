@@ -1,6 +1,6 @@
 """Fubini: automatic integration for probabilistic programs."""
 
-from fubini import dist as dist
+from fubini import distributions as distributions
 from fubini import io as io
 from fubini import measures as measures
 from fubini.approximate.laplace import laplace as laplace
@@ -30,7 +30,7 @@ from fubini.base.semirings import max_product as max_product
 from fubini.base.semirings import min_sum as min_sum
 from fubini.base.semirings import sum_product as sum_product
 from fubini.bridge import described as _described  # noqa: F401  (rules of open products are registered)
-from fubini.bridge import marginal as _marginal  # noqa: F401
+from fubini.bridge import open_marginal as _open_marginal  # noqa: F401
 from fubini.eliminate.ask import argmax as argmax
 from fubini.eliminate.ask import eliminate as eliminate
 from fubini.eliminate.ask import marginals as marginals
@@ -77,3 +77,5 @@ from fubini.terms.value import Array as Array
 from fubini.terms.value import Value as Value
 from fubini.terms.value import Variable as Variable
 from fubini.version import __version__ as __version__
+
+dist = distributions

@@ -25,18 +25,18 @@ STRUCTURE = frozenset(
 
 ALLOWED = {  # modules that may name families, or packages of them, and why
     "families": "the records",
-    "dist": "the distributions are defined here, by numpyro's names",
+    "distributions": "the distributions are defined here, by numpyro's names",
     "factors/delta.py": "the factor Delta, by its own name",
     "measures/__init__.py": "public names",
-    "measures/draws.py": "public names: one constructor a family",
-    "joint/from_network.py": "a network's sites are made here",
-    "joint/mixture.py": "the label of a mixture is made here",
-    "joint/observed.py": "missing entries of a vector of normals",
+    "measures/single_draws.py": "public names: one constructor a family",
+    "models/from_network.py": "a network's sites are made here",
+    "models/joint_mixture.py": "the label of a mixture is made here",
+    "models/observed.py": "missing entries of a vector of normals",
     "bridge/conditionals.py": "what a block of variables is",
     "bridge/described.py": "what a block of variables is",
     "measures/flat.py": "base measures",
     "io/json_network.py": "a format in which a node is Normal",
-    "symbolic/laws.py": "what a block of latents is",
+    "integrate/latent_distributions.py": "what a block of latents is",
 }
 
 
@@ -106,10 +106,10 @@ def reason(module: str) -> str | None:
     return ALLOWED.get(module) or ALLOWED.get(module.split("/")[0])
 
 
-@pytest.mark.parametrize("package", ["eliminate", "sequence", "joint"])
+@pytest.mark.parametrize("package", ["eliminate", "sequence", "models", "questions"])
 def test_questions_name_no_family(package: str) -> None:
     modules = [module for module in MODULES if module.startswith(f"{package}/") and not reason(module)]
-    assert package == "joint" or len(modules) == len([m for m in MODULES if m.startswith(f"{package}/")])
+    assert package == "models" or len(modules) == len([m for m in MODULES if m.startswith(f"{package}/")])
     found = [line for module in modules for line in found_in(module)]
     assert not found, "\n".join(found)
 

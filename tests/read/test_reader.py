@@ -7,7 +7,7 @@ import pytest
 
 from fubini.algebra.build import index
 from fubini.algebra.node import Index, Leaf
-from fubini.read import rules  # noqa: F401
+from fubini.read import all_rules  # noqa: F401
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
 from fubini.read.symbolic_array import of_leaf

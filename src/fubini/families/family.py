@@ -1,6 +1,6 @@
 """What is known of a family of distributions, in one record; and all records by name.
 
-The numbers of a density come from `fubini.distributions`; index notation, recognition, draws, moments and modes from here.
+The numbers of a density come from `fubini.distributions`; index notation, recognition, draws, moments, modes from here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Eliminating latents from densities in index notation."""
+"""Integrals over array latents: what has a closed form, found in index notation."""

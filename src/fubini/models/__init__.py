@@ -1,1 +1,1 @@
-"""Models as joint distributions, and the questions to them."""
+"""Models as joint distributions: the contract, and the ways in which one is written."""

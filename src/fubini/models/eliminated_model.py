@@ -19,6 +19,7 @@ from fubini.algebra.node import Leaf, Node
 from fubini.base.arrays import Data, double_precision, is_double_precision, is_traced, precision, within_memory
 from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
+from fubini.base.semirings import sum_product
 from fubini.bridge.indexed_density import plan_of
 from fubini.eliminate.plan import Plan
 from fubini.errors import DataError, DomainError, listed
@@ -124,7 +125,7 @@ class EliminatedModel:
 
     def log_evidence(self) -> Value:
         """log p(observed), all sites integrated out."""
-        return interpret(LOG_EVIDENCE, self.model)
+        return interpret(LOG_EVIDENCE, self.model, sum_product)
 
     def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
         """Draws of observed sites given latents drawn from the posterior."""

@@ -1,17 +1,37 @@
-"""Questions to models, by name: the modules that answer them register a rule for each."""
+"""Questions to models: the modules of `fubini.questions` register a rule for each."""
 
 from fubini.base.interpretations import exact
 from fubini.base.rules import RuleSet
 from fubini.terms.heads import Head
 
-LOG_EVIDENCE = Head("log_evidence")  # (model)
+LOG_EVIDENCE = Head("log_evidence")  # (model, semiring)
+MARGINAL = Head("marginal")  # (model, name)
+POSTERIOR = Head("posterior")  # (model)
+FACTORS = Head("factors")  # (model)
+MODE = Head("mode")  # (model)
+EXPLAIN = Head("explain")  # (model)
 PREDICT = Head("predict")  # (model, key, names, options)
 ELIMINATE = Head("eliminate")  # (model, all names to eliminate, those that are new)
+INFER = Head("infer")  # (model, key, options)
+POSTERIOR_FUNCTION = Head("posterior_function")  # (model, names, engine)
 GIBBS = Head("gibbs")  # (eliminated model, names, options)
 METROPOLIS = Head("metropolis")  # (eliminated model, names, options)
 
-exact_log_evidence = exact.register(RuleSet("exact.log_evidence", LOG_EVIDENCE))
-exact_predict = exact.register(RuleSet("exact.predict", PREDICT))
-exact_eliminate = exact.register(RuleSet("exact.eliminate", ELIMINATE))
-exact_gibbs = exact.register(RuleSet("exact.gibbs", GIBBS))
-exact_metropolis = exact.register(RuleSet("exact.metropolis", METROPOLIS))
+
+def _answers(question: Head) -> RuleSet:
+    """The rules of `exact` for a question."""
+    return exact.register(RuleSet(f"exact.{question}", question))
+
+
+exact_log_evidence = _answers(LOG_EVIDENCE)
+exact_marginal = _answers(MARGINAL)
+exact_posterior = _answers(POSTERIOR)
+exact_factors = _answers(FACTORS)
+exact_mode = _answers(MODE)
+exact_explain = _answers(EXPLAIN)
+exact_predict = _answers(PREDICT)
+exact_eliminate = _answers(ELIMINATE)
+exact_infer = _answers(INFER)
+exact_posterior_function = _answers(POSTERIOR_FUNCTION)
+exact_gibbs = _answers(GIBBS)
+exact_metropolis = _answers(METROPOLIS)

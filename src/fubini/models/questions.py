@@ -1,4 +1,7 @@
-"""Questions to a model: what has a closed form is integrated out, without anyone deriving it."""
+"""Questions to a model: what has a closed form is integrated out, without anyone deriving it.
+
+Each is asked of the interpretation in force; `fubini.questions` has the answers of `exact`.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,21 @@ from typing import Any
 from fubini.base.arrays import Data
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import Semiring, sum_product
-from fubini.eliminate.ask import eliminate
 from fubini.eliminate.explanation import Explanation
-from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
-from fubini.models.question_heads import LOG_EVIDENCE, PREDICT
-from fubini.questions import evidence as evidence
-from fubini.questions import predict as predict
-from fubini.questions.explain_model import explain_model
-from fubini.questions.gibbs import Sampler
-from fubini.questions.infer import infer
-from fubini.questions.marginal import marginal
-from fubini.questions.mode import mode
-from fubini.questions.model_factors import model_factors
-from fubini.questions.posterior import posterior
-from fubini.questions.posterior_function import Kernel
+from fubini.models.question_heads import (
+    EXPLAIN,
+    FACTORS,
+    INFER,
+    LOG_EVIDENCE,
+    MARGINAL,
+    MODE,
+    POSTERIOR,
+    POSTERIOR_FUNCTION,
+    PREDICT,
+)
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
 
@@ -42,10 +43,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).log_evidence()), 6)
         -1.328012
         """
-        model = FlatModel(self)
-        if semiring is sum_product:
-            return interpret(LOG_EVIDENCE, model)
-        return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
+        return interpret(LOG_EVIDENCE, FlatModel(self), semiring)
 
     def posterior(self) -> Factor:
         """The sites that are not observed given those that are: a normalised factor, or the error that says why not.
@@ -54,8 +52,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        model = FlatModel(self)
-        return model.once("posterior", lambda: posterior(model))
+        return interpret(POSTERIOR, FlatModel(self))
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed, for `fb.eliminate` and its like.
@@ -64,8 +61,7 @@ class Questions(Flavour):
         >>> model.condition(x=4).factors()
         [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
         """
-        model = FlatModel(self)
-        return (model.written or model_factors(model))[0]
+        return interpret(FACTORS, FlatModel(self))
 
     def marginal(self, name: str) -> Factor:
         """One site given the observations, the others integrated out exactly: a normalised factor.
@@ -74,8 +70,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
         0.5
         """
-        model = FlatModel(self)
-        return model.once(("marginal", name), lambda: marginal(model, required(name, self)))
+        return interpret(MARGINAL, FlatModel(self), name)
 
     def eliminate(self, *names: str) -> EliminatedModel:
         """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.
@@ -95,22 +90,22 @@ class Questions(Flavour):
 
     def explain(self) -> Explanation:
         """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
-        return explain_model(FlatModel(self))
+        return interpret(EXPLAIN, FlatModel(self))
 
-    def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Sampler:
+    def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Any:
         """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`."""
         return eliminated(FlatModel(self), ()).gibbs(*names, without=without, **options)
 
-    def kernel(self, *names: str, engine: str = "numba") -> Kernel:
+    def kernel(self, *names: str, engine: str = "numba") -> Any:
         """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
 
         A law is given the latents that are eliminated after it, whose values the function takes too.
         """
-        return Kernel(FlatModel(self), names, engine)
+        return interpret(POSTERIOR_FUNCTION, FlatModel(self), names, engine)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
-        return mode(FlatModel(self))
+        return interpret(MODE, FlatModel(self))
 
     def infer(
         self,
@@ -140,9 +135,7 @@ class Questions(Flavour):
         site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs
         steps do so with all sites where no rule makes one.
         """
-        return infer(
-            FlatModel(self),
-            key,
+        settings = dict(
             draws=draws,
             chains=chains,
             warmup=warmup,
@@ -156,3 +149,4 @@ class Questions(Flavour):
             predictive=predictive,
             options=options,
         )
+        return interpret(INFER, FlatModel(self), key, settings)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from fubini.base.arrays import is_traced
 from fubini.base.domains import Real
+from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import exact_eliminate, exact_log_evidence
 from fubini.questions.approximate import approximation
 from fubini.questions.closed_form import no_closed_form, require_evidence
+from fubini.questions.model_factors import model_factors
 from fubini.terms.value import Array, Value
 
 
-@exact_log_evidence.rule
-def log_evidence(model: FlatModel) -> Value:
+@exact_log_evidence.rule(when=lambda model, semiring: semiring is not sum_product)
+def log_evidence_in_semiring(model: FlatModel, semiring: Semiring) -> Value:
+    """log ⊕ p(observed, θ)"""
+    return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
+
+
+@exact_log_evidence.rule(when=lambda model, semiring: semiring is sum_product)
+def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
     """log ∫ p(observed, θ) dθ"""
     if model.tables is not None:
         return eliminate(*model.tables).log()

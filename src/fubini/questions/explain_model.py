@@ -14,11 +14,13 @@ from fubini.eliminate.explanation import Explanation, Line
 from fubini.errors import Intractable, NoRule
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import exact_explain
 from fubini.questions.marginal import marginal
 from fubini.questions.mode import require_real
 from fubini.questions.posterior import posterior
 
 
+@exact_explain.rule
 def explain_model(model: FlatModel) -> Explanation:
     """The plan of its evidence, and what that means for other questions."""
     joint = model.joint

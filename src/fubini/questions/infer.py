@@ -27,6 +27,7 @@ from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
 from fubini.models.paths import flat_sites
+from fubini.models.question_heads import exact_infer
 from fubini.models.sample import Blank
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
@@ -42,6 +43,12 @@ OPTIONS = (
     *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
 )
 METHODS = ("grid", "nuts", "svi", "laplace")
+
+
+@exact_infer.rule
+def draw_from_posterior(model: FlatModel, key: Any, options: dict) -> Any:
+    """θ ~ p(θ | observed)"""
+    return infer(model, key, **options)
 
 
 def infer(

@@ -8,8 +8,10 @@ from fubini.eliminate.ask import eliminate
 from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import CAP
+from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import MARGINAL, exact_marginal
 from fubini.questions.approximate import POINTS, approximation
 from fubini.questions.closed_form import no_closed_form, with_mass
 from fubini.terms.factor import Factor
@@ -17,7 +19,13 @@ from fubini.terms.factor import Factor
 ADVICE = "infer(key) gives draws of it"
 
 
+@exact_marginal.rule
 def marginal(model: FlatModel, name: str) -> Factor:
+    """p(x | observed)  =  ∫ p(x, others | observed) d others"""
+    return model.once((MARGINAL, name), lambda: _marginal(model, required(name, model.joint)))
+
+
+def _marginal(model: FlatModel, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
     if model.tables is not None:
         factors, variables = model.tables

@@ -17,6 +17,7 @@ from fubini.infer.target import Target
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.paths import nested
+from fubini.models.question_heads import exact_mode
 from fubini.questions.closed_form import require_numbers
 from fubini.questions.sampler_target import target_of
 from fubini.terms.value import to_array
@@ -24,6 +25,7 @@ from fubini.terms.value import to_array
 STARTS = 4  # local searches, of which the best counts
 
 
+@exact_mode.rule
 def mode(model: FlatModel) -> Any:
     """Of all sites together: exactly where each maximum has a closed form, else by search from several points."""
     if model.tables is not None:

@@ -14,11 +14,18 @@ from fubini.bridge.expression import Expression
 from fubini.distributions.density import Density, Distribution
 from fubini.factors.table import Table
 from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import exact_factors
 from fubini.models.reading import Reading, SitePart
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 from fubini.terms.factor import Factor, Unit, Weight
 from fubini.terms.value import Array, Value, Variable
+
+
+@exact_factors.rule
+def factors(model: FlatModel) -> list[Factor]:
+    """p(observed, θ)  =  Π f"""
+    return (model.written or model_factors(model))[0]
 
 
 def model_factors(model: FlatModel) -> tuple[list[Factor], list[Variable]]:

@@ -13,13 +13,20 @@ from fubini.factors.mixture import CAP
 from fubini.factors.promotion import is_open
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import POSTERIOR, exact_posterior
 from fubini.questions.approximate import POINTS, approximation
 from fubini.questions.closed_form import with_mass
 from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import NORMALIZE
 
 
+@exact_posterior.rule
 def posterior(model: FlatModel) -> Factor:
+    """p(free | observed)"""
+    return model.once(POSTERIOR, lambda: _posterior(model))
+
+
+def _posterior(model: FlatModel) -> Factor:
     """As it is written, by the rules of factors; or each site given those that are eliminated after it."""
     written = _of_written(model)
     if written is not None and written.exactness.is_exact:

@@ -20,6 +20,7 @@ from fubini.integrate.search import ORDER
 from fubini.models.call_values import Form
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
+from fubini.models.question_heads import exact_posterior_function
 from fubini.models.reading import Reading, read
 
 
@@ -140,6 +141,12 @@ class Kernel:
                 value = next(values)
                 found[name][parameter] = value if value.shape else float(value)
         return found
+
+
+@exact_posterior_function.rule
+def posterior_function(model: FlatModel, names: tuple, engine: str) -> Kernel:
+    """p(x | θ, data), in its parameters"""
+    return Kernel(model, names, engine)
 
 
 def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
