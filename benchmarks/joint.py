@@ -122,7 +122,9 @@ def clear_caches() -> None:
     """What JAX and our own layers of joints and distributions remember."""
     jax.clear_caches()
     modules = [
-        module for name, module in sys.modules.items() if name.startswith(("fubini.joint.", "fubini.distributions."))
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("fubini.models.", "fubini.questions.", "fubini.distributions."))
     ]
     for module in modules:
         for member in vars(module).values():

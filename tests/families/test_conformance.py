@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fubini.symbolic import elimination, ratio, tails
+from fubini.integrate import elimination, ratio, tails
 from numpyro.distributions import constraints
 from scipy import stats
 
@@ -188,13 +188,13 @@ def recognised(record, numbers):
     else:
         domain = "nat" if is_natural else {(0.0, 1.0): "unit", (0.0, math.inf): "positive"}.get((low, high), "real")
         result = eliminated(terms, leaf, domain)
-    return result.law, sum(number(term) for term in result.terms)
+    return result.distribution, sum(number(term) for term in result.terms)
 
 
 def hypergeometric(leaf, terms):
     """Recognised, though a model with it is refused, for it has no draws."""
     summed = summed_by_ratio(terms[0], leaf)
-    return summed.law, number(summed.law.log_normaliser) + sum(map(number, summed.outside))
+    return summed.distribution, number(summed.distribution.log_normaliser) + sum(map(number, summed.outside))
 
 
 @pytest.mark.parametrize("name", [name for name in PROBABILITIES if RECORDS[name].mean is not None])

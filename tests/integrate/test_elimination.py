@@ -145,7 +145,7 @@ NORMAL = {
 def test_real(case):
     leaf, terms, density = NORMAL[case]
     found = eliminated(terms(leaf), leaf, "real")
-    assert found.law.family == "Normal" and all(leaf not in term.leaves for term in found.terms)
+    assert found.distribution.family == "Normal" and all(leaf not in term.leaves for term in found.terms)
     count = int(np.prod(leaf.shape))
     assert value(found.terms, ARRAYS) == pytest.approx(log_integral(density, "real", count), rel=1e-9)
 
@@ -154,8 +154,8 @@ def test_the_law_of_a_real_latent():
     """Precisions 1 + n, means Σ y / (1 + n), by labels."""
     found = eliminated([PRIOR, total([j], square(minus(get(x, z), y)))], x, "real")
     count, mean = np.bincount(LABEL, minlength=3), np.bincount(LABEL, DATA, 3)
-    np.testing.assert_allclose(numbers(found.law.parameters["loc"], ARRAYS, found.at), mean / (1 + count))
-    np.testing.assert_allclose(numbers(found.law.parameters["scale"], ARRAYS, found.at), (1 + count) ** -0.5)
+    np.testing.assert_allclose(numbers(found.distribution.parameters["loc"], ARRAYS, found.at), mean / (1 + count))
+    np.testing.assert_allclose(numbers(found.distribution.parameters["scale"], ARRAYS, found.at), (1 + count) ** -0.5)
 
 
 def test_two_groups_that_may_be_empty_and_a_prior_in_any_order():
@@ -344,7 +344,7 @@ FEATURES = {
 def test_by_features(case):
     leaf, domain, family, terms, density = FEATURES[case]
     found = eliminated(terms(leaf), leaf, domain)
-    assert found.law.family == family and all(leaf not in term.leaves for term in found.terms)
+    assert found.distribution.family == family and all(leaf not in term.leaves for term in found.terms)
     count = int(np.prod(leaf.shape))
     assert value(found.terms, ARRAYS) == pytest.approx(log_integral(density, domain, count), rel=1e-8, abs=1e-8)
 
@@ -358,7 +358,7 @@ def test_rows_of_simplexes():
     np.add.at(counts, (2 - LABEL, LABEL), 1)
     expected = (gammaln(1 + counts).sum(-1) - gammaln(3 + counts.sum(-1))).sum()
     assert value(found.terms, ARRAYS) == pytest.approx(expected)
-    np.testing.assert_allclose(numbers(found.law.parameters["concentration"], ARRAYS, found.at), 1 + counts)
+    np.testing.assert_allclose(numbers(found.distribution.parameters["concentration"], ARRAYS, found.at), 1 + counts)
 
 
 LOGARITHMS, ONE_ENTRY = "logarithms of its entries alone", "entries that do not meet in one term"
@@ -414,7 +414,7 @@ def test_finite(low):
     found = eliminated([term], k, "bint")
     states = low + np.arange(3.0)
     expected = np.log(np.exp(DATA[:, None] * states - 0.5 * states**2).sum(-1)).sum()
-    assert found.law.family == "Categorical" and value(found.terms, ARRAYS) == pytest.approx(expected)
+    assert found.distribution.family == "Categorical" and value(found.terms, ARRAYS) == pytest.approx(expected)
 
 
 def test_counts():
@@ -422,7 +422,7 @@ def test_counts():
     k = latent(5, low=0.0, is_integer=True)
     body = minus(times(call("log", size), get(k, at_j)), call("lgamma", plus(get(k, at_j), ONE)))
     found = eliminated([total([j], body)], k, "nat")
-    assert found.law.family == "Poisson" and value(found.terms, ARRAYS) == pytest.approx(SHARES.sum())
+    assert found.distribution.family == "Poisson" and value(found.terms, ARRAYS) == pytest.approx(SHARES.sum())
 
 
 def test_counts_of_a_family_that_is_not_drawn_are_refused():

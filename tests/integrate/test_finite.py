@@ -42,7 +42,9 @@ def enumerated(density, shape, low=0, count=3):
 def evidence(mine, latent, size):
     found = summed(mine, latent, size)
     assert found.batch == tuple(i for i in found.at if i in found.batch)
-    return value([total(found.batch, found.law.log_normaliser), *found.outside], ARRAYS), found.law.family
+    return value(
+        [total(found.batch, found.distribution.log_normaliser), *found.outside], ARRAYS
+    ), found.distribution.family
 
 
 def unary(s):

@@ -93,7 +93,7 @@ def test_drawn(case):
     leaf, domain, body, law = FAMILIES[case]
     result = eliminated([total([n], body)], leaf, domain)
     found = draws_of(result, leaf)
-    assert result.law.family == case
+    assert result.distribution.family == case
     assert found.mean() == pytest.approx(law.mean(), abs=5 * law.std() / MANY**0.5)
     assert found.std() == pytest.approx(law.std(), rel=0.12)
     points = np.unique(np.quantile(found, [0.1, 0.5, 0.9]))

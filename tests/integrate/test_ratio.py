@@ -95,12 +95,12 @@ def sampled(law):
 def test_summed_by_ratio(case):
     mine, expected, law = CASES[case]
     found = summed_by_ratio(mine, k)
-    assert found.law.family == case and found.at == () and found.outside == ()
-    assert float(numbers(found.law.log_normaliser, {})) == pytest.approx(logsumexp(expected), rel=1e-10)
+    assert found.distribution.family == case and found.at == () and found.outside == ()
+    assert float(numbers(found.distribution.log_normaliser, {})) == pytest.approx(logsumexp(expected), rel=1e-10)
     few = np.arange(4)
-    np.testing.assert_allclose(sampled(found.law).logpmf(few), (expected - logsumexp(expected))[:4], rtol=1e-9)
+    np.testing.assert_allclose(sampled(found.distribution).logpmf(few), (expected - logsumexp(expected))[:4], rtol=1e-9)
     if law is not None:
-        np.testing.assert_allclose(sampled(found.law).pmf(few), law.pmf(few), rtol=1e-9)
+        np.testing.assert_allclose(sampled(found.distribution).pmf(few), law.pmf(few), rtol=1e-9)
 
 
 def test_rates_by_labels_of_an_array():
@@ -110,7 +110,7 @@ def test_rates_by_labels_of_an_array():
     factorials = total([i], lgamma(plus(get(many, index(i)), ONE)))
     found = summed_by_ratio(plus(minus(slopes, factorials), const(3.0)), many)
     rates = RATE ** np.bincount(LABEL, minlength=3)
-    np.testing.assert_allclose(numbers(found.law.parameters["rate"], ARRAYS, found.at), rates)
+    np.testing.assert_allclose(numbers(found.distribution.parameters["rate"], ARRAYS, found.at), rates)
     assert found.outside == (const(3.0),)
 
 
@@ -118,18 +118,20 @@ def test_trials_of_an_array_none_of_them_included():
     body = lambda at: plus(lgamma(plus(get(many, at), ONE)), lgamma(minus(plus(get(trials, at), ONE), get(many, at))))  # noqa: E731
     found = summed_by_ratio(scale(-1.0, total([i], body(index(i)))), many)
     expected = TRIALS * np.log(2) - gammaln(TRIALS + 1)
-    assert found.law.family == "Binomial"
-    np.testing.assert_allclose(numbers(found.law.log_normaliser, ARRAYS, found.at), expected, rtol=1e-12)
+    assert found.distribution.family == "Binomial"
+    np.testing.assert_allclose(numbers(found.distribution.log_normaliser, ARRAYS, found.at), expected, rtol=1e-12)
 
 
 def test_a_constant_up_to_an_end():
     found = summed_by_ratio(ZERO, k, high=const(4.0))
-    assert found.law.family == "Counting" and float(numbers(found.law.log_normaliser, {})) == pytest.approx(np.log(5))
+    assert found.distribution.family == "Counting" and float(
+        numbers(found.distribution.log_normaliser, {})
+    ) == pytest.approx(np.log(5))
 
 
 def test_an_end_that_the_terms_know_as_well():
     mine = CASES["Binomial"][0]
-    assert summed_by_ratio(mine, k, high=const(7.0)).law.family == "Binomial"
+    assert summed_by_ratio(mine, k, high=const(7.0)).distribution.family == "Binomial"
     with pytest.raises(Blocked, match="of a known family"):
         summed_by_ratio(mine, k, high=const(5.0))
 
@@ -177,10 +179,10 @@ def test_an_array_of_one_entry():
     first = Index(1, "i")
     mine = total([first], minus(get(single, index(first)), lgamma(plus(get(single, index(first)), ONE))))
     found = summed_by_ratio(mine, single)
-    np.testing.assert_allclose(numbers(found.law.log_normaliser, {}, found.at), [np.e])
+    np.testing.assert_allclose(numbers(found.distribution.log_normaliser, {}, found.at), [np.e])
 
 
 def test_slopes_under_a_test():
     mine = total([i], minus(times(equal(index(i), ONE), get(many, index(i))), lgamma(plus(get(many, index(i)), ONE))))
     found = summed_by_ratio(mine, many)
-    np.testing.assert_allclose(numbers(found.law.parameters["rate"], {}, found.at), [1.0, np.e, 1.0])
+    np.testing.assert_allclose(numbers(found.distribution.parameters["rate"], {}, found.at), [1.0, np.e, 1.0])

@@ -9,7 +9,7 @@ from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.integrate.block import eliminated_together
 from fubini.integrate.elimination import eliminated
-from fubini.integrate.student import eliminated_power, scale_law
+from fubini.integrate.student import eliminated_power, scale_distribution
 from tests.integrate.numerics import log_integral, numbers, square, value
 
 x, m = Leaf("x", (2,), role="site"), Leaf("m", (), role="site")
@@ -95,8 +95,8 @@ def test_scale_law(exponent):
     coupled = [times(weight, square(total([i], get(x, at_i)))), total([i], square(get(x, at_i), weight))]
     block = eliminated_together(coupled, [x])
     prior = add(((call("log", get(tau)), 3.0 * exponent), (weight, -2.0)))
-    law = eliminated([prior], tau, "positive").law
-    shape, rate = scale_law(block, tau, law)
+    law = eliminated([prior], tau, "positive").distribution
+    shape, rate = scale_distribution(block, tau, law)
     assert rate is const(2.0) and shape is const(4.0 if exponent == 1 else 2.0)
 
 
@@ -105,11 +105,11 @@ def test_scale_law_of_a_square():
     weight = power(get(tau), 2.0)
     coupled = [times(weight, square(total([i], get(x, at_i)))), total([i], square(get(x, at_i), weight))]
     prior = add(((call("log", get(tau)), 3.0), (weight, -2.0)))
-    law = eliminated([prior], tau, "positive").law
-    assert scale_law(eliminated_together(coupled, [x]), tau, law) == (const(2.0), const(2.0))
+    law = eliminated([prior], tau, "positive").distribution
+    assert scale_distribution(eliminated_together(coupled, [x]), tau, law) == (const(2.0), const(2.0))
 
 
 def test_scale_law_of_another_power():
     block = eliminated_together([total([i], square(get(x, at_i), power(get(tau), -2.0)))], [x])
-    law = eliminated([add(((call("log", get(tau)), 3.0), (get(tau), -2.0)))], tau, "positive").law
-    assert scale_law(block, tau, law) is None
+    law = eliminated([add(((call("log", get(tau)), 3.0), (get(tau), -2.0)))], tau, "positive").distribution
+    assert scale_distribution(block, tau, law) is None

@@ -52,12 +52,12 @@ TAILS = {
 def test_eliminated_tail(case):
     term, density = TAILS[case]
     found = eliminated_tail([term, const(0.5)], x)
-    assert found.law.family == case.split(",")[0]
+    assert found.distribution.family == case.split(",")[0]
     assert value(found.terms, {}) == pytest.approx(integral(density) + 0.5, rel=1e-9)
 
 
 def test_the_law_of_a_tail():
-    found = eliminated_tail([TAILS["StudentT"][0]], x).law
+    found = eliminated_tail([TAILS["StudentT"][0]], x).distribution
     at = {name: float(numbers(part, {})) for name, part in found.parameters.items()}
     points = np.array([-2.0, 0.0, 3.0])
     ours = np.log(TAILS["StudentT"][1](points)) - float(numbers(found.log_normaliser, {}))
@@ -68,7 +68,7 @@ def test_entries_apart():
     form = plus(ONE, power(minus(get(many, at_i), yi), 2.0))
     found = eliminated_tail([total([i], times(const(-2.0), log(form))), total([i], yi)], many)
     assert value(found.terms, {y: Y}) == pytest.approx(3 * integral(lambda v: (1 + v**2) ** -2.0) + Y.sum())
-    np.testing.assert_allclose(numbers(found.law.parameters["loc"], {y: Y}, found.at), Y)
+    np.testing.assert_allclose(numbers(found.distribution.parameters["loc"], {y: Y}, found.at), Y)
 
 
 TAILS_REFUSED = {
@@ -105,7 +105,7 @@ def test_eliminated_prime(shape):
     found, unit = eliminated_prime([term, const(0.5)], p)
     expected = integral(lambda v: v**shape * (2 + 3 * v) ** -5.0, 0, np.inf)
     assert value(found.terms, {}) == pytest.approx(expected + 0.5, rel=1e-9)
-    a, b = (float(numbers(found.law.parameters[name], {})) for name in ("concentration1", "concentration0"))
+    a, b = (float(numbers(found.distribution.parameters[name], {})) for name in ("concentration1", "concentration0"))
     width = float(numbers(unit, {}))
     ours = shape * np.log(0.7) - 5 * np.log(2 + 3 * 0.7) - expected
     assert stats.betaprime(a, b, scale=width).logpdf(0.7) == pytest.approx(ours)

@@ -186,11 +186,11 @@ class Cloud:
         self.leaves[draw.leaf] = np.zeros((len(self.weight), *shape))
         for at in _places(draw.at):
             place = tuple(at.values())
-            if draw.law.family == "Dirichlet":
+            if draw.distribution.family == "Dirichlet":
                 self.stick(draw, at, place)
             else:
                 with np.errstate(all="ignore"):  # at the very ends of a law
-                    x, weight = self.nodes(draw.law, at, opaque)
+                    x, weight = self.nodes(draw.distribution, at, opaque)
                 x = self.spread(x, np.where(np.isfinite(x), weight, 0.0))
                 self.leaves[draw.leaf][(slice(None), *place)] = x
 
@@ -199,7 +199,7 @@ class Cloud:
         self.leaves[draw.leaf] = np.broadcast_to(value, (len(self.weight), *draw.leaf.shape))
         for at in _places(draw.at):
             x = self.leaves[draw.leaf][(slice(None), *at.values())]
-            self.weight = self.weight * self.density(draw.law, at, x)
+            self.weight = self.weight * self.density(draw.distribution, at, x)
 
     def density(self, law, at, x):
         if law.family in ("Categorical", "Dirichlet"):
@@ -217,7 +217,7 @@ class Cloud:
 
     def stick(self, draw, at, place):
         """A Dirichlet by breaking a stick."""
-        (alpha,) = draw.law.parameters
+        (alpha,) = draw.distribution.parameters
         over = alpha.over
         left = lambda c: sum(self.column(alpha.entry, {**at, over: d}) for d in range(c + 1, over.size))  # noqa: E731
         rest = np.ones(len(self.weight))
@@ -328,8 +328,8 @@ def sampled_draws(branch, size, rng, parameters=None):
     weight, waiting = np.ones(size), list(branch.tests)
     for draw in (None, *branch.draws):
         if draw is not None:
-            given = [np.broadcast_to(value_of(part, leaves), weight.shape) for part in draw.law.parameters]
-            leaves[draw.leaf], more = _sample(draw.law.family, given, rng)
+            given = [np.broadcast_to(value_of(part, leaves), weight.shape) for part in draw.distribution.parameters]
+            leaves[draw.leaf], more = _sample(draw.distribution.family, given, rng)
             weight = weight * more
         for test in [test for test in waiting if not (test.node.leaves & set(branch.drawn)) - set(leaves)]:
             waiting.remove(test)
@@ -389,7 +389,7 @@ def alike(a, b, parameters):
 
 
 def _alike(a, b, parameters):
-    laws = [[(d.law.family, d.law.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)]
+    laws = [[(d.distribution.family, d.distribution.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)]
     if laws[0] != laws[1]:
         return False
     numbers = [_numbers(branch, parameters, np.random.default_rng(7)) for branch in (a, b)]
@@ -404,7 +404,7 @@ def _numbers(branch, parameters, rng):
         leaves[draw.leaf] = _some(draw.leaf, rng)[None]
     for draw in branch.draws:
         for at in _places(draw.at):
-            for part in draw.law.parameters:
+            for part in draw.distribution.parameters:
                 if isinstance(part, Vector):
                     found += [value_of(part.entry, leaves, {**at, part.over: k}) for k in range(part.over.size)]
                 else:

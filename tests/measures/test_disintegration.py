@@ -192,7 +192,7 @@ def test_whole_numbers():
 
     count = symbol("t", kind="whole")
     (branch,) = simplify(disintegrate(written, count)).branches
-    assert branch.draws[0].law.family == "Binomial"
+    assert branch.draws[0].distribution.family == "Binomial"
     mass = np.exp(value_of(branch.weight, {leaf(count): np.array([3.0])}))
     assert float(mass[0]) == pytest.approx(stats.poisson(4).pmf(3))
 

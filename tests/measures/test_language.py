@@ -187,7 +187,7 @@ def test_opaque_measures_are_kept():
         return x, y
 
     (branch,) = simplify(program()).branches
-    assert [draw.law.label for draw in branch.draws] == ["m", "m"]
+    assert [draw.distribution.label for draw in branch.draws] == ["m", "m"]
 
 
 # -- what is wrong --------------------------------------------------------------------------------------------------

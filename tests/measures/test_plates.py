@@ -498,12 +498,12 @@ def test_a4_43_topics():
 def test_a4_44_posterior_of_topics():
     found = simplify(topics(keep=True))
     (branch,) = found.branches
-    assert [draw.law.family for draw in branch.draws] == ["Dirichlet", "Dirichlet"]
+    assert [draw.distribution.family for draw in branch.draws] == ["Dirichlet", "Dirichlet"]
     at = {leaf(symbol): np.asarray(value, float)[None] for symbol, value in NUMBERS.items()}
     for draw, prior, counted in zip(
         branch.draws, (alpha, beta), (table(N, M, DOC, TOPIC), table(M, 3, TOPIC, WORD)), strict=True
     ):
-        (law,), (i,) = draw.law.parameters, draw.at
+        (law,), (i,) = draw.distribution.parameters, draw.at
         for row, column in np.ndindex(counted.shape):
             value = float(np.ravel(value_of(law.entry, at, {i: row, law.over: column}))[0])
             assert value == pytest.approx(NUMBERS[prior][column] + counted[row, column])
@@ -567,8 +567,8 @@ def test_a4_45_regression():
     mean = np.linalg.solve(precision, right)
     rate = 1 + 0.5 * (ys @ ys + 7.5 - right @ mean)
     (branch,) = simplify(regression(keep=True)).branches
-    assert [draw.law.family for draw in branch.draws] == ["Gamma", "Normal", "Normal"]
-    shape, found = (float(np.ravel(value_of(part, at))[0]) for part in branch.draws[0].law.parameters)
+    assert [draw.distribution.family for draw in branch.draws] == ["Gamma", "Normal", "Normal"]
+    shape, found = (float(np.ravel(value_of(part, at))[0]) for part in branch.draws[0].distribution.parameters)
     assert (shape, found) == (pytest.approx(1 + N / 2), pytest.approx(rate))
     mass = -N / 2 * math.log(2 * math.pi) + 0.5 * math.log(0.3) - 0.5 * np.linalg.slogdet(precision)[1]
     mass += math.lgamma(1 + N / 2) - (1 + N / 2) * math.log(rate)

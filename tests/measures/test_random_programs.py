@@ -178,7 +178,7 @@ def program(seed, make=Maker, often=0.4):
             x = yield law
             drawn.append(x)
             getattr(maker, kind).append(x)
-            if kind == "positive" and not law.branches[0].draws[0].law.leaves and "Inverse" not in str(law):
+            if kind == "positive" and not law.branches[0].draws[0].distribution.leaves and "Inverse" not in str(law):
                 maker.light.append(x)
             if maker.rng.uniform() < often:
                 yield maker.statement()

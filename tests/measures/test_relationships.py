@@ -118,7 +118,9 @@ def test_sample(name):
     sample = sampled(written, numbers, 20_000, np.random.default_rng(0))
     (draw,) = expected.branches[0].draws
     at = {one: np.array([value]) for one, value in numbers.items()}
-    law = LAWS[draw.law.family](*(float(np.ravel(value_of(part, at))[0]) for part in draw.law.parameters))
+    law = LAWS[draw.distribution.family](
+        *(float(np.ravel(value_of(part, at))[0]) for part in draw.distribution.parameters)
+    )
     assert stats.kstest(sample, law.cdf).pvalue > 1e-3
 
 

@@ -641,7 +641,7 @@ def test_a4_23_clamp(height):
     radius = math.sqrt(-math.log(2 * math.pi) - 2 * math.log(height)) if inside else 0.0
     assert total_mass(written)(y=height) == pytest.approx(2 * radius)
     (branch,) = simplify(written).branches
-    assert [draw.law.family for draw in branch.draws] == ["Uniform"]
+    assert [draw.distribution.family for draw in branch.draws] == ["Uniform"]
 
 
 def test_a4_31_acceptance_ratios():

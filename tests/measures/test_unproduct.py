@@ -72,7 +72,7 @@ def test_unproduct(name):
 def test_beyond_the_range():
     """Fails in Hakaru: an entry that there is not stays where it is, and is never dropped."""
     (branch,) = simplify(with_weight(lambda x: product(N, lambda j: x[j + 1]))).branches
-    assert [draw.law.family for draw in branch.draws] == ["Gamma"]
+    assert [draw.distribution.family for draw in branch.draws] == ["Gamma"]
     assert "x[i + 1]" in str(simplify(with_weight(lambda x: product(N, lambda j: x[j + 1]))))
 
 
@@ -125,7 +125,7 @@ def test_a_gather_out_of_range_is_left():
     """Labels of which nothing is known may miss every entry."""
     label = symbol("label", 4, kind="whole")
     found = simplify(with_weight(lambda x: product(4, lambda j: x[label[j]])))
-    assert [draw.law.family for draw in found.branches[0].draws] == ["Gamma"]
+    assert [draw.distribution.family for draw in found.branches[0].draws] == ["Gamma"]
 
 
 def test_a_factor_is_a_weight():

@@ -69,7 +69,7 @@ class Conditionals:
             probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf), before, later)
             return Density(getattr(dist, name_in_dist(kind))(probs=probs), Variable(name, domain))
         event = step.result.at if family_of(kind).is_of_vectors else step.result.at[: len(leaf.shape)]
-        parameters = {key: self._value(node, event, later) for key, node in step.result.law.parameters.items()}
+        parameters = {key: self._value(node, event, later) for key, node in step.result.distribution.parameters.items()}
         return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, domain))
 
     def marginal(self, step: Step, name: Name) -> Factor:

@@ -41,8 +41,10 @@ def _described(step: Step, integrand: Integrand) -> Integral:
     if isinstance(result, (Block, Student)):
         return _together(step, result)
     count = math.prod(integrand.domains[step.names[0]].shape)
-    given = tuple((name, short(written(node))) for name, node in result.law.parameters.items() if name != "axis")
-    kind = result.law.family
+    given = tuple(
+        (name, short(written(node))) for name, node in result.distribution.parameters.items() if name != "axis"
+    )
+    kind = result.distribution.family
     equation = PATHS if kind == "Chain" else family_of(kind).equation
     return Integral(step.names, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
 

@@ -170,8 +170,8 @@ class FactorReader:
             return self._variable(value, axes)
         if isinstance(value, Array):
             return self._array(value, axes)
-        if isinstance(value, Apply) and isinstance(law := _function(value.op), LogProbability):
-            found = self._density(law.blueprint, value.args[0], value.args[1:], axes)
+        if isinstance(value, Apply) and isinstance(log_probability := _function(value.op), LogProbability):
+            found = self._density(log_probability.blueprint, value.args[0], value.args[1:], axes)
             return SymbolicArray((), lambda: found)
         if isinstance(value, Apply):
             return self._apply(value.op, [self.value(arg, axes) for arg in value.args], value)

@@ -97,7 +97,7 @@ class Parameter(Expression):
         evaluation = self._evaluation(data, xp)
         result = self.how.step.result
         if self.which == "probs" and self.axes:
-            logits = result.law.parameters["logits"]  # type: ignore[union-attr]
+            logits = result.distribution.parameters["logits"]  # type: ignore[union-attr]
             found = over(evaluation, logits, (*self.axes, *result.at))  # type: ignore[union-attr]
             return _from_zero(xp.exp(found - log_sum_exp(found)[..., None]), self.leaf, xp)
         if self.which == "mode":
@@ -133,7 +133,7 @@ def nodes_of(step: Step) -> Node:
         return node("call", "parameters", *result.rows, result.scale)
     if isinstance(result, Student):
         return node("call", "parameters", *result.rows, result.df, result.spread)
-    return node("call", "parameters", *result.law.parameters.values(), ZERO)
+    return node("call", "parameters", *result.distribution.parameters.values(), ZERO)
 
 
 def _from_zero(probs: Data, leaf: Leaf, xp: Any) -> Data:

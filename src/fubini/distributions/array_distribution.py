@@ -46,26 +46,26 @@ def draw(distribution: Distribution, key: Data) -> Data:
     return jnp.where(lost, jnp.asarray(none, value.dtype), value)
 
 
-def _with_whole_count(law: Any) -> Any:
+def _with_whole_count(numpyro_distribution: Any) -> Any:
     """Counts that are floats, as a parameter is, in the type that numpyro's samplers need."""
-    base = law
+    base = numpyro_distribution
     while isinstance(getattr(base, "base_dist", None), numpyro_families.Distribution):
         base = base.base_dist
     count = base.__dict__.get("total_count")
     is_count = type(base).arg_constraints.get("total_count") == constraints.nonnegative_integer
     if is_count and jnp.issubdtype(jnp.result_type(count), jnp.floating):
         base.total_count = jnp.asarray(count).astype(int)
-    return law
+    return numpyro_distribution
 
 
 def draw_and_log_density(distribution: Distribution, key: Data) -> tuple[Data, Data]:
     """One value and its log-density in one pass: what a flow computed on the way out is not inverted again."""
-    law = made(distribution)
-    if not isinstance(law, numpyro_families.TransformedDistribution):
+    numpyro_distribution = made(distribution)
+    if not isinstance(numpyro_distribution, numpyro_families.TransformedDistribution):
         value = draw(distribution, key)
         return value, log_density(distribution, value)
-    value, intermediates = law.sample_with_intermediates(key)
-    return in_domain(distribution, value), jnp.sum(law.log_prob(value, intermediates))
+    value, intermediates = numpyro_distribution.sample_with_intermediates(key)
+    return in_domain(distribution, value), jnp.sum(numpyro_distribution.log_prob(value, intermediates))
 
 
 def in_domain(distribution: Distribution, value: Data) -> Data:

@@ -12,15 +12,15 @@ from fubini.distributions.makers import maker_names, maker_of
 from fubini.errors import DataError, FubiniError
 
 
-def from_numpyro_law(law: Any) -> Distribution:
+def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
     """The record of a numpyro distribution: by family and parameters, or, of one we do not know, by its leaves.
 
     >>> from_numpyro_law(numpyro_families.Normal(0.0, 1.0)).family
     'Normal'
     """
-    name = type(law).__name__
-    if name in maker_names() and maker_of(name) is type(law):
-        given = _arguments(law)
+    name = type(numpyro_distribution).__name__
+    if name in maker_names() and maker_of(name) is type(numpyro_distribution):
+        given = _arguments(numpyro_distribution)
         settings = {key: value for key, value in (given or {}).items() if key in STATIC}
         if given is not None and not has_traced_setting(settings):
             try:
@@ -29,22 +29,22 @@ def from_numpyro_law(law: Any) -> Distribution:
                 raise  # parameters that the family does not allow
             except (FubiniError, TypeError):
                 pass  # arguments that are not kept under their own names
-    return foreign(law)
+    return foreign(numpyro_distribution)
 
 
-def _arguments(law: Any) -> dict[str, Any] | None:
+def _arguments(numpyro_distribution: Any) -> dict[str, Any] | None:
     """The arguments that made it, where it keeps them all."""
     given = {}
-    for key, parameter in inspect.signature(type(law)).parameters.items():
+    for key, parameter in inspect.signature(type(numpyro_distribution)).parameters.items():
         if key == "validate_args":
             continue
-        value = law.__dict__.get(key, law.__dict__.get(f"_{key}"))
+        value = numpyro_distribution.__dict__.get(key, numpyro_distribution.__dict__.get(f"_{key}"))
         if value is None and parameter.default is inspect.Parameter.empty:
             return None
         if value is None and parameter.default is not None:  # kept as a property, as the event_dim of a Delta is
-            value = getattr(law, key, None)
+            value = getattr(numpyro_distribution, key, None)
         if isinstance(value, numpyro_families.Distribution):
-            value = from_numpyro_law(value)
+            value = from_numpyro_distribution(value)
         if value is not None:
             given[key] = value
     return _one_matrix(given)

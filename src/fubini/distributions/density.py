@@ -288,13 +288,13 @@ def _is_column(value: Any) -> bool:
     return hasattr(value, "to_numpy") or bool(numbers)
 
 
-def foreign(law: Any) -> Distribution:
+def foreign(numpyro_distribution: Any) -> Distribution:
     """The record of numpyro's distribution by its pytree."""
-    leaves, tree = jax.tree_util.tree_flatten(law)
+    leaves, tree = jax.tree_util.tree_flatten(numpyro_distribution)
     given = {
         f"leaf{place}": leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for place, leaf in enumerate(leaves)
     }
-    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(law.batch_shape)})
+    return Distribution(FOREIGN, {**given, "tree": tree, "shape": tuple(numpyro_distribution.batch_shape)})
 
 
 def has_traced_setting(settings: Mapping[str, Any]) -> bool:

@@ -130,5 +130,7 @@ def markov_chain(distribution: Any) -> MarkovChain | None:
         return markov_chain(distribution.args[0])
     if distribution.family != "Foreign":
         return None
-    law: Any = distribution.blueprint.build(iter([jnp.asarray(value.data) for value in distribution.leaf_values]))
-    return law if isinstance(law, MarkovChain) else None
+    numpyro_distribution: Any = distribution.blueprint.build(
+        iter([jnp.asarray(value.data) for value in distribution.leaf_values])
+    )
+    return numpyro_distribution if isinstance(numpyro_distribution, MarkovChain) else None

@@ -24,10 +24,14 @@ class RandomCountMultinomial(numpyro_families.MultinomialProbs):
         return jax.random.multinomial(key, count, probs).astype(int)
 
 
-def with_random_count(law: Any) -> Any:
+def with_random_count(numpyro_distribution: Any) -> Any:
     """A multinomial that can be drawn from, whether or not its count is known."""
-    if not isinstance(law, MULTINOMIALS) or law.total_count_max is not None or not is_traced(law.total_count):
-        return law
-    known = isinstance(law, numpyro_families.MultinomialProbs)
-    probs: Any = law.probs if known else jax.nn.softmax(law.logits)  # type: ignore[arg-type]
-    return RandomCountMultinomial(probs, law.total_count, validate_args=False)
+    if (
+        not isinstance(numpyro_distribution, MULTINOMIALS)
+        or numpyro_distribution.total_count_max is not None
+        or not is_traced(numpyro_distribution.total_count)
+    ):
+        return numpyro_distribution
+    known = isinstance(numpyro_distribution, numpyro_families.MultinomialProbs)
+    probs: Any = numpyro_distribution.probs if known else jax.nn.softmax(numpyro_distribution.logits)  # type: ignore[arg-type]
+    return RandomCountMultinomial(probs, numpyro_distribution.total_count, validate_args=False)

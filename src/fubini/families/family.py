@@ -182,9 +182,9 @@ def read_family(dist_name: str) -> Family | None:
     return family if family is not None and family.is_read else None
 
 
-def is_divergent(law: Recognised) -> bool:
+def is_divergent(distribution: Recognised) -> bool:
     """The integral of what was recognised is infinite, whatever the coefficients are."""
-    return any(map(is_never_positive, family_of(law.family).finite_needs(law.parameters)))
+    return any(map(is_never_positive, family_of(distribution.family).finite_needs(distribution.parameters)))
 
 
 def recognise(form: Form, *coefficients: Any) -> Recognised | None:

@@ -22,7 +22,7 @@ from fubini.infer.evaluation import by_name, evaluation, plausible_box
 from fubini.infer.settings import Sampled, Settings
 from fubini.infer.target import Target
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
-from fubini.numerics.mode_search import UNSEEN, Hill, Survey, surveyed
+from fubini.numerics.mode_search import UNSEEN, Mode, Survey, surveyed
 from fubini.numerics.randomness import words
 
 MOST_NUMBERS = 3  # of a point
@@ -65,12 +65,12 @@ def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
 
 def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals:
     """The coarsest that are good, by a pilot."""
-    survey, hills = surveyed(log_density, target.size, cache(lambda: plausible_box(target)))
-    if _spills(random, log_density, hills):
+    survey, modes = surveyed(log_density, target.size, cache(lambda: plausible_box(target)))
+    if _spills(random, log_density, modes):
         raise NoGrid("there is mass around the modes that were found, as between many of which a grid misses some")
     share = 0.0
     for count in NODES[target.size]:
-        proposals = Proposals(log_density, hills, count)
+        proposals = Proposals(log_density, modes, count)
         _, _, log_weight = _weighed(random, log_density, proposals, PILOT)
         share = np.mean(np.diff(_accepted(random, log_weight)) > 0) if np.any(np.isfinite(log_weight)) else 0.0
         if share >= ACCEPTED and not _is_overweight(survey, proposals, log_weight):
@@ -82,13 +82,13 @@ def _proposals(random: np.random.Generator, log_density: LogDensity, target: Tar
     raise NoGrid(f"between nodes the density bends too much: {share:.0%} of proposals are accepted")
 
 
-def _spills(random: np.random.Generator, log_density: LogDensity, hills: Sequence[Hill]) -> bool:
+def _spills(random: np.random.Generator, log_density: LogDensity, modes: Sequence[Mode]) -> bool:
     """Whether there is mass around the boxes of hills, as between many of which only some were met by a grid."""
-    most = max(hill.log_mass for hill in hills)
-    for hill in hills:
-        wide = hill.frame.widened(2.0)
+    most = max(mode.log_mass for mode in modes)
+    for mode in modes:
+        wide = mode.frame.widened(2.0)
         points = wide.points(random.uniform(wide.low, wide.high, (PILOT, wide.size)))
-        outside = ~held([other.frame for other in hills], points)
+        outside = ~held([other.frame for other in modes], points)
         log_volume = wide.log_cell(2) - math.log(PILOT)
         if outside.any() and np.logaddexp.reduce(log_density(points)[outside]) + log_volume > most + UNSEEN:
             return True
@@ -157,10 +157,10 @@ class Interpolation:
 class Proposals:
     """The sum of the interpolations on all hills, each without what is well inside the box of one before."""
 
-    def __init__(self, log_density: LogDensity, hills: Sequence[Hill], count: int) -> None:
+    def __init__(self, log_density: LogDensity, modes: Sequence[Mode], count: int) -> None:
         self.parts: list[Interpolation] = []
-        for hill in hills:
-            frame, values = hill.frame, hill.frame.values(log_density, count)
+        for mode in modes:
+            frame, values = mode.frame, mode.frame.values(log_density, count)
             for part in self.parts:
                 values = np.where(_well_inside(part.frame, frame, count), -np.inf, values)
             self.parts.append(Interpolation(frame, values))

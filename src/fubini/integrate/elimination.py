@@ -45,7 +45,7 @@ class Eliminated(NamedTuple):
 
     terms: tuple[Node, ...]
     at: tuple[Index, ...]
-    law: Recognised
+    distribution: Recognised
     averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
     cancelling: Rows = ""  # where slopes may be nothing but rounding
 
@@ -62,14 +62,16 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool 
     if latent.is_integer and latent.low is not None and latent.high is not None:
         size = int(latent.high - latent.low) + 1
         found = summed(mine, latent, size)
-        evidence = total(found.batch, found.law.log_normaliser)
-        return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.law)
+        evidence = total(found.batch, found.distribution.log_normaliser)
+        return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.distribution)
     if domain == "nat":
         counted = summed_by_ratio(mine, latent)
-        if family_of(counted.law.family).draw is None:
+        if family_of(counted.distribution.family).draw is None:
             raise Blocked(latent, mine, "a family that can be drawn from")
         return Eliminated(
-            (*rest, *_terms(counted.outside), total(counted.at, counted.law.log_normaliser)), counted.at, counted.law
+            (*rest, *_terms(counted.outside), total(counted.at, counted.distribution.log_normaliser)),
+            counted.at,
+            counted.distribution,
         )
     if domain == "simplex":
         return _dirichlet(rest, mine, latent)
@@ -98,13 +100,13 @@ def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) 
         key = (feature.kind, feature.power)
         found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     sums = {key: add((part, 1.0) for part in parts) for key, parts in found.items()}
-    law = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
-    if law is None:
+    distribution = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
+    if distribution is None:
         features = ", ".join(_shown(key) for key in found) or "none"
         raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
-    if is_divergent(law):
+    if is_divergent(distribution):
         raise Divergent(latent, mine)
-    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), at, law)
+    return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), at, distribution)
 
 
 def _shown(key: Key) -> str:
@@ -132,11 +134,11 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
     alpha = add(((ONE, 1.0), *((part, 1.0) for part in parts)))
-    law = recognise("simplex", c, alpha)
-    assert law is not None
-    if is_divergent(law):
+    distribution = recognise("simplex", c, alpha)
+    assert distribution is not None
+    if is_divergent(distribution):
         raise Divergent(latent, mine)
-    return Eliminated((*rest, *_terms(outside), total(at, law.log_normaliser)), (*at, c), law)
+    return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), (*at, c), distribution)
 
 
 # -- normal latents -------------------------------------------------------------------------------------------------
@@ -192,10 +194,10 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
     if is_never_positive(whole.weight):
         raise Divergent(latent, mine)
     push = add((part, 1.0) for part in pushes)
-    law = recognise("square", whole.weight, whole.mean, push)
-    assert law is not None
-    terms = (*rest, *_terms(outside), total(at, law.log_normaliser))
-    return Eliminated(terms, at, law, averaged, rows)
+    distribution = recognise("square", whole.weight, whole.mean, push)
+    assert distribution is not None
+    terms = (*rest, *_terms(outside), total(at, distribution.log_normaliser))
+    return Eliminated(terms, at, distribution, averaged, rows)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:

@@ -20,7 +20,7 @@ class Summed(NamedTuple):
 
     batch: tuple[Index, ...]
     at: tuple[Index, ...]
-    law: Recognised
+    distribution: Recognised
     outside: tuple[Node, ...]
 
 
@@ -74,17 +74,17 @@ def summed(mine: Node, latent: Leaf, size: int) -> Summed:
         (logits if len(places) == 1 else links).append(part)
     logit = add((part, 1.0) for part in logits)
     if not axes:
-        law = recognise("labels", k, logit)
-        assert law is not None
-        return Summed(at, (*at, k), law, outside)
+        distribution = recognise("labels", k, logit)
+        assert distribution is not None
+        return Summed(at, (*at, k), distribution, outside)
     (axis,) = axes
     t, batch = at[axis], tuple(i for place, i in enumerate(at) if place != axis)
     link = add((part, 1.0) for part in links)
     body = node("call", "potentials", index(t), index(k), index(following), logit, link)
-    law = Recognised(
+    distribution = Recognised(
         "Chain", {"logits": logit, "links": link, "axis": const(float(axis))}, closed("chain", [t, k, following], body)
     )
-    return Summed(batch, (*batch, t, k, following), law, outside)
+    return Summed(batch, (*batch, t, k, following), distribution, outside)
 
 
 def _potentials(mine: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, ...]]:

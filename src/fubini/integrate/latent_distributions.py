@@ -23,7 +23,7 @@ def family(step: Step) -> str:
     """The family of the latents of a step."""
     if isinstance(step.result, Block):
         return "MultivariateNormal"
-    return "MultivariateStudentT" if isinstance(step.result, Student) else step.result.law.family
+    return "MultivariateStudentT" if isinstance(step.result, Student) else step.result.distribution.family
 
 
 def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
@@ -31,14 +31,14 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     result = step.result
     if isinstance(result, (Block, Student)):
         return joint_parameters(result, leaf, evaluation)
-    if result.law.family == "Chain":
+    if result.distribution.family == "Chain":
         found = state_probabilities(*potentials(result, evaluation))
-        return {"probs": evaluation.xp.moveaxis(found, -2, int(result.law.parameters["axis"].args[0]))}
-    if "logits" in result.law.parameters:
-        logits = over(evaluation, result.law.parameters["logits"], result.at)
+        return {"probs": evaluation.xp.moveaxis(found, -2, int(result.distribution.parameters["axis"].args[0]))}
+    if "logits" in result.distribution.parameters:
+        logits = over(evaluation, result.distribution.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
-    at = result.at if family_of(result.law.family).is_of_vectors else result.at[: len(leaf.shape)]
-    return {name: over(evaluation, node, at) for name, node in result.law.parameters.items()}
+    at = result.at if family_of(result.distribution.family).is_of_vectors else result.at[: len(leaf.shape)]
+    return {name: over(evaluation, node, at) for name, node in result.distribution.parameters.items()}
 
 
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:

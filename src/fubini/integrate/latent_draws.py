@@ -73,26 +73,28 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
 
 
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
-    law = result.law
-    if law.family == "Chain":
+    distribution = result.distribution
+    if distribution.family == "Chain":
         return along_chain(result, path(key, *potentials(result, evaluation))) + int(leaf.low or 0)
-    record = family_of(law.family)
+    record = family_of(distribution.family)
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
-    drawn_values = record.draw(key, {name: over(evaluation, part, at) for name, part in law.parameters.items()})
+    drawn_values = record.draw(
+        key, {name: over(evaluation, part, at) for name, part in distribution.parameters.items()}
+    )
     is_label = record.is_of_vectors and leaf.is_integer
     return drawn_values + int(leaf.low or 0) if is_label else drawn_values
 
 
 def along_chain(result: Eliminated, states: Data) -> Data:
     """States [… batch, t] in the shape of the latent: the chain axis is the one that the batch lacks."""
-    return xp_of(states).moveaxis(states, -1, int(result.law.parameters["axis"].args[0]))
+    return xp_of(states).moveaxis(states, -1, int(result.distribution.parameters["axis"].args[0]))
 
 
 def potentials(result: Eliminated, evaluation: Evaluation) -> tuple[Data, Data]:
     """Logits [… batch, t, k] and links [… batch, t, k, next] of an eliminated chain."""
     *batch, t, k, following = result.at
-    given = result.law.parameters
+    given = result.distribution.parameters
     return over(evaluation, given["logits"], (*batch, t, k)), over(
         evaluation, given["links"], (*batch, t, k, following)
     )

@@ -43,9 +43,9 @@ def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
         height = _height_of_block(result) if isinstance(result, Block) else _height_of_student(result)
         return Mode(values, evaluation.of(height).data)
     (leaf,) = leaves
-    if result.law.family == "Chain":
+    if result.distribution.family == "Chain":
         return _of_chain(result, leaf, evaluation)
-    if "logits" in result.law.parameters:
+    if "logits" in result.distribution.parameters:
         return _of_labels(result, leaf, evaluation)
     return _of_family(result, leaf, evaluation)
 
@@ -62,12 +62,12 @@ def height(step: Step, leaf: Leaf) -> Node:
         return _height_of_block(result)
     if isinstance(result, Student):
         return _height_of_student(result)
-    record = family_of(result.law.family) if is_family(result.law.family) else None
+    record = family_of(result.distribution.family) if is_family(result.distribution.family) else None
     if record is None or record.is_of_labels:
-        raise Blocked(leaf, result.law.log_normaliser, "a family whose greatest density is known")
+        raise Blocked(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
     parameters = _parameters(record, result)
     if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
-        raise Blocked(leaf, result.law.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
     places = result.at[: len(leaf.shape)]
     return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
 
@@ -103,19 +103,19 @@ def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
 
 def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
     """The likeliest label of each entry."""
-    logits = over(evaluation, result.law.parameters["logits"], result.at)
+    logits = over(evaluation, result.distribution.parameters["logits"], result.at)
     values = evaluation.xp.argmax(logits, axis=-1) + int(leaf.low or 0)
     return Mode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
 
 
 def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
     """The mode that the family's record says, where it is inside the support."""
-    record = family_of(result.law.family)
+    record = family_of(result.distribution.family)
     places, parameters = result.at[: len(leaf.shape)], _parameters(record, result)
     batch = places[:-1] if record.is_of_vectors else places
     needs = [_entry(need) for need in record.mode_needs(parameters)]
     if record.mode is None or any(map(is_never_positive, needs)):
-        raise Blocked(leaf, result.law.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
     inside = [over(evaluation, need, places) > 0 for need in needs]
     for need, ok in zip(needs, inside, strict=True):
         require(ok, lambda need=need: _outside(record, leaf, need))
@@ -129,7 +129,7 @@ def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
 
 def _parameters(record: Family, result: Eliminated) -> dict[str, Any]:
     """Those of a family in index notation: numbers, or vectors along the last index."""
-    given = result.law.parameters
+    given = result.distribution.parameters
     return {name: Vector(result.at[-1], part) if record.is_of_vectors else part for name, part in given.items()}
 
 

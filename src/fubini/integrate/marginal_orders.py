@@ -9,7 +9,7 @@ from fubini.algebra.node import Node
 from fubini.integrate.block import Block
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.search import Latent, Reduced, Search, Step
-from fubini.integrate.student import Student, scale_law
+from fubini.integrate.student import Student, scale_distribution
 
 Latents = Mapping[str, Latent]
 Terms = tuple[Node, ...]
@@ -77,9 +77,9 @@ def _together(terms: Terms, latents: Latents, name: str) -> Reduced | None:
     block, last = step.result, rest.steps[0]
     if len(rest.steps) != 1 or not isinstance(last.result, Eliminated) or not isinstance(block, Block):
         return None
-    law = scale_law(block, latents[last.names[0]].leaf, last.result.law)
-    if law is None:
+    distribution = scale_distribution(block, latents[last.names[0]].leaf, last.result.distribution)
+    if distribution is None:
         return None
-    shape, rate = law
+    shape, rate = distribution
     student = Student(rest.terms, block.latents, block.layout, block.rows, scale(2.0, shape), scale(2.0, rate))
     return Reduced(rest.terms, (Step(step.names, student), last), {})

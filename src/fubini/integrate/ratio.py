@@ -23,7 +23,7 @@ class Summed(NamedTuple):
     """The law of a latent at indices, and the terms without it."""
 
     at: tuple[Index, ...]
-    law: Recognised
+    distribution: Recognised
     outside: tuple[Node, ...]
 
 
@@ -31,12 +31,12 @@ def summed_by_ratio(mine: Node, latent: Leaf, high: Node | None = None) -> Summe
     """log Σ_k f(k) over k = 0, 1 … or up to an end, which f has to know as well."""
     at = tuple(Index(size, "i") for size in latent.shape)
     ratio, outside = _ratio(mine, latent, at)
-    law = recognise("ratio", ratio, high)
-    if law is None:
+    distribution = recognise("ratio", ratio, high)
+    if distribution is None:
         raise Blocked(latent, mine, "a ratio f(k + 1)/f(k) of a known family")
-    if is_divergent(law):
+    if is_divergent(distribution):
         raise Divergent(latent, mine)
-    return Summed(at, law, outside)
+    return Summed(at, distribution, outside)
 
 
 class Zeros(NamedTuple):

@@ -58,12 +58,12 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     return Student(left, (latent,), layout, rows, scale(2.0, lower), spread)
 
 
-def scale_law(block: Block, latent: Leaf, law: Recognised) -> tuple[Node, Node] | None:
+def scale_distribution(block: Block, latent: Leaf, distribution: Recognised) -> tuple[Node, Node] | None:
     """Shape and rate of the precision that multiplies a block, where it is a Gamma: a power of another latent."""
-    gamma_of_power = family_of(law.family).gamma_of_power if is_family(law.family) else None
+    gamma_of_power = family_of(distribution.family).gamma_of_power if is_family(distribution.family) else None
     if gamma_of_power is None or latent.shape:
         return None
-    shape, rate, exponent = gamma_of_power(law.parameters)
+    shape, rate, exponent = gamma_of_power(distribution.parameters)
     return (shape, rate) if list(factors_in(block.scale)) == [(node("get", latent), exponent)] else None
 
 

@@ -36,18 +36,18 @@ def eliminated_tail(terms: Sequence[Node], latent: Leaf) -> Eliminated:
             continue
         exponent, form = _power_of(body, latent)
         found.append(_at_entry(scale(-coefficient, exponent), form, over, latent, at))
-    law = _law(found, latent, mine)
-    left = add((part, 1.0) for part in (*outside, total(at, law.log_normaliser)))
-    return Eliminated((*rest, left), at, law)
+    distribution = _distribution(found, latent, mine)
+    left = add((part, 1.0) for part in (*outside, total(at, distribution.log_normaliser)))
+    return Eliminated((*rest, left), at, distribution)
 
 
-def _law(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) -> Recognised:
+def _distribution(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) -> Recognised:
     forms = [(exponent, *_quadratic(form, latent)) for exponent, form in found]
     if len(forms) == 1:
         exponent, bump, least = forms[0]
-        law = recognise("quadratic", exponent, bump.weight, bump.mean, least)
-        assert law is not None
-        return law
+        distribution = recognise("quadratic", exponent, bump.weight, bump.mean, least)
+        assert distribution is not None
+        return distribution
     if len(forms) == 2 and all(exponent is ONE for exponent, _, _ in forms):
         return _two_cauchys(*((bump, least) for _, bump, least in forms))
     raise Blocked(latent, mine, "one power of a quadratic form of it, or two that are inverse")
@@ -138,7 +138,7 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
         raise Blocked(latent, form, "c + d x with positive c and d")
     a, d = plus(up, ONE), slopes[0].coefficient
     b = minus(scale(-1.0, add(parts)), a)
-    law = recognise("sum", a, b, c, d)
-    assert law is not None
-    left = add((part, 1.0) for part in (*outside, law.log_normaliser))
-    return Eliminated((*rest, left), (), law), divide(c, d)
+    distribution = recognise("sum", a, b, c, d)
+    assert distribution is not None
+    left = add((part, 1.0) for part in (*outside, distribution.log_normaliser))
+    return Eliminated((*rest, left), (), distribution), divide(c, d)

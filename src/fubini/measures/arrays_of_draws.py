@@ -24,7 +24,7 @@ from fubini.measures.branch import (
     transformed,
 )
 from fubini.measures.draw_density import is_of_numbers
-from fubini.measures.flat import flat_law
+from fubini.measures.flat import flat_distribution
 from fubini.measures.language import as_measure
 from fubini.measures.measure import Measure
 from fubini.measures.single_draws import leaf_of
@@ -56,10 +56,10 @@ def plate(size: int, kernel: Callable[[Number], Any]) -> Measure:
             of = transformed(of, old, lambda *at, new=new: get(new, index(i), *at))
         return of
 
-    draws = tuple(Draw(names[d.leaf], (i, *d.at), d.law.mapped(raised)) for d in branch.draws)
+    draws = tuple(Draw(names[d.leaf], (i, *d.at), d.distribution.mapped(raised)) for d in branch.draws)
     tests = tuple(Test((i, *test.over), raised(test.node)) for test in branch.tests)
     value = _with_axis(mapped_value(branch.value, raised), i)
-    observed = tuple(law.mapped(raised) for law in branch.observed)
+    observed = tuple(distribution.mapped(raised) for distribution in branch.observed)
     return Measure((Branch(draws, tests, total([i], raised(branch.weight)), value, observed),), inner.checks)
 
 
@@ -79,14 +79,14 @@ def _with_label(inner: Measure) -> Branch:
     parts = [refreshed(branch) for branch in inner.branches]
     for part in parts:
         for draw in part.draws:
-            if is_of_numbers(draw.law) and not family_of(draw.law.family).is_probability:
+            if is_of_numbers(draw.distribution) and not family_of(draw.distribution.family).is_probability:
                 raise DomainError(
-                    f"a plate of a superposition with {draw.law.family}",
+                    f"a plate of a superposition with {draw.distribution.family}",
                     expected="draws that have mass 1",
                     advice="draw before the superposition, or use Uniform with a weight",
                 )
-    law = flat_law(Support(ZERO, const(len(parts) - 1.0), True))
-    leaf = leaf_of(law, "label")
+    distribution = flat_distribution(Support(ZERO, const(len(parts) - 1.0), True))
+    leaf = leaf_of(distribution, "label")
     is_taken = [equal(get(leaf), const(float(place))) for place in range(len(parts))]
     tests = tuple(
         Test(test.over, where(taken, test.node, ONE))
@@ -99,7 +99,9 @@ def _with_label(inner: Measure) -> Branch:
         reversed(list(zip(is_taken, parts, strict=True))[:-1]),
         parts[-1].value,
     )
-    return Branch((Draw(leaf, (), law), *(draw for part in parts for draw in part.draws)), tests, weight, value)
+    return Branch(
+        (Draw(leaf, (), distribution), *(draw for part in parts for draw in part.draws)), tests, weight, value
+    )
 
 
 def _chosen(test: Node, first: Returned, second: Returned) -> Returned:

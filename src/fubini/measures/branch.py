@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fubini.algebra.binding import remade
 from fubini.algebra.build import ZERO, get, index
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.measures.draw_density import Law
+from fubini.measures.draw_density import DrawDistribution
 
 
 class Items(NamedTuple):
@@ -31,7 +31,7 @@ class Draw(NamedTuple):
 
     leaf: Leaf
     at: tuple[Index, ...]
-    law: Law
+    distribution: DrawDistribution
 
     @property
     def entry(self) -> Callable[..., Node]:
@@ -53,14 +53,14 @@ class Branch(NamedTuple):
     tests: tuple[Test, ...]
     weight: Node  # its logarithm
     value: Returned
-    observed: tuple[Law, ...] = ()  # whose densities are in the weight
+    observed: tuple[DrawDistribution, ...] = ()  # whose densities are in the weight
 
     def mapped(self, change: Callable[[Node], Node], leaves: Mapping[Leaf, Leaf] | None = None) -> Branch:
         """With a function applied to each node, and other leaves for what is drawn."""
         new = leaves or {}
-        draws = tuple(Draw(new.get(d.leaf, d.leaf), d.at, d.law.mapped(change)) for d in self.draws)
+        draws = tuple(Draw(new.get(d.leaf, d.leaf), d.at, d.distribution.mapped(change)) for d in self.draws)
         tests = tuple(test._replace(node=change(test.node)) for test in self.tests)
-        observed = tuple(law.mapped(change) for law in self.observed)
+        observed = tuple(distribution.mapped(change) for distribution in self.observed)
         return Branch(draws, tests, change(self.weight), mapped_value(self.value, change), observed)
 
     @property

@@ -13,7 +13,7 @@ from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
 from fubini.measures.branch import Draw, mapped_value, renamed, transformed
-from fubini.measures.flat import flat_law
+from fubini.measures.flat import flat_distribution
 from fubini.measures.inequalities import Limit, ends_of, entry_of, limits_of_support, simplified
 from fubini.measures.single_draws import leaf_in
 from fubini.measures.solved import Solution, solutions
@@ -83,7 +83,7 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
         raise Blocked(t, x, "an interval between two numbers")
     support = Support(ends.lows[0], ends.highs[0], t.is_integer)
     new = leaf_in(support, "t", t.shape)
-    draw = Draw(new, at, flat_law(support))
+    draw = Draw(new, at, flat_distribution(support))
     rest = state._replace(limits=tuple(limit for limit in state.limits if limit not in numbers))
     rest = rest.mapped(lambda node: renamed(node, {t: new}))
     return rest._replace(

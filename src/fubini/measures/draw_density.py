@@ -11,7 +11,7 @@ from fubini.families.family import family_of
 from fubini.families.parameters import Support, Vector
 
 
-class Law(NamedTuple):
+class DrawDistribution(NamedTuple):
     """A family and its parameters; an opaque one has a name of its own, and nothing else is known of it."""
 
     family: str
@@ -23,7 +23,7 @@ class Law(NamedTuple):
         """The parameters by name."""
         return dict(zip(family_of(self.family).parameters, self.parameters, strict=True))  # type: ignore[arg-type]
 
-    def mapped(self, change: Callable[[Node], Node]) -> Law:
+    def mapped(self, change: Callable[[Node], Node]) -> DrawDistribution:
         """With a function applied to each parameter."""
         return self._replace(parameters=tuple(_mapped(part, change) for part in self.parameters))
 
@@ -46,21 +46,21 @@ def _mapped(part: Node | Vector, change: Callable[[Node], Node]) -> Node | Vecto
     return Vector(part.over, change(part.entry)) if isinstance(part, Vector) else change(part)
 
 
-def log_density(law: Law, entry: Callable[..., Node]) -> Node:
+def log_density(distribution: DrawDistribution, entry: Callable[..., Node]) -> Node:
     """At a value, which is read by its entry: a number has no axes, a point of a simplex one."""
-    family = family_of(law.family)
-    if family.support_at(law.given) is not None:
-        return family.log_density(entry(), law.given)
-    (vector,) = law.parameters
+    family = family_of(distribution.family)
+    if family.support_at(distribution.given) is not None:
+        return family.log_density(entry(), distribution.given)
+    (vector,) = distribution.parameters
     assert isinstance(vector, Vector)
-    return family.log_density(Vector(vector.over, entry(index(vector.over))), law.given)
+    return family.log_density(Vector(vector.over, entry(index(vector.over))), distribution.given)
 
 
-def is_of_numbers(law: Law) -> bool:
+def is_of_numbers(distribution: DrawDistribution) -> bool:
     """Its parameters are numbers, and are known."""
-    return not law.is_opaque and not family_of(law.family).is_of_vectors
+    return not distribution.is_opaque and not family_of(distribution.family).is_of_vectors
 
 
-def support_of(law: Law) -> Support | None:
+def support_of(distribution: DrawDistribution) -> Support | None:
     """Where a density of numbers is not zero; None where nothing is known, or of a point of a simplex."""
-    return None if law.is_opaque else family_of(law.family).support_at(law.given)
+    return None if distribution.is_opaque else family_of(distribution.family).support_at(distribution.given)

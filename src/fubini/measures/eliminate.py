@@ -12,10 +12,10 @@ from fubini.families.parameters import Support
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.ratio import zeros_of
 from fubini.measures.branch import Draw, transformed
-from fubini.measures.draw_density import Law
-from fubini.measures.flat import flat_law, is_base_measure, is_constant, uniform_law
+from fubini.measures.draw_density import DrawDistribution
+from fubini.measures.flat import flat_distribution, is_base_measure, is_constant, uniform_distribution
 from fubini.measures.inequalities import Ends, Limit, ends_of
-from fubini.measures.integrals import Integral, integral, law_of, require_untested
+from fubini.measures.integrals import Integral, distribution_of, integral, require_untested
 from fubini.measures.standard import Case, cases, standard_form, through_standard
 from fubini.measures.state import State
 from fubini.measures.zeros import require_no_zeros, without_zeros
@@ -104,24 +104,28 @@ def _after(
         return new
     batch = result.at[: len(draw.at)]
     if through is None or found.standard is None:
-        return new._replace(found=(*new.found, Draw(draw.leaf, batch, found.law or law_of(result, draw.leaf))))
+        return new._replace(
+            found=(*new.found, Draw(draw.leaf, batch, found.distribution or distribution_of(result, draw.leaf)))
+        )
     case, at = through
-    plain = found.law or _on_interval(law_of(result, draw.leaf), case, at, batch)
+    plain = found.distribution or _on_interval(distribution_of(result, draw.leaf), case, at, batch)
     if plain is not None:
-        mass = (scale(-1.0, total(batch, result.law.log_normaliser)),) if is_base_measure(plain) else ()
+        mass = (scale(-1.0, total(batch, result.distribution.log_normaliser)),) if is_base_measure(plain) else ()
         return new._replace(found=(*new.found, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
     if found.standard.leaf is not draw.leaf:
         entry = through_standard(found.standard, at)
         new = new.mapped(lambda node: transformed(node, draw.leaf, entry))
-    return new._replace(found=(*new.found, Draw(found.standard.leaf, batch, law_of(result, draw.leaf))))
+    return new._replace(found=(*new.found, Draw(found.standard.leaf, batch, distribution_of(result, draw.leaf))))
 
 
-def _on_interval(law: Law, case: Case, at: tuple[Index, ...], batch: tuple[Index, ...]) -> Law | None:
+def _on_interval(
+    distribution: DrawDistribution, case: Case, at: tuple[Index, ...], batch: tuple[Index, ...]
+) -> DrawDistribution | None:
     """What is flat is so on the interval as it was."""
     names = {index(i): index(j) for i, j in zip(at, batch, strict=True)}
     low, high = (None if end is None else replaced(end, names) for end in (case.low, case.high))
     if low is None or high is None:
         return None
     if case.leaf.is_integer:
-        return flat_law(Support(low, high, True)) if is_base_measure(law) else None
-    return uniform_law(low, high) if is_constant(law) else None
+        return flat_distribution(Support(low, high, True)) if is_base_measure(distribution) else None
+    return uniform_distribution(low, high) if is_constant(distribution) else None

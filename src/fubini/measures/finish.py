@@ -17,8 +17,8 @@ from fubini.algebra.tidy import tidied
 from fubini.families.functions import INFINITY, exponential
 from fubini.families.parameters import Support
 from fubini.measures.branch import Branch, Draw, fresh_like, renamed, transformed
-from fubini.measures.draw_density import Law
-from fubini.measures.flat import flat_law, is_base_measure
+from fubini.measures.draw_density import DrawDistribution
+from fubini.measures.flat import flat_distribution, is_base_measure
 from fubini.measures.inequalities import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
 from fubini.measures.single_draws import leaf_of
@@ -35,15 +35,15 @@ def finished(state: State) -> Branch:
     gone = set(state.priors) - {draw.leaf for draw in state.waiting}
     for draw in state.waiting:
         prior = state.priors[draw.leaf]
-        is_written = (prior is ZERO or prior in terms) and not draw.law.leaves & gone
-        if is_written and not is_base_measure(draw.law):
+        is_written = (prior is ZERO or prior in terms) and not draw.distribution.leaves & gone
+        if is_written and not is_base_measure(draw.distribution):
             draws.append(draw)
             limits = [limit for limit in limits if limit.of is not draw.leaf]
             if prior in terms:
                 terms.remove(prior)  # one of them: laws without a parameter in common may have the same constant
         else:
-            law, limits = _flat(state, draw, limits)
-            draws.append(Draw(draw.leaf, draw.at, law))
+            distribution, limits = _flat(state, draw, limits)
+            draws.append(Draw(draw.leaf, draw.at, distribution))
     tests = [limit.test for limit in limits if not limit.holds]
     weight = _rounded(tidied(add((term, 1.0) for term in terms)))
     every = (*state.frozen, *draws, *reversed(state.found))
@@ -54,7 +54,7 @@ def finished(state: State) -> Branch:
     return with_plain_leaves(branch)
 
 
-def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limit]]:
+def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[DrawDistribution, list[Limit]]:
     """Flat between the ends that parameters alone decide, and the inequalities that are left; else between numbers."""
     drawn = {other.leaf for other in (*state.waiting, *state.found)}
     mine = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
@@ -63,18 +63,18 @@ def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[Law, list[Limi
     except Blocked:
         ends = None
     if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1 or ends.limits:
-        return flat_law(numbers_around(draw.leaf)), limits
+        return flat_distribution(numbers_around(draw.leaf)), limits
     low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
-    return flat_law(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
+    return flat_distribution(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
 
 
 def with_plain_leaves(branch: Branch) -> Branch:
     """Of what is drawn, no more is known than its law says."""
     names: dict[Leaf, Leaf] = {}
     for draw in branch.draws:
-        law = draw.law.mapped(lambda node: renamed(node, names))
-        one = draw.leaf if law.is_opaque else leaf_of(law, draw.leaf.name)
-        names[draw.leaf] = one if law.is_opaque else fresh_like(one, shape=draw.leaf.shape)
+        distribution = draw.distribution.mapped(lambda node: renamed(node, names))
+        one = draw.leaf if distribution.is_opaque else leaf_of(distribution, draw.leaf.name)
+        names[draw.leaf] = one if distribution.is_opaque else fresh_like(one, shape=draw.leaf.shape)
     return branch.mapped(lambda node: renamed(node, names), names)
 
 

@@ -50,8 +50,8 @@ def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
 
 def _values(draw: Draw) -> range:
     """Those of a draw from few values."""
-    support = support_of(draw.law)
-    if draw.at or support is None or not family_of(draw.law.family).is_enumerated:
+    support = support_of(draw.distribution)
+    if draw.at or support is None or not family_of(draw.distribution.family).is_enumerated:
         return range(0)
     size = minus(support.high, support.low)
     if not (size.kind == support.low.kind == "const" and size.args[0] < FEW):
@@ -116,10 +116,12 @@ def _alike_together(states: Iterable[State]) -> list[State]:
         if not state.is_impossible:
             rest, weight = _apart(state)
             require_weight(weight)
-            decided = [law for law in state.observed if not law.leaves & drawn_in(state)]
-            for law in decided:
-                require_possible(law)
-            rest = rest._replace(observed=tuple(law for law in state.observed if law not in decided))
+            decided = [distribution for distribution in state.observed if not distribution.leaves & drawn_in(state)]
+            for distribution in decided:
+                require_possible(distribution)
+            rest = rest._replace(
+                observed=tuple(distribution for distribution in state.observed if distribution not in decided)
+            )
             found.setdefault(_key(rest), (rest, []))[1].append(weight)
     return [rest._replace(terms=(*rest.terms, *_unless_zero(log_of_sum(logs)))) for rest, logs in found.values()]
 

@@ -31,7 +31,7 @@ from fubini.integrate.elimination import Eliminated, eliminated
 from fubini.integrate.ratio import summed_by_ratio
 from fubini.integrate.tails import UNNAMED, eliminated_prime, eliminated_tail
 from fubini.measures.branch import transformed
-from fubini.measures.draw_density import Law
+from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.polynomial_weights import with_polynomial
 from fubini.measures.quantiles import eliminated_quantile
 from fubini.measures.standard import Case, Standard
@@ -44,7 +44,7 @@ class Integral(NamedTuple):
 
     result: Eliminated
     standard: Standard | None = None
-    law: Law | None = None
+    distribution: DrawDistribution | None = None
 
 
 Terms = Sequence[Node]
@@ -94,10 +94,12 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
 
 def _finite(found: Integral, leaf: Leaf) -> Integral:
     """No shape is zero, or below, but for rounding."""
-    shapes = [part for name, part in found.result.law.parameters.items() if name.startswith(("concentration", "df"))]
+    shapes = [
+        part for name, part in found.result.distribution.parameters.items() if name.startswith(("concentration", "df"))
+    ]
     for part in shapes:
         if part.kind == "const" and part.args[0] <= ROUNDING:
-            raise Blocked(leaf, found.result.law.log_normaliser, "a finite integral")
+            raise Blocked(leaf, found.result.distribution.log_normaliser, "a finite integral")
     return found
 
 
@@ -130,7 +132,9 @@ def _counted(terms: Terms, leaf: Leaf, high: Node | None) -> Eliminated:
     mine = add((term, 1.0) for term in terms if leaf in term.leaves)
     found = summed_by_ratio(mine, leaf, high)
     rest = [term for term in terms if leaf not in term.leaves]
-    return Eliminated((*rest, *found.outside, total(found.at, found.law.log_normaliser)), found.at, found.law)
+    return Eliminated(
+        (*rest, *found.outside, total(found.at, found.distribution.log_normaliser)), found.at, found.distribution
+    )
 
 
 def _prime(terms: Terms, standard: Standard) -> Integral:
@@ -150,10 +154,10 @@ def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Inte
     u = Leaf(leaf.name, leaf.shape, role=leaf.role)
     moved = [transformed(term, leaf, lambda *places: call("exp", get(u, *places))) for term in terms]
     result = eliminated((*moved, total(at, get(u, *map(index, at)))), u, "real")
-    family = family_of(result.law.family).exponential
+    family = family_of(result.distribution.family).exponential
     assert family is not None
-    law = result.law._replace(family=family)
-    return Integral(result._replace(law=law), standard)
+    distribution = result.distribution._replace(family=family)
+    return Integral(result._replace(distribution=distribution), standard)
 
 
 def _polynomial(terms: Terms, standard: Standard) -> Integral:
@@ -165,16 +169,16 @@ def _polynomial(terms: Terms, standard: Standard) -> Integral:
 
 def _cut(domain: str, terms: Terms, case: Case, at: tuple[Index, ...], standard: Standard) -> Integral:
     """∫ between two ends of a density of a known family: its mass there"""
-    result, law = cut(domain, terms, case, at)
-    return Integral(result, standard, law)
+    result, distribution = cut(domain, terms, case, at)
+    return Integral(result, standard, distribution)
 
 
 # -- laws -----------------------------------------------------------------------------------------------------------
 
 
-def law_of(result: Eliminated, leaf: Leaf) -> Law:
+def distribution_of(result: Eliminated, leaf: Leaf) -> DrawDistribution:
     """A recognised family as a law, in the form that is most specific."""
-    found = result.law
+    found = result.distribution
     if found.family in (UNNAMED, "Chain"):
         raise Blocked(leaf, found.log_normaliser, "a law that has a name")
     record = family_of(found.family)
@@ -182,8 +186,12 @@ def law_of(result: Eliminated, leaf: Leaf) -> Law:
     if record.is_of_vectors:
         ((name, entry),) = given.items()
         c = result.at[-1]
-        return Law(found.family, (Vector(c, entry if name in record.parameters else _probability(found, c.size)),))
-    return Law(*(record.special_case(given) or (found.family, tuple(given[name] for name in record.parameters))))
+        return DrawDistribution(
+            found.family, (Vector(c, entry if name in record.parameters else _probability(found, c.size)),)
+        )
+    return DrawDistribution(
+        *(record.special_case(given) or (found.family, tuple(given[name] for name in record.parameters)))
+    )
 
 
 def _probability(found: Recognised, size: int) -> Node:

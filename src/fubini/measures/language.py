@@ -30,7 +30,7 @@ from fubini.measures.branch import (
     is_impossible,
     refreshed,
 )
-from fubini.measures.draw_density import Law, log_density, support_of
+from fubini.measures.draw_density import DrawDistribution, log_density, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.values import Check, Entries, Number, as_number, entries, node_of, truth
 
@@ -116,7 +116,7 @@ def _followed(program: Generator, path: list[tuple[int, int]], checks: list[Chec
     draws: list[Draw] = []
     tests: list[Test] = []
     weights: list[Node] = []
-    observed: list[Law] = []
+    observed: list[DrawDistribution] = []
     sent, step = None, 0
     try:
         while True:
@@ -213,29 +213,33 @@ def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
     return Measure(tuple(found), checks)
 
 
-def observe(law: Measure, value: Any) -> Measure:
+def observe(distribution: Measure, value: Any) -> Measure:
     """The density of a draw at a value, as a weight."""
-    draw, at = _only_draw(law), value.at if isinstance(value, Entries) else lambda: node_of(value)
-    support = support_of(draw.law)
+    draw, at = _only_draw(distribution), value.at if isinstance(value, Entries) else lambda: node_of(value)
+    support = support_of(draw.distribution)
     if support is not None and support.is_whole and not is_whole(at()):
         raise DomainError(
-            f"{draw.law.family} observed at {at()}", expected="a whole number", advice='symbol("x", kind="whole")'
+            f"{draw.distribution.family} observed at {at()}",
+            expected="a whole number",
+            advice='symbol("x", kind="whole")',
         )
     tests = () if support is None else inside(support, at())
-    return Measure((Branch((), tests, log_density(draw.law, at), (), (draw.law,)),))
+    return Measure((Branch((), tests, log_density(draw.distribution, at), (), (draw.distribution,)),))
 
 
-def _only_draw(law: Measure) -> Draw:
+def _only_draw(distribution: Measure) -> Draw:
     """The one draw of a measure that is nothing else."""
-    branch = law.branches[0] if len(law.branches) == 1 else None
+    branch = distribution.branches[0] if len(distribution.branches) == 1 else None
     if branch is not None and len(branch.draws) == 1 and not branch.tests and branch.weight is ZERO:
         (draw,) = branch.draws
         entry = branch.value.entry if isinstance(branch.value, Items) else branch.value
         is_returned = isinstance(entry, Node) and entry.kind == "get" and entry.args[0] is draw.leaf
-        if is_returned and not draw.at and not draw.law.is_opaque:
+        if is_returned and not draw.at and not draw.distribution.is_opaque:
             return draw
     raise DomainError(
-        f"observe {law}", expected="one draw of a known family", advice="disintegrate a program at what it returns"
+        f"observe {distribution}",
+        expected="one draw of a known family",
+        advice="disintegrate a program at what it returns",
     )
 
 

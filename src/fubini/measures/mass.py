@@ -36,7 +36,7 @@ def total_mass(measure: Measure) -> Number:
 
 def _mass(branch: Branch, whole: Measure) -> Node:
     """The mass of a branch of a measure, which an error shows."""
-    left = [draw.leaf.name for draw in branch.draws if not draw.law.is_opaque]
+    left = [draw.leaf.name for draw in branch.draws if not draw.distribution.is_opaque]
     weight = branch.weight if not left else _together(branch)
     if weight is None or any(test.over for test in branch.tests):
         raise Intractable(

@@ -26,10 +26,11 @@ class Measure:
         return isinstance(other, Measure) and self.key == other.key
 
     def __hash__(self) -> int:
-        laws = [
-            [(draw.law.family, draw.law.label, draw.leaf.shape) for draw in branch.draws] for branch in self.branches
+        distributions = [
+            [(draw.distribution.family, draw.distribution.label, draw.leaf.shape) for draw in branch.draws]
+            for branch in self.branches
         ]
-        return hash(tuple(map(tuple, laws)))
+        return hash(tuple(map(tuple, distributions)))
 
     def __repr__(self) -> str:
         return program(self.branches)
@@ -51,14 +52,14 @@ def branch_key(branch: Branch) -> tuple:
         facts = (place, draw.leaf.shape, *facts_of(draw.leaf).values())
         names[draw.leaf] = _canonical.setdefault(facts, Leaf(f"x{place}", draw.leaf.shape, **facts_of(draw.leaf)))
     plain = branch.mapped(lambda of: renamed(of, names), names)
-    draws = tuple((d.leaf, d.law.family, d.law.label, _law_key(d)) for d in plain.draws)
+    draws = tuple((d.leaf, d.distribution.family, d.distribution.label, _distribution_key(d)) for d in plain.draws)
     tests = frozenset(_bound(test.over, test.node) for test in plain.tests)  # all of them hold, in any order
     return draws, tests, plain.weight, _value_key(plain.value)
 
 
-def _law_key(draw: Draw) -> tuple:
+def _distribution_key(draw: Draw) -> tuple:
     found = []
-    for part in draw.law.parameters:
+    for part in draw.distribution.parameters:
         over, entry = ((*draw.at, part.over), part.entry) if isinstance(part, Vector) else (draw.at, part)
         found.append(_bound(over, entry))
     return tuple(found)

@@ -10,7 +10,7 @@ from fubini.algebra.build import ZERO, const, get
 from fubini.families.parameters import Support
 from fubini.measures.branch import Branch, Draw
 from fubini.measures.finish import with_plain_leaves
-from fubini.measures.flat import flat_law, is_base_measure, is_flat, uniform_law
+from fubini.measures.flat import flat_distribution, is_base_measure, is_flat, uniform_distribution
 
 
 class Flat(NamedTuple):
@@ -36,12 +36,12 @@ def _flat(branch: Branch) -> Flat | None:
     if len(branch.draws) != 1 or branch.tests or branch.weight.kind != "const":
         return None
     (draw,) = branch.draws
-    if draw.at or draw.leaf.is_integer or not is_flat(draw.law) or branch.value is not get(draw.leaf):
+    if draw.at or draw.leaf.is_integer or not is_flat(draw.distribution) or branch.value is not get(draw.leaf):
         return None
-    low, high = draw.law.given.values()
+    low, high = draw.distribution.given.values()
     if low.kind != "const" or high.kind != "const":
         return None
-    width = 1.0 if is_base_measure(draw.law) else high.args[0] - low.args[0]
+    width = 1.0 if is_base_measure(draw.distribution) else high.args[0] - low.args[0]
     return Flat(low.args[0], high.args[0], math.exp(branch.weight.args[0]) / width)
 
 
@@ -75,6 +75,6 @@ def _branch(like: Branch, cell: Flat) -> Branch:
     is_finite = math.isfinite(cell.low) and math.isfinite(cell.high)
     mass = cell.density * (cell.high - cell.low) if is_finite else cell.density
     low, high = const(cell.low), const(cell.high)
-    law = uniform_law(low, high) if is_finite else flat_law(Support(low, high))
+    distribution = uniform_distribution(low, high) if is_finite else flat_distribution(Support(low, high))
     weight = ZERO if mass == 1 else const(math.log(mass))
-    return with_plain_leaves(Branch((Draw(draw.leaf, (), law),), (), weight, like.value))
+    return with_plain_leaves(Branch((Draw(draw.leaf, (), distribution),), (), weight, like.value))

@@ -28,10 +28,10 @@ def with_polynomial(terms: Sequence[Node], leaf: Leaf, rule: Callable[[Sequence[
     for part, c in logs:
         polynomial = _raised(polynomial, _polynomial(part.args[1], leaf), c, leaf)
     result = rule([add(item for item in parts if item not in logs)])
-    moments = _moments(result.law, leaf, max(polynomial))
+    moments = _moments(result.distribution, leaf, max(polynomial))
     mean = call("log", tidied(add((times(c, moments[j]), 1.0) for j, c in polynomial.items())))
-    law = Recognised(UNNAMED, {}, plus(result.law.log_normaliser, mean))
-    return Eliminated((*result.terms, mean), result.at, law)
+    distribution = Recognised(UNNAMED, {}, plus(result.distribution.log_normaliser, mean))
+    return Eliminated((*result.terms, mean), result.at, distribution)
 
 
 def _is_weight(part: Node, coefficient: float, leaf: Leaf) -> bool:
@@ -88,9 +88,9 @@ def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
     raise Blocked(leaf, of, "a polynomial of it")
 
 
-def _moments(law: Recognised, leaf: Leaf, most: int) -> list[Node]:
+def _moments(distribution: Recognised, leaf: Leaf, most: int) -> list[Node]:
     """E[x^j] for j = 0 … most"""
-    moments = family_of(law.family).moments if is_family(law.family) else None
+    moments = family_of(distribution.family).moments if is_family(distribution.family) else None
     if moments is None:
-        raise Blocked(leaf, law.log_normaliser, "a family whose moments are known")
-    return moments({name: tidied(part) for name, part in law.parameters.items()}, most)
+        raise Blocked(leaf, distribution.log_normaliser, "a family whose moments are known")
+    return moments({name: tidied(part) for name, part in distribution.parameters.items()}, most)

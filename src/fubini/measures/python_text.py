@@ -97,7 +97,7 @@ class Writer:
 
     def draw(self, of: Draw) -> str:
         """x = yield …"""
-        return f"{self.names[of.leaf]} = yield {self._plated(of.at, lambda: self._law(of))}"
+        return f"{self.names[of.leaf]} = yield {self._plated(of.at, lambda: self._distribution(of))}"
 
     def test(self, of: Test) -> str:
         """yield condition(…)"""
@@ -120,12 +120,12 @@ class Writer:
             return f"({parts},)" if len(of) == 1 else parts if outer and of else f"({parts})"
         return self.of(of)
 
-    def _law(self, of: Draw) -> str:
+    def _distribution(self, of: Draw) -> str:
         parts = [
             self.array((part.over,), part.entry) if isinstance(part, Vector) else self.of(part)
-            for part in of.law.parameters
+            for part in of.distribution.parameters
         ]
-        return f"{of.law.label or of.law.family}({', '.join(parts)})"
+        return f"{of.distribution.label or of.distribution.family}({', '.join(parts)})"
 
     def _plated(self, over: tuple[Index, ...], body) -> str:
         if not over:
@@ -286,7 +286,7 @@ def _log_is(text: str, log: float) -> bool:
 
 def _leaves(branch: Branch) -> set[Leaf]:
     nodes = [branch.weight, *nodes_of(branch.value), *(test.node for test in branch.tests)]
-    found = set().union(*(node.leaves for node in nodes), *(draw.law.leaves for draw in branch.draws))
+    found = set().union(*(node.leaves for node in nodes), *(draw.distribution.leaves for draw in branch.draws))
     return found | set(branch.drawn)
 
 

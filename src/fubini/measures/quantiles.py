@@ -31,7 +31,7 @@ def eliminated_quantile(terms: Sequence[Node], case: Case) -> Eliminated:
     if leaf.shape or not masses:
         raise Blocked(leaf, whole, "powers of the mass of the same normal")
     result = eliminated([add(item for item in parts if item not in masses)], leaf, "real")
-    loc, spread = (tidied(result.law.parameters[name]) for name in ("loc", "scale"))
+    loc, spread = (tidied(result.distribution.parameters[name]) for name in ("loc", "scale"))
     z = divide(minus(get(leaf), loc), spread)
     powers = [_power(part, c, z, leaf) for part, c in masses]
     if len({is_below for is_below, _ in powers}) > 1:
@@ -39,8 +39,8 @@ def eliminated_quantile(terms: Sequence[Node], case: Case) -> Eliminated:
     is_below, p = powers[0][0], 1.0 + sum(power for _, power in powers)
     low, high = (None if end is None else divide(minus(end, loc), spread) for end in (case.low, case.high))
     value = minus(_log_of_difference(low, high, is_below, p), scale(math.log(p), ONE))
-    law = Recognised(UNNAMED, {}, add(((result.law.log_normaliser, 1.0), (value, 1.0))))
-    return Eliminated((*result.terms, value), (), law)
+    distribution = Recognised(UNNAMED, {}, add(((result.distribution.log_normaliser, 1.0), (value, 1.0))))
+    return Eliminated((*result.terms, value), (), distribution)
 
 
 def _is_mass(of: Node) -> bool:

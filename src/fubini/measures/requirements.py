@@ -12,7 +12,7 @@ from fubini.algebra.ranges import Bounds, bounds
 from fubini.errors import DataError, DomainError
 from fubini.families.parameters import Vector
 from fubini.measures.branch import renamed
-from fubini.measures.draw_density import Law, is_of_numbers
+from fubini.measures.draw_density import DrawDistribution, is_of_numbers
 from fubini.measures.inequalities import ends_of
 from fubini.measures.single_draws import is_positive, require_possible
 from fubini.measures.state import State
@@ -26,9 +26,9 @@ def require_defined(state: State) -> None:
     """No weight, parameter or index of a possible state is certain to be out of range."""
     for term in state.terms:
         require_weight(term)
-    for law in (*(draw.law for draw in state.waiting), *state.observed):
-        require_possible(law)
-        _require_range(law, state)
+    for distribution in (*(draw.distribution for draw in state.waiting), *state.observed):
+        require_possible(distribution)
+        _require_range(distribution, state)
     seen: set[Node] = set()
     for node in _nodes(state):
         _require_entries(node, seen)
@@ -45,17 +45,19 @@ def require_weight(log_weight: Node) -> None:
         raise DataError("an infinite weight", expected="no scale of 0, and no division by 0", advice=ADVICE)
 
 
-def _require_range(law: Law, state: State) -> None:
+def _require_range(distribution: DrawDistribution, state: State) -> None:
     """No parameter leaves its range at a value of what is drawn; bounds tell where each draw is in it once."""
-    for name, part in law.given.items() if is_of_numbers(law) else ():
-        range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if is_positive(law, name) else None
+    for name, part in distribution.given.items() if is_of_numbers(distribution) else ():
+        range_ = (0.0, 1.0) if name == "probs" else (0.0, math.inf) if is_positive(distribution, name) else None
         if range_ is None or (range_[0] <= bounds(part)[0] and bounds(part)[1] <= range_[1]):
             continue
         low, high = _reached(_with_ends(part, state))
         if (low < range_[0] - SLACK or high > range_[1] + SLACK) and part.leaves <= _drawn(state):
             expected = "a number between 0 and 1" if name == "probs" else "a positive number"
             nearest = f"it may be from {low:g} to {high:g}"
-            raise DomainError(f"{law.family} with {name} = {part}", expected=expected, nearest=nearest, advice=ADVICE)
+            raise DomainError(
+                f"{distribution.family} with {name} = {part}", expected=expected, nearest=nearest, advice=ADVICE
+            )
 
 
 def _drawn(state: State) -> set[Leaf]:
@@ -109,7 +111,7 @@ def _nodes(state: State) -> Iterator[Node]:
     yield from (test.node for test in state.tests)
     yield from (end for limit in state.limits for end in (limit.low, limit.high))
     for draw in state.waiting:
-        yield from (part.entry if isinstance(part, Vector) else part for part in draw.law.parameters)
+        yield from (part.entry if isinstance(part, Vector) else part for part in draw.distribution.parameters)
 
 
 def _require_entries(of: Node, seen: set[Node]) -> None:

@@ -111,7 +111,7 @@ def _is_recognised(branch: Branch, state: State) -> bool:
     mine = [draw for draw in branch.draws if draw.leaf not in frozen]
     before, after = (len(list(_expressions(value))) for value in (state.value, branch.value))
     simpler = not before or after < before or (after == before and len(mine) < len(state.waiting))
-    return simpler and all(draw.leaf in value and not is_base_measure(draw.law) for draw in mine)
+    return simpler and all(draw.leaf in value and not is_base_measure(draw.distribution) for draw in mine)
 
 
 def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:
@@ -192,4 +192,4 @@ def _recognised(state: State) -> list[State]:
 
 def _is_needed(state: State, leaf: Leaf) -> bool:
     """The law of another draw that waits is written with it, and could not be written without."""
-    return any(leaf in other.law.leaves and state.priors[other.leaf] in state.terms for other in state.waiting)
+    return any(leaf in other.distribution.leaves and state.priors[other.leaf] in state.terms for other in state.waiting)

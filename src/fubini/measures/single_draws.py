@@ -16,27 +16,27 @@ from fubini.errors import DomainError
 from fubini.families.family import family_of
 from fubini.families.parameters import Support, Vector
 from fubini.measures.branch import Branch, Draw, Items
-from fubini.measures.draw_density import Law, is_of_numbers, support_of
+from fubini.measures.draw_density import DrawDistribution, is_of_numbers, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.values import Entries, node_of
 
 
-def drawn(law: Law, name: str = "x") -> Measure:
+def drawn(distribution: DrawDistribution, name: str = "x") -> Measure:
     """One draw, and its value."""
-    leaf = leaf_of(law, name)
-    draw = Draw(leaf, (), law)
+    leaf = leaf_of(distribution, name)
+    draw = Draw(leaf, (), distribution)
     over = tuple(Index(size) for size in leaf.shape)
     value = Items(over, get(leaf, *map(index, over))) if over else draw.entry()
     return Measure((Branch((draw,), (), ZERO, value),))
 
 
-def leaf_of(law: Law, name: str) -> Leaf:
+def leaf_of(distribution: DrawDistribution, name: str) -> Leaf:
     """A leaf for one draw, with what the support says of it."""
-    if law.family == "Dirichlet":
-        (alpha,) = law.parameters
+    if distribution.family == "Dirichlet":
+        (alpha,) = distribution.parameters
         assert isinstance(alpha, Vector)
         return Leaf(name, (alpha.over.size,), low=0.0, high=1.0, is_simplex=True, role="site")
-    support = support_of(law)
+    support = support_of(distribution)
     return Leaf(name, (), role="site") if support is None else leaf_in(support, name)
 
 
@@ -60,26 +60,26 @@ def _constructor(family: str, **defaults: float) -> Callable[..., Measure]:
         given = {**defaults, **dict(zip(names, args, strict=False)), **named}
         if set(given) != set(names) or len(args) > len(names):
             raise DomainError(f"{family} of {', '.join(map(str, given))}", expected=", ".join(names))
-        law = Law(family, tuple(node_of(given[name]) for name in names))
-        require_possible(law)
-        return drawn(law)
+        distribution = DrawDistribution(family, tuple(node_of(given[name]) for name in names))
+        require_possible(distribution)
+        return drawn(distribution)
 
     make.__name__ = make.__qualname__ = family
     make.__doc__ = f"{family}({', '.join(names)})"
     return make
 
 
-def is_positive(law: Law, name: str) -> bool:
+def is_positive(distribution: DrawDistribution, name: str) -> bool:
     """A parameter that is a positive number."""
-    constraint = family_of(law.family).parameters[name]
+    constraint = family_of(distribution.family).parameters[name]
     return constraint is constraints.positive or constraint is constraints.nonnegative  # a rate, which is not 0 here
 
 
-def require_possible(law: Law) -> None:
+def require_possible(distribution: DrawDistribution) -> None:
     """No parameter is certain to be out of range."""
-    if not is_of_numbers(law):
+    if not is_of_numbers(distribution):
         return
-    family, given = law.family, law.given
+    family, given = distribution.family, distribution.given
     for name, node in given.items():
         low, high = bounds(node)
         if math.isnan(low) or math.isnan(high):
@@ -87,7 +87,7 @@ def require_possible(law: Law) -> None:
         is_count = family_of(family).parameters[name] is constraints.nonnegative_integer
         if is_count and (high < 0 or (node.kind == "const" and not is_whole(node))):
             raise DomainError(f"{family} with {name} = {node}", expected="a whole number that is not negative")
-        if is_positive(law, name) and high <= 0:
+        if is_positive(distribution, name) and high <= 0:
             raise DomainError(f"{family} with {name} = {node}", expected="a positive number")
         if name == "probs" and (low > 1 or high < 0):
             raise DomainError(f"{family} with {name} = {node}", expected="a number between 0 and 1")
@@ -119,7 +119,7 @@ def Categorical(weights: Entries | Sequence[Any]) -> Measure:
     vector = _vector(weights)
     if bounds(vector.entry)[1] < 0 or (not isinstance(weights, Entries) and _has_negative(weights)):
         raise DomainError(f"Categorical of {weights}", expected="weights that are not negative")
-    return drawn(Law("Categorical", (vector,)))
+    return drawn(DrawDistribution("Categorical", (vector,)))
 
 
 def _has_negative(values: Sequence[Any]) -> bool:
@@ -131,7 +131,7 @@ def Dirichlet(concentration: Entries | Sequence[Any]) -> Measure:
     """A point of the simplex"""
     if not isinstance(concentration, Entries) and not all(bounds(node_of(part))[1] > 0 for part in concentration):
         raise DomainError(f"Dirichlet of {concentration}", expected="positive numbers")
-    return drawn(Law("Dirichlet", (_vector(concentration),)))
+    return drawn(DrawDistribution("Dirichlet", (_vector(concentration),)))
 
 
 def _vector(values: Entries | Sequence[Any]) -> Vector:
@@ -158,11 +158,11 @@ def opaque(name: str, shape: tuple[int, ...] = ()) -> Callable[..., Measure]:
     """
 
     def make(*args: Any) -> Measure:
-        law = Law("Opaque", tuple(map(node_of, args)), name)
+        distribution = DrawDistribution("Opaque", tuple(map(node_of, args)), name)
         leaf = Leaf("x", shape, role="site")
         over = tuple(Index(size) for size in shape)
         value = Items(over, get(leaf, *map(index, over))) if shape else get(leaf)
-        return Measure((Branch((Draw(leaf, (), law),), (), ZERO, value),))
+        return Measure((Branch((Draw(leaf, (), distribution),), (), ZERO, value),))
 
     make.__name__ = make.__qualname__ = name
     return make

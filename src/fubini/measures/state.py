@@ -10,7 +10,7 @@ from fubini.algebra.features import Blocked
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.sums import total
 from fubini.measures.branch import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
-from fubini.measures.draw_density import Law, log_density, support_of
+from fubini.measures.draw_density import DrawDistribution, log_density, support_of
 from fubini.measures.inequalities import Limit, ends_of, limits_of, limits_of_support
 
 
@@ -34,27 +34,27 @@ class State(NamedTuple):
     found: tuple[Draw, ...]
     value: Returned
     facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was found
-    observed: tuple[Law, ...] = ()  # whose densities are among the terms
+    observed: tuple[DrawDistribution, ...] = ()  # whose densities are among the terms
 
     @property
     def kept(self) -> frozenset[Leaf]:
         """What the value depends on, and the laws of draws that were found."""
-        laws = (draw.law.leaves for draw in self.found)
-        return frozenset().union(*(node.leaves for node in nodes_of(self.value)), *laws)
+        distributions = (draw.distribution.leaves for draw in self.found)
+        return frozenset().union(*(node.leaves for node in nodes_of(self.value)), *distributions)
 
     def mapped(self, change: Callable[[Node], Node]) -> State:
         """With a function applied to each node."""
         return State(
-            tuple(draw._replace(law=draw.law.mapped(change)) for draw in self.waiting),
+            tuple(draw._replace(distribution=draw.distribution.mapped(change)) for draw in self.waiting),
             {leaf: change(term) for leaf, term in self.priors.items()},
             tuple(map(change, self.terms)),
             tuple(limit._replace(low=change(limit.low), high=change(limit.high)) for limit in self.limits),
             tuple(test._replace(node=change(test.node)) for test in self.tests),
             self.frozen,
-            tuple(draw._replace(law=draw.law.mapped(change)) for draw in self.found),
+            tuple(draw._replace(distribution=draw.distribution.mapped(change)) for draw in self.found),
             mapped_value(self.value, change),
             self.facts,
-            tuple(law.mapped(change) for law in self.observed),
+            tuple(distribution.mapped(change) for distribution in self.observed),
         )
 
     def without(self, leaf: Leaf) -> State:
@@ -74,10 +74,10 @@ def state_of(branch: Branch) -> State:
     """A branch before anything is done to it."""
     frozen = _frozen(branch)
     waiting = tuple(draw for draw in branch.draws if draw.leaf not in frozen)
-    priors = {draw.leaf: total(draw.at, log_density(draw.law, draw.entry)) for draw in waiting}
+    priors = {draw.leaf: total(draw.at, log_density(draw.distribution, draw.entry)) for draw in waiting}
     limits: list[Limit] = []
     for draw in waiting:
-        limits.extend(limits_of_support(draw, support_of(draw.law)))
+        limits.extend(limits_of_support(draw, support_of(draw.distribution)))
     tests: list[Test] = []
     for test in branch.tests:
         found = limits_of(test, [draw.leaf for draw in waiting])
@@ -103,8 +103,8 @@ def _frozen(branch: Branch) -> set[Leaf]:
     """Opaque draws, and all that these depend on: nothing may be drawn before them that was drawn after."""
     found: set[Leaf] = set()
     for draw in reversed(branch.draws):
-        if draw.law.is_opaque or draw.leaf in found:
-            found |= {draw.leaf, *draw.law.leaves}
+        if draw.distribution.is_opaque or draw.leaf in found:
+            found |= {draw.leaf, *draw.distribution.leaves}
     return found & set(branch.drawn)
 
 

@@ -21,7 +21,7 @@ from fubini.integrate.elimination import Eliminated, eliminated, require_inside
 from fubini.integrate.finite import tests
 from fubini.integrate.ratio import summed_by_ratio
 from fubini.integrate.tails import UNNAMED
-from fubini.measures.draw_density import Law
+from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.interval_mass import exponential_node
 from fubini.measures.standard import Case
 
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
     """The remaining weight, and the distribution between the ends where it has a name."""
 
     result: Eliminated
-    law: Law | None = None
+    distribution: DrawDistribution | None = None
 
 
 def _at_result(low: Node, high: Node, at: At, result: Eliminated) -> tuple[Node, Node]:
@@ -44,9 +44,9 @@ def _at_result(low: Node, high: Node, at: At, result: Eliminated) -> tuple[Node,
 
 def _with_mass(result: Eliminated, log_mass: Node) -> Eliminated:
     """A result of which a part is left, of a law without a name."""
-    whole = add(((result.law.log_normaliser, 1.0), (log_mass, 1.0)))
-    law = Recognised(UNNAMED, {}, whole)
-    return result._replace(terms=(*result.terms, total(result.at, log_mass)), law=law)
+    whole = add(((result.distribution.log_normaliser, 1.0), (log_mass, 1.0)))
+    distribution = Recognised(UNNAMED, {}, whole)
+    return result._replace(terms=(*result.terms, total(result.at, log_mass)), distribution=distribution)
 
 
 # -- numbers --------------------------------------------------------------------------------------------------------
@@ -62,16 +62,16 @@ def cut(domain: str, terms: Terms, case: Case, at: At) -> Cut:
     if bounds(low)[0] < least or bounds(high)[1] > most:
         raise Blocked(leaf, ZERO, f"{domain} numbers")
     result = eliminated(terms, leaf, domain)
-    record = family_of(result.law.family)
-    given = {name: tidied(part) for name, part in result.law.parameters.items()}
+    record = family_of(result.distribution.family)
+    given = {name: tidied(part) for name, part in result.distribution.parameters.items()}
     if record.log_mass is None or not all(map(exceeds_zero, record.finite_needs(given))):
-        raise Blocked(leaf, result.law.log_normaliser, "a finite integral, of a family whose masses are known")
+        raise Blocked(leaf, result.distribution.log_normaliser, "a finite integral, of a family whose masses are known")
     low, high = _at_result(low, high, at, result)
     log_mass = record.log_mass(given, low, high)
     if record.truncated is None:
         return Cut(_with_mass(result, log_mass))
-    law = Law(record.truncated, (*(given[name] for name in record.parameters), low, high))
-    return Cut(result._replace(terms=(*result.terms, total(result.at, log_mass))), law)
+    distribution = DrawDistribution(record.truncated, (*(given[name] for name in record.parameters), low, high))
+    return Cut(result._replace(terms=(*result.terms, total(result.at, log_mass))), distribution)
 
 
 def exponential_cut(terms: Terms, leaf: Leaf) -> Eliminated:
@@ -104,11 +104,13 @@ def count_cut(terms: Terms, case: Case, at: At) -> Eliminated:
         raise Blocked(leaf, ZERO, "counts from a least one on")
     rest = tuple(term for term in terms if leaf not in term.leaves)
     counted = summed_by_ratio(add((term, 1.0) for term in terms if leaf in term.leaves), leaf)
-    law = counted.law
-    result = Eliminated((*rest, *counted.outside, total(counted.at, law.log_normaliser)), counted.at, law)
-    log_tail = family_of(law.family).log_tail
+    distribution = counted.distribution
+    result = Eliminated(
+        (*rest, *counted.outside, total(counted.at, distribution.log_normaliser)), counted.at, distribution
+    )
+    log_tail = family_of(distribution.family).log_tail
     if log_tail is None:
-        raise Blocked(leaf, law.log_normaliser, "a tail of a known family")
+        raise Blocked(leaf, distribution.log_normaliser, "a tail of a known family")
     low, _ = _at_result(case.low, INFINITY, at, result)
-    tail = log_tail({name: tidied(part) for name, part in law.parameters.items()}, low)
+    tail = log_tail({name: tidied(part) for name, part in distribution.parameters.items()}, low)
     return _with_mass(result, where(less(low, ONE), ZERO, tail))

@@ -43,8 +43,12 @@ class Constrain(Alike):
 
     def _series(self, site: Any) -> Data | None:
         """All values of a site inside a scan, whose support is the same at all times."""
-        free, law = self.free.get(site["name"]), site["fn"]
-        return free if free is None or law.support.is_discrete else biject_to(law.support)(free)
+        free, numpyro_distribution = self.free.get(site["name"]), site["fn"]
+        return (
+            free
+            if free is None or numpyro_distribution.support.is_discrete
+            else biject_to(numpyro_distribution.support)(free)
+        )
 
     def met(self, name: str, source: Distribution, value: Data) -> Chosen:
         return self.at(0, name, source) if name in self.free else super().met(name, source, value)

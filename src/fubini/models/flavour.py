@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpyro.distributions as numpyro_families
 
-from fubini.distributions.convert import from_numpyro_law
+from fubini.distributions.convert import from_numpyro_distribution
 from fubini.distributions.density import Distribution
 from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, FailedLine, FubiniError, NameClash, listed
@@ -97,7 +97,7 @@ def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site
     if isinstance(component, Named):
         component = component.component
     if isinstance(component, numpyro_families.Distribution):
-        component = from_numpyro_law(component)
+        component = from_numpyro_distribution(component)
     if isinstance(component, Distribution):
         value, log_density, observed = choice.at(place, name, component)
         return Site(name, component, value, log_density, observed=observed), value

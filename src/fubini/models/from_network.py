@@ -37,7 +37,7 @@ class JointNetwork(Joint):
             given: dict[Name, Value] = {
                 name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
             }
-            values[child] = yield child, law_of(substitute(factor, given) if given else factor, child)
+            values[child] = yield child, distribution_of(substitute(factor, given) if given else factor, child)
 
     def run(self, choice: Choice) -> Run:
         if not isinstance(choice, Symbols):
@@ -68,7 +68,7 @@ def _placed(value: Any, factor: Factor, name: Name) -> Value:
     return Array._of(found.array, (), {}, factor.inputs[name]) if isinstance(found, Array) else found
 
 
-def law_of(factor: Factor, child: str) -> Distribution:
+def distribution_of(factor: Factor, child: str) -> Distribution:
     """p(child), from a factor over nothing else."""
     if isinstance(factor, Table):
         return Distribution("Categorical", {"probs": factor.weights})

@@ -82,10 +82,14 @@ def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
 
 
 def _numbers(source: Distribution, what: str) -> Data:
-    law = made(source)
+    numpyro_distribution = made(source)
     try:
-        found: Any = getattr(law, what)
-        return found() if what == "entropy" else jnp.broadcast_to(found, law.batch_shape + law.event_shape)
+        found: Any = getattr(numpyro_distribution, what)
+        return (
+            found()
+            if what == "entropy"
+            else jnp.broadcast_to(found, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
+        )
     except NotImplementedError as error:
         raise NoRule(f"the {what} of {source}", expected=f"a family whose {what} numpyro knows") from error
 

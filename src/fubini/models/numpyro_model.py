@@ -15,7 +15,7 @@ from numpyro.primitives import Messenger
 
 from fubini.base.arrays import Data, is_jax, is_traced, precision
 from fubini.base.closure import Closure
-from fubini.distributions.convert import from_numpyro_law
+from fubini.distributions.convert import from_numpyro_distribution
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, DomainError, FubiniError, NoRule
 from fubini.models.calls import require_in_domain
@@ -205,19 +205,32 @@ class Visitor(Messenger):
         handle(msg)
 
     def _sample(self, msg: Any) -> None:
-        law, name, scale = msg["fn"], msg["name"], msg["scale"]
-        if _is_factor(law):
-            empty = jnp.zeros((*law.batch_shape, 0)) if msg["value"] is None else msg["value"]
-            self._add(Site(name, law, None, lambda: jnp.sum((1.0 if scale is None else scale) * law.log_prob(empty))))
+        numpyro_distribution, name, scale = msg["fn"], msg["name"], msg["scale"]
+        if _is_factor(numpyro_distribution):
+            empty = jnp.zeros((*numpyro_distribution.batch_shape, 0)) if msg["value"] is None else msg["value"]
+            self._add(
+                Site(
+                    name,
+                    numpyro_distribution,
+                    None,
+                    lambda: jnp.sum((1.0 if scale is None else scale) * numpyro_distribution.log_prob(empty)),
+                )
+            )
             return
         if msg["is_observed"]:
             _require_whole(name, msg["value"])
-            self.seen.observed[name], self.seen.present[name] = msg["value"], _present(law)
-            law = _spread(law, name, jnp.shape(msg["value"]))
+            self.seen.observed[name], self.seen.present[name] = msg["value"], _present(numpyro_distribution)
+            numpyro_distribution = _spread(numpyro_distribution, name, jnp.shape(msg["value"]))
         if msg.get("kwargs", {}).get("sample_shape"):
-            law = law.expand(tuple(msg["kwargs"]["sample_shape"]) + law.batch_shape)
+            numpyro_distribution = numpyro_distribution.expand(
+                tuple(msg["kwargs"]["sample_shape"]) + numpyro_distribution.batch_shape
+            )
             msg["kwargs"]["sample_shape"] = ()
-        source = from_numpyro_law(law) if scale is None else from_numpyro_law(law).to_power(scale)
+        source = (
+            from_numpyro_distribution(numpyro_distribution)
+            if scale is None
+            else from_numpyro_distribution(numpyro_distribution).to_power(scale)
+        )
         if self._is_fixed(msg):
             value, density, seen = (*self.choice.met(name, source, msg["value"])[:2], True)
         elif msg["value"] is not None and not msg["is_observed"]:  # drawn or given inside a scan
@@ -297,24 +310,26 @@ class Keyless:
         )
 
 
-def _is_factor(law: Any) -> bool:
+def _is_factor(numpyro_distribution: Any) -> bool:
     """What `numpyro.factor` is made of, in plates and masks too."""
-    while not isinstance(law, numpyro_families.Unit):
-        law = getattr(law, "base_dist", None)
-        if law is None:
+    while not isinstance(numpyro_distribution, numpyro_families.Unit):
+        numpyro_distribution = getattr(numpyro_distribution, "base_dist", None)
+        if numpyro_distribution is None:
             return False
     return True
 
 
-def _present(law: Any) -> np.ndarray:
+def _present(numpyro_distribution: Any) -> np.ndarray:
     """Which entries count: those that no mask leaves out; none that is sure to where a mask is traced."""
     found = np.asarray(True)
-    while law is not None:
-        if isinstance(law, numpyro_families.MaskedDistribution):
-            if is_traced(law._mask):
+    while numpyro_distribution is not None:
+        if isinstance(numpyro_distribution, numpyro_families.MaskedDistribution):
+            if is_traced(numpyro_distribution._mask):
                 return np.asarray(False)
-            found = found & np.reshape(law._mask, np.shape(law._mask) + (1,) * law.event_dim)
-        law = getattr(law, "base_dist", None)
+            found = found & np.reshape(
+                numpyro_distribution._mask, np.shape(numpyro_distribution._mask) + (1,) * numpyro_distribution.event_dim
+            )
+        numpyro_distribution = getattr(numpyro_distribution, "base_dist", None)
     return found
 
 
@@ -328,17 +343,17 @@ def _require_whole(name: str, value: Data) -> None:
         )
 
 
-def _spread(law: Any, name: str, shape: tuple[int, ...]) -> Any:
+def _spread(numpyro_distribution: Any, name: str, shape: tuple[int, ...]) -> Any:
     """A distribution of as many values as are observed; an observation of fewer entries counts once for each."""
     try:
-        whole = np.broadcast_shapes(shape, law.batch_shape + law.event_shape)
-        fits = whole[len(whole) - law.event_dim :] == law.event_shape
+        whole = np.broadcast_shapes(shape, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
+        fits = whole[len(whole) - numpyro_distribution.event_dim :] == numpyro_distribution.event_shape
     except ValueError:
         whole, fits = (), False
     if not fits:
         raise DomainError(
             f"an observation of shape {shape} for the site {name!r}",
-            expected=f"one that fits the shape {law.batch_shape + law.event_shape}",
+            expected=f"one that fits the shape {numpyro_distribution.batch_shape + numpyro_distribution.event_shape}",
         )
-    batch = whole[: len(whole) - law.event_dim]
-    return law if batch == law.batch_shape else law.expand(batch)
+    batch = whole[: len(whole) - numpyro_distribution.event_dim]
+    return numpyro_distribution if batch == numpyro_distribution.batch_shape else numpyro_distribution.expand(batch)

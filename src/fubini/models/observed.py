@@ -109,16 +109,22 @@ def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool)
 
 def log_density_of_present(source: Distribution, value: Partly) -> Data:
     """log p of the entries that are there, the others integrated out."""
-    law: Any = made(source)
-    if not law.event_shape:
-        inside = jnp.where(value.present, value.value, law.support.feasible_like(jnp.asarray(value.value)))
-        return jnp.sum(jnp.where(value.present, law.log_prob(inside), 0.0))
-    base: Any = law
+    numpyro_distribution: Any = made(source)
+    if not numpyro_distribution.event_shape:
+        inside = jnp.where(
+            value.present, value.value, numpyro_distribution.support.feasible_like(jnp.asarray(value.value))
+        )
+        return jnp.sum(jnp.where(value.present, numpyro_distribution.log_prob(inside), 0.0))
+    base: Any = numpyro_distribution
     while isinstance(base, (numpyro_families.Independent, numpyro_families.ExpandedDistribution)):
         base = base.base_dist
     if isinstance(base, numpyro_families.MultivariateNormal):
         return _of_normal(base, jnp.asarray(value.value), jnp.asarray(value.present))
-    inner: Any = law.base_dist if isinstance(law, numpyro_families.Independent) else law
+    inner: Any = (
+        numpyro_distribution.base_dist
+        if isinstance(numpyro_distribution, numpyro_families.Independent)
+        else numpyro_distribution
+    )
     if not inner.event_shape:
         inside = jnp.where(value.present, value.value, inner.support.feasible_like(jnp.asarray(value.value)))
         return jnp.sum(jnp.where(value.present, inner.log_prob(inside), 0.0))
@@ -129,12 +135,12 @@ def log_density_of_present(source: Distribution, value: Partly) -> Data:
     )
 
 
-def _of_normal(law: Any, value: Data, present: Data) -> Data:
+def _of_normal(numpyro_distribution: Any, value: Data, present: Data) -> Data:
     """N(x_o; μ_o, Σ_oo): the missing entries made independent of the others, standard and at their mean."""
     both = present[..., :, None] & present[..., None, :]
-    covariance = jnp.where(both, law.covariance_matrix, jnp.eye(value.shape[-1]))
-    at = jnp.where(present, value, law.loc)
-    left = numpyro_families.MultivariateNormal(law.loc, covariance).log_prob(at)
+    covariance = jnp.where(both, numpyro_distribution.covariance_matrix, jnp.eye(value.shape[-1]))
+    at = jnp.where(present, value, numpyro_distribution.loc)
+    left = numpyro_families.MultivariateNormal(numpyro_distribution.loc, covariance).log_prob(at)
     return jnp.sum(left) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
 
 

@@ -152,8 +152,10 @@ def _read(form: Form) -> Reading:
             for name, site in met
             if site.log_density is not None
         }
-    laws = "\n".join(f"{name} {site.source.blueprint}" for name, site in met if isinstance(site.source, Distribution))
-    text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{laws}")
+    distributions = "\n".join(
+        f"{name} {site.source.blueprint}" for name, site in met if isinstance(site.source, Distribution)
+    )
+    text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
     return Reading(terms, sites, domains, reader, text, parts)
 
 

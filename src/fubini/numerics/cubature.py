@@ -95,8 +95,8 @@ def integrate(log_density: LogDensity, size: int, plausible: Callable[[], Frame 
     """∫ exp(log_density(x)) dx over all points of `size` numbers; `NoGrid` where no grid describes the density."""
     if not 1 <= size <= MOST_NUMBERS:
         raise NoGrid(f"there are {size} numbers, and a grid grows with the power of them")
-    survey, hills = surveyed(log_density, size, plausible)
-    peaks = _peaks(survey, [hill.frame for hill in hills])
+    survey, modes = surveyed(log_density, size, plausible)
+    peaks = _peaks(survey, [mode.frame for mode in modes])
     parts = [_around_peak(log_density, peaks, which) for which in range(len(peaks))]
     log_value = float(log_sum_exp([part.log_value for part in parts]))
     shares = [math.exp(part.log_value - log_value) for part in parts]

@@ -22,16 +22,16 @@ WIDER = 5.0  # each grid on which other hills are looked for, to the one before
 WIDEST = 125.0  # the last of them, to the first hill and the first box
 PASSES = 40  # grids along a climb
 CLIMBS = 4  # from the highest peaks of each grid
-MOST_HILLS = 8  # where there are more, the density is too rugged
+MOST_MODES = 8  # where there are more, the density is too rugged
 TILTED = 0.5  # a correlation for which axes are changed
 ROUNDED = 0.01  # nats to which a density is known, at least
 TRACE = math.log(1e-6)  # the share of a hill that is left out
-TOO_MANY = f"there are more than {MOST_HILLS} modes"
+TOO_MANY = f"there are more than {MOST_MODES} modes"
 UNSEEN = math.log(1e-4)  # the share that may have been seen outside all hills
 
 
 @dataclass(frozen=True, eq=False)
-class Hill:
+class Mode:
     """A box, and the logarithm of the mass in it."""
 
     frame: Frame
@@ -48,18 +48,18 @@ class Survey:
         self.looks: list[tuple[Frame, np.ndarray]] = []
         self.why = f"the density is 0, infinite or not a number at all points between {-REACH:g} and {REACH:g}"
 
-    def look(self, frame: Frame, count: int, without: Sequence[Hill] = ()) -> np.ndarray:
+    def look(self, frame: Frame, count: int, without: Sequence[Mode] = ()) -> np.ndarray:
         """Values on a grid; there is nothing on some hills."""
         values = frame.values(self.log_density, count)
         self.looks.append((frame, values))
         return np.where(_on(without, frame, count), -np.inf, values) if without else values
 
-    def outside(self, hills: Sequence[Hill]) -> tuple[float, Frame]:
+    def outside(self, modes: Sequence[Mode]) -> tuple[float, Frame]:
         """The greatest log mass, of all grids, that lies in none of the boxes, and a box around most of it."""
         found = []
         for frame, values in self.looks:
             count = len(values)
-            log_mass = np.where(_on(hills, frame, count), -np.inf, values) + frame.log_cell(count)
+            log_mass = np.where(_on(modes, frame, count), -np.inf, values) + frame.log_cell(count)
             place = np.unravel_index(log_mass.argmax(), values.shape)
             found.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, count)))
         return max(found, key=lambda pair: pair[0])
@@ -72,9 +72,9 @@ class Survey:
         return points[high], values[high]
 
 
-def _on(hills: Sequence[Hill], frame: Frame, count: int) -> np.ndarray:
+def _on(modes: Sequence[Mode], frame: Frame, count: int) -> np.ndarray:
     """Of the nodes of a grid, whether they are on a hill."""
-    return _in([hill.frame for hill in hills], frame, count)
+    return _in([mode.frame for mode in modes], frame, count)
 
 
 def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
@@ -84,48 +84,48 @@ def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
 
 def surveyed(
     log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
-) -> tuple[Survey, list[Hill]]:
+) -> tuple[Survey, list[Mode]]:
     """The modes of a density; `NoGrid` where no end of one is found, or there are too many to be sure of.
 
     `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
     """
     survey = Survey(log_density, size)
-    hills: list[Hill] = []
-    for frame in _wider_and_wider(size, hills):
+    modes: list[Mode] = []
+    for frame in _wider_and_wider(size, modes):
         values = survey.look(frame, survey.count_of_wide)
-        starts = _peaks(frame, values, hills)
-        if hills and starts and (limits := plausible()) is not None:
-            values[~_in([limits, *(hill.frame for hill in hills)], frame, len(values))] = -np.inf
-            starts = _peaks(frame, values, hills)
+        starts = _peaks(frame, values, modes)
+        if modes and starts and (limits := plausible()) is not None:
+            values[~_in([limits, *(mode.frame for mode in modes)], frame, len(values))] = -np.inf
+            starts = _peaks(frame, values, modes)
         for start in starts[:CLIMBS]:
-            found = _climbed(survey, start, hills)
-            if found is not None and found not in hills:
-                hills.append(found)
-        if not hills:
+            found = _climbed(survey, start, modes)
+            if found is not None and found not in modes:
+                modes.append(found)
+        if not modes:
             raise NoGrid(survey.why)
-        if len(hills) > MOST_HILLS:
+        if len(modes) > MOST_MODES:
             raise NoGrid(TOO_MANY)
-    return _completed(survey, hills)
+    return _completed(survey, modes)
 
 
-def _completed(survey: Survey, hills: list[Hill]) -> tuple[Survey, list[Hill]]:
+def _completed(survey: Survey, modes: list[Mode]) -> tuple[Survey, list[Mode]]:
     """With hills that others hid, of which some mass was seen, and without those that hold only a trace."""
-    while len(hills) <= MOST_HILLS:
-        most = max(hill.log_mass for hill in hills)
-        log_mass, start = survey.outside(hills)
+    while len(modes) <= MOST_MODES:
+        most = max(mode.log_mass for mode in modes)
+        log_mass, start = survey.outside(modes)
         if log_mass < most + UNSEEN:
-            return survey, [hill for hill in hills if hill.log_mass >= most + TRACE]
-        found = _climbed(survey, start, hills, hidden=True)
+            return survey, [mode for mode in modes if mode.log_mass >= most + TRACE]
+        found = _climbed(survey, start, modes, hidden=True)
         if found is None:
             raise NoGrid(f"there is mass beside the modes that were found, and there {survey.why}")
-        hills = [*hills, found]
+        modes = [*modes, found]
     raise NoGrid(TOO_MANY)
 
 
-def _wider_and_wider(size: int, hills: Sequence[Hill]) -> Iterator[Frame]:
+def _wider_and_wider(size: int, modes: Sequence[Mode]) -> Iterator[Frame]:
     """Boxes in which hills are looked for: around 0, then around the first that was found."""
     yield Frame(np.eye(size), np.full(size, -REACH), np.full(size, REACH))
-    first = hills[0].frame.straightened()
+    first = modes[0].frame.straightened()
     middle, half = (first.low + first.high) / 2, (first.high - first.low) / 2
     widest = WIDEST * np.maximum(half, REACH)
     while np.any(half < widest):
@@ -139,12 +139,12 @@ def _cells_around(frame: Frame, place: tuple, count: int) -> Frame:
     return Frame(frame.axes, z - 2 * step, z + 2 * step)
 
 
-def _known(hills: Sequence[Hill], point: np.ndarray) -> Hill | None:
+def _known(modes: Sequence[Mode], point: np.ndarray) -> Mode | None:
     """The hill in whose box a point lies."""
-    return next((hill for hill in hills if hill.frame.holds(point[None])[0]), None)
+    return next((mode for mode in modes if mode.frame.holds(point[None])[0]), None)
 
 
-def _peaks(frame: Frame, values: np.ndarray, hills: Sequence[Hill]) -> list[Frame]:
+def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Frame]:
     """Boxes around the nodes that are higher than their neighbours and on no hill yet, the highest first."""
     nodes = frame.nodes(len(values))
     places = np.argwhere((maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
@@ -152,11 +152,11 @@ def _peaks(frame: Frame, values: np.ndarray, hills: Sequence[Hill]) -> list[Fram
     return [
         _cells_around(frame, place, len(values))
         for place in high
-        if _known(hills, frame.points(nodes[place])[0]) is None
+        if _known(modes, frame.points(nodes[place])[0]) is None
     ]
 
 
-def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool = False) -> Hill | None:
+def _climbed(survey: Survey, frame: Frame, modes: Sequence[Mode], hidden: bool = False) -> Mode | None:
     """The hill that is reached from a box, a known one or, of a hidden one, what these do not hold.
 
     None where the box grows or moves for ever, or shrinks to nothing.
@@ -166,12 +166,12 @@ def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool =
         if np.any(frame.spacing(count) < 8 * np.spacing(np.maximum(np.abs(frame.low), np.abs(frame.high)))):
             survey.why = "a mode is narrower than its numbers can be told apart"
             return None
-        values = survey.look(frame, count, without=hills if hidden else ())
+        values = survey.look(frame, count, without=modes if hidden else ())
         top = float(values.max())
         if not math.isfinite(top):
             return None
         place = np.unravel_index(values.argmax(), values.shape)
-        known = _known(hills, frame.points(frame.nodes(count)[place])[0])
+        known = _known(modes, frame.points(frame.nodes(count)[place])[0])
         if known is not None:
             return known
         near = values >= top - DEPTH
@@ -184,7 +184,7 @@ def _climbed(survey: Survey, frame: Frame, hills: Sequence[Hill], hidden: bool =
         if np.all(first > 0) and np.all(last < count - 1) and np.all(last - first >= count // 3):
             log_mass = float(np.logaddexp.reduce(values, axis=None)) + frame.log_cell(count)
             if np.spacing(abs(top)) < ROUNDED:
-                return Hill(_around(frame, first, last, count), log_mass)
+                return Mode(_around(frame, first, last, count), log_mass)
             survey.why = f"a log density of {top:.3g} is rounded too much to be compared"
             return None
         frame = _around(frame, first, last, count)

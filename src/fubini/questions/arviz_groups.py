@@ -91,8 +91,8 @@ def _log_likelihood(joint: Any, key: Data, values: Mapping[str, Any], names: tup
     partly = flat(getattr(joint, "observed", {}))
     found = {}
     for name in names:
-        law: Any = made(sites[name].source)
-        terms = law.log_prob(sites[name].value)
+        numpyro_distribution: Any = made(sites[name].source)
+        terms = numpyro_distribution.log_prob(sites[name].value)
         mask = partly.get(name)
         if isinstance(mask, Partly) and terms.shape == mask.present.shape:
             terms = jax.numpy.where(mask.present, terms, np.nan)

@@ -26,8 +26,12 @@ class Sites(Alike):
         self.path = path
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        law: Any = made(source)
-        whole = law.to_event(len(law.batch_shape)) if law.batch_shape and not law.support.is_discrete else law
+        numpyro_distribution: Any = made(source)
+        whole = (
+            numpyro_distribution.to_event(len(numpyro_distribution.batch_shape))
+            if numpyro_distribution.batch_shape and not numpyro_distribution.support.is_discrete
+            else numpyro_distribution
+        )
         return Chosen(numpyro.sample(f"{self.path}{name}", whole), lambda: jax.numpy.zeros(()))
 
     def within(self, place: int, name: str) -> Sites:

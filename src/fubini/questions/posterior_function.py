@@ -52,7 +52,7 @@ class Kernel:
         outputs = [
             Output(f"{name}_{parameter}", _used(self.steps[name], node), node)
             for name in self.names
-            for parameter, node in self.steps[name].law.parameters.items()
+            for parameter, node in self.steps[name].distribution.parameters.items()
         ]
         return function_of(outputs, self._unknown, frozenset(self.reading.reader.known))
 
@@ -137,7 +137,7 @@ class Kernel:
         found: dict[str, dict[str, Any]] = {name: {} for name in self.names}
         values = iter(outputs)
         for name in self.names:
-            for parameter in self.steps[name].law.parameters:
+            for parameter in self.steps[name].distribution.parameters:
                 value = next(values)
                 found[name][parameter] = value if value.shape else float(value)
         return found

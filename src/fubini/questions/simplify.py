@@ -16,10 +16,10 @@ from fubini.integrate.block import Block
 from fubini.integrate.search import Step
 from fubini.integrate.student import Student
 from fubini.measures.branch import Branch, Draw, Items, transformed
-from fubini.measures.change import flat_law
-from fubini.measures.draw_density import Law
+from fubini.measures.change import flat_distribution
+from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.inequalities import numbers_around
-from fubini.measures.integrals import law_of
+from fubini.measures.integrals import distribution_of
 from fubini.measures.measure import Measure
 from fubini.measures.python_text import Writer
 from fubini.measures.simplify import simplify as simplify_measure
@@ -95,7 +95,7 @@ def _from_zero(branch: Branch) -> Branch:
     """Finite draws that begin at another number, as that number and a draw that begins at 0."""
     for draw in branch.draws:
         leaf = draw.leaf
-        if is_of_labels(draw.law.family) and leaf.low:
+        if is_of_labels(draw.distribution.family) and leaf.low:
             low, high = leaf.low, (leaf.high or 0.0) - leaf.low
             new = Leaf(leaf.name, leaf.shape, low=0.0, high=high, is_integer=True, role=leaf.role)
             moved = partial(_moved, leaf=leaf, new=new, low=const(low))
@@ -109,7 +109,7 @@ def _moved(of: Node, leaf: Leaf, new: Leaf, low: Node) -> Node:
 
 def _whole(leaf: Leaf) -> Any:
     over = tuple(Index(size) for size in leaf.shape)
-    draw = Draw(leaf, over, Law("Opaque", ()))
+    draw = Draw(leaf, over, DrawDistribution("Opaque", ()))
     return Items(over, draw.entry()) if over else draw.entry()
 
 
@@ -119,19 +119,19 @@ def _left(leaf: Leaf) -> tuple[Draw, Node]:
         *batch, size = leaf.shape
         at = tuple(Index(extent) for extent in batch)
         mass = scale(-float(math.prod(batch)), call("lgamma", const(float(size))))
-        return Draw(leaf, at, Law(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
+        return Draw(leaf, at, DrawDistribution(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
     at = tuple(Index(extent) for extent in leaf.shape)
-    return Draw(leaf, at, flat_law(numbers_around(leaf))), const(0.0)
+    return Draw(leaf, at, flat_distribution(numbers_around(leaf))), const(0.0)
 
 
 def _draw(step: Step, sites: Any) -> Draw | None:
     """The draw of an eliminated site; None where sites are drawn together, or along a chain."""
     result = step.result
-    if isinstance(result, Block | Student) or result.law.family == "Chain":
+    if isinstance(result, Block | Student) or result.distribution.family == "Chain":
         return None
     leaf = sites[step.names[0]]
     event = 1 if leaf.is_simplex else 0
-    return Draw(leaf, result.at[: len(leaf.shape) - event], law_of(result, leaf))
+    return Draw(leaf, result.at[: len(leaf.shape) - event], distribution_of(result, leaf))
 
 
 def _is_joint(of: Node) -> bool:
@@ -184,10 +184,10 @@ def _text(branch: Branch, left: list, steps: tuple[Step, ...], draws: list[Draw 
 def _line(draw: Draw, writer: _Notation) -> str:
     """A draw; of a finite one that begins at another number, that number added."""
     text, low = writer.draw(draw), draw.leaf.low
-    if not is_of_labels(draw.law.family) or not low:
+    if not is_of_labels(draw.distribution.family) or not low:
         return text
-    name, _, law = text.partition(" = ")
-    return f"{name} = {low:g} + ({law})"
+    name, _, distribution = text.partition(" = ")
+    return f"{name} = {low:g} + ({distribution})"
 
 
 def _joint_line(step: Step, writer: _Notation) -> str:
@@ -196,4 +196,4 @@ def _joint_line(step: Step, writer: _Notation) -> str:
         return f"{names} = yield MultivariateNormal(least_squares({names}), precision={writer.of(result.scale)})"
     if isinstance(result, Student):
         return f"{names} = yield MultivariateStudentT({writer.of(result.df)}, least_squares({names}))"
-    return f"{names} = yield {result.law.family}()"
+    return f"{names} = yield {result.distribution.family}()"
