@@ -28,6 +28,7 @@ from benchmarks.timing import Times, elapsed, interleaved
 COLUMNS = ("contestant", "     run", "    best", "to best", "  flops", "  bytes")
 DRAWS = 10_000
 BUILDS = 3
+OWN = ("fubini.models.", "fubini.questions.", "fubini.distributions.")  # whose caches are cleared
 ALL = (OURS, SEQUENTIAL, BATCHED, NUMPYRO)
 
 
@@ -121,11 +122,7 @@ def compiled(function: Callable[[list], object], at: list[jax.Array]) -> Any:
 def clear_caches() -> None:
     """What JAX and our own layers of joints and distributions remember."""
     jax.clear_caches()
-    modules = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith(("fubini.models.", "fubini.questions.", "fubini.distributions."))
-    ]
+    modules = [module for name, module in sys.modules.items() if name.startswith(OWN)]
     for module in modules:
         for member in vars(module).values():
             if hasattr(member, "cache_clear"):

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fubini.integrate import elimination, ratio, tails
 from numpyro.distributions import constraints
 from scipy import stats
 
@@ -19,6 +18,7 @@ from fubini.algebra.node import Index, Leaf
 from fubini.distributions.parameter_checks import is_dependent
 from fubini.families.family import families, family_of, recognise, register
 from fubini.families.parameters import Matrix, Vector
+from fubini.integrate import elimination, ratio, tails
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.ratio import summed_by_ratio
 from fubini.integrate.tails import eliminated_prime, eliminated_tail
