@@ -22,7 +22,7 @@ fast: $(VENV)/.installed-test
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
 
 # The demo, the documents and tests/smoke under each of Python 3.11 to 3.13 that is found (on PATH, or kept by pyenv), with
-# the oldest and the newest JAX, NumPyro and ArviZ that pyproject.toml admits there.
+# the oldest JAX, NumPyro and ArviZ that pyproject.toml admits under the first, and the newest under the others.
 versions: $(VENV)/.created
 	$(BIN)/python tests/versions.py --folder $(VENV)/versions --jobs $(JOBS)
 
@@ -34,6 +34,7 @@ SEED ?= 0
 thorough: $(VENV)/.installed-test
 	$(BIN)/python -m tests.thorough --count $(COUNT) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 	EVERY_DOOR=1 $(BIN)/pytest -q -n $(JOBS) tests/catalogue tests/test_conjugacy.py
+	$(BIN)/python tests/versions.py --folder $(VENV)/versions --jobs $(JOBS) --every
 	$(BIN)/python -m tests.thorough.mutations --count $(MUTATIONS) --seed $(SEED)
 
 lint: $(VENV)/.installed-test

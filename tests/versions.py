@@ -1,7 +1,8 @@
 """`make versions`: the demo, the documents and the smoke suite under each supported Python, with old and new libraries.
 
-For each Python that is found there are two environments: with the oldest versions that pyproject.toml admits, and with
-the newest that pip gives. Fubini is installed into them as a user would, from its wheel.
+There is an environment for each Python that is found: with the oldest versions that pyproject.toml admits under the
+first, with the newest that pip gives under the others; with `--every`, both under each. Fubini is installed into them as
+a user would, from its wheel.
 """
 
 import argparse
@@ -44,12 +45,15 @@ def main() -> int:
     options.add_argument("--folder", type=Path, required=True, help="where the environments are made")
     options.add_argument("--jobs", type=int, default=2, help="environments at a time")
     options.add_argument("--python", nargs="*", default=PYTHONS, help="versions of Python")
+    options.add_argument("--every", action="store_true", help="the oldest and the newest libraries under each Python")
     chosen = options.parse_args()
     interpreters = {version: find_interpreter(version) for version in chosen.python}
     for version, path in interpreters.items():
         if path is None:
             print(f"Python {version}: not found", flush=True)
-    cases = [(version, end, path) for version, path in interpreters.items() if path for end in ENDS]
+    present = {version: path for version, path in interpreters.items() if path}
+    ends = {version: ENDS if chosen.every else (ENDS[min(place, 1)],) for place, version in enumerate(present)}
+    cases = [(version, end, path) for version, path in present.items() for end in ends[version]]
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(chosen.jobs) as pool:
         passed = list(pool.map(lambda case: check(chosen.folder, cache, *case), cases))
     return 0 if passed and all(passed) else 1
