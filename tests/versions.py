@@ -1,8 +1,8 @@
 """`make versions`: the demo, the documents and the smoke suite under each supported Python, with old and new libraries.
 
 There is an environment for each Python that is found: with the oldest versions that pyproject.toml admits under the
-first, with the newest that pip gives under the others; with `--every`, both under each. Fubini is installed into them as
-a user would, from its wheel.
+first, with the newest that pip gives under the others; with `--every`, both under each. Fubini is installed into them
+as a user would, from its wheel.
 """
 
 import argparse
