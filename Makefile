@@ -11,7 +11,7 @@ UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 
-.PHONY: test fast versions thorough lint demo bench clean
+.PHONY: test fast versions thorough lint docs demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
@@ -41,6 +41,11 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+# The documentation, in build/site; a warning is an error.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict --quiet
 
 demo: $(VENV)/.installed
 	$(BIN)/fubini demo
