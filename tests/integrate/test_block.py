@@ -132,7 +132,7 @@ def test_rows_apart():
     terms = [total([n, c], square(get(rows, at_n, at_c))), total([n, i], square(minus(form, get(more, at_n, at_i))))]
     found = eliminated_together(terms, [rows])
     expected = sum(dense((np.eye(2), 0, 1), (DESIGN, seen, 1)) for seen in MORE)
-    assert [i.size for i in found.layout.apart] == [3] and found.layout.frame.size == 2
+    assert [i.size for i in found.layout.independent] == [3] and found.layout.frame.size == 2
     assert value(found.terms, ARRAYS) == pytest.approx(expected, rel=1e-11)
 
 

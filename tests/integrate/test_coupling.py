@@ -1,4 +1,4 @@
-"""How coupled entries lie: axes apart, chains and cells; and which places are inside."""
+"""How coupled entries lie: independent axes, chains and cells; and which places are inside."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ SEEN = joint([i], (at_i,))
 STEPS = joint([t], (at_t,), (plus(at_t, ONE),))
 FIRST, LAST = joint([], (ZERO,)), joint([], (const(3.0),))
 
-LAYOUTS = {  # axes apart, length of the chain, cell, whether it begins at its end
+LAYOUTS = {  # independent axes, length of the chain, cell, whether it begins at its end
     "entries that never meet": ([SEEN], ((4,), None, 1, False)),
     "a chain": ([STEPS, SEEN], ((), 4, 1, False)),
     "a chain from its start": ([STEPS, FIRST], ((), 4, 1, False)),
@@ -40,15 +40,15 @@ LAYOUTS = {  # axes apart, length of the chain, cell, whether it begins at its e
 
 @pytest.mark.parametrize("case", LAYOUTS)
 def test_layout_of_one_latent(case):
-    squares, (apart, length, cell, flipped) = LAYOUTS[case]
+    squares, (independent, length, cell, flipped) = LAYOUTS[case]
     found = layout_of(squares, (x,))
-    assert tuple(each.size for each in found.apart) == apart
+    assert tuple(each.size for each in found.independent) == independent
     assert (found.frame.length, found.frame.cell, found.flipped) == (length, cell, flipped)
     assert found.size == 4 and found.first == {x: 0}
 
 
 GRIDS = {
-    "both axes apart": ([joint([n, i], (at_n, at_i), latent=grid)], ((3, 4), None, 1)),
+    "both axes independent": ([joint([n, i], (at_n, at_i), latent=grid)], ((3, 4), None, 1)),
     "chains along the last axis": (
         [joint([n, t], (at_n, at_t), (at_n, plus(at_t, ONE)), latent=grid), joint([n], (at_n, ZERO), latent=grid)],
         ((3,), 4, 1),
@@ -66,9 +66,9 @@ GRIDS = {
 
 @pytest.mark.parametrize("case", GRIDS)
 def test_layout_of_a_grid(case):
-    squares, (apart, length, cell) = GRIDS[case]
+    squares, (independent, length, cell) = GRIDS[case]
     found = layout_of(squares, (grid,))
-    assert tuple(each.size for each in found.apart) == apart
+    assert tuple(each.size for each in found.independent) == independent
     assert (found.frame.length, found.frame.cell, found.size) == (length, cell, 12)
 
 
@@ -79,7 +79,7 @@ def test_latents_of_other_shapes_lie_in_one_cell():
 
 
 def test_the_column_of_an_entry_of_a_grid():
-    """Row by row, where no axis is apart; of a chain, the next cell is as many columns on."""
+    """Row by row, where no axis is independent; of a chain, the next cell is as many columns on."""
     cell = layout_of([joint([n, i], (minus(const(2.0), at_n), minus(const(3.0), at_i)), latent=grid)], (grid,))
     np.testing.assert_array_equal(numbers(cell.column(grid, (at_n, at_i), 0), {}, (n, i)), np.arange(12).reshape(3, 4))
     chain = layout_of([STEPS, SEEN], (x,))

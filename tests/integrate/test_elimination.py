@@ -195,7 +195,7 @@ QUADRATIC, INSIDE = "a quadratic term: its integral is infinite", "entries withi
 REAL_REFUSED = {
     "no square": (total([j], times(y, get(x, z))), QUADRATIC),
     "a cube": (plus(PRIOR, power(get(x, ZERO), 3.0)), "a quadratic function of it"),
-    "entries that meet": (plus(PRIOR, square(total([i], get(x, at_i)))), "entries that meet there are coupled"),
+    "entries that meet": (plus(PRIOR, square(total([i], get(x, at_i)))), "several there are coupled"),
     "a product of entries": (plus(PRIOR, times(get(x, ZERO), get(x, ONE))), "a quadratic function of it"),
     "a square beyond the end": (plus(PRIOR, total([i], square(get(x, plus(at_i, ONE))))), INSIDE),
     "a term of degree one beyond the end": (plus(PRIOR, total([i], get(x, plus(at_i, ONE)))), INSIDE),
@@ -361,7 +361,7 @@ def test_rows_of_simplexes():
     np.testing.assert_allclose(numbers(found.distribution.parameters["concentration"], ARRAYS, found.at), 1 + counts)
 
 
-LOGARITHMS, ONE_ENTRY = "logarithms of its entries alone", "entries that do not meet in one term"
+LOGARITHMS, ONE_ENTRY = "logarithms of its entries alone", "no two entries in one term"
 FEATURES_REFUSED = {
     "two powers": (p, "positive", add(((get(p, ZERO), -1.0), (power(get(p, ZERO), 2.0), -1.0))), "x\\^1, x\\^2"),
     "nothing at all": (one, "positive", ZERO, "the features none"),

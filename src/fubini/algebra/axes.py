@@ -32,16 +32,16 @@ def union(parts: Sequence[Axes]) -> tuple[Index, ...]:
 def product(parts: Sequence[tuple[Axes, float]]) -> Axes:
     """Π part^exponent, over the indices of all."""
     axes, xp = union([part for part, _ in parts]), xp_of(*(part.data for part, _ in parts))
-    found: Any = 1.0
+    data: Any = 1.0
     for part, exponent in parts:
-        found = found * _raised(aligned(part, axes), exponent)
-    return Axes(xp.broadcast_to(found, tuple(i.size for i in axes)), axes)
+        data = data * _raised(aligned(part, axes), exponent)
+    return Axes(xp.broadcast_to(data, tuple(i.size for i in axes)), axes)
 
 
-def where_holds(test: Axes, found: Axes) -> Axes:
-    """What is found where a test holds, 0 elsewhere, be it infinite there."""
-    axes, xp = union([found, test]), xp_of(found.data, test.data)
-    data = xp.where(aligned(test, axes) != 0, aligned(found, axes), 0.0)
+def where_holds(test: Axes, values: Axes) -> Axes:
+    """Values where a test holds, 0 elsewhere, even where a value is infinite."""
+    axes, xp = union([values, test]), xp_of(values.data, test.data)
+    data = xp.where(aligned(test, axes) != 0, aligned(values, axes), 0.0)
     return Axes(xp.broadcast_to(data, tuple(i.size for i in axes)), axes)
 
 

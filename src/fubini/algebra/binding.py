@@ -14,16 +14,16 @@ def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
     """Σ or log Σ exp over indices, as a node; simplified nowhere."""
     assert kind in BINDERS
     over = tuple(over)
-    met = visited(body, alike=len(over) > 1)  # so that equal bodies are closed alike
-    order = (*(of for of in met if of in over), *(of for of in over if of not in met))
+    free = visited(body, alike=len(over) > 1)  # so that equal bodies are closed alike
+    order = (*(of for of in free if of in over), *(of for of in over if of not in free))
     level = body.height + 1
     names = {index(of): bound(level, place, of.size) for place, of in enumerate(order)}
     return node(kind, tuple(of.size for of in order), replaced(body, names))
 
 
 def visited(of: Node, alike: bool = False) -> tuple[Index, ...]:
-    """Free indices in the order in which they are first met; `alike`, in whatever order sums and products were made."""
-    found: dict[Index, None] = {}
+    """Free indices in the order in which they first occur; `alike`, in whatever order sums and products were made."""
+    indices: dict[Index, None] = {}
     seen: set[Node] = set()
 
     def visit(this: Node) -> None:
@@ -31,12 +31,12 @@ def visited(of: Node, alike: bool = False) -> tuple[Index, ...]:
             return
         seen.add(this)
         if this.kind == "index":
-            found.setdefault(this.args[0])
+            indices.setdefault(this.args[0])
         for part in sorted(children(this), key=likeness) if alike and this.kind in UNORDERED else children(this):
             visit(part)
 
     visit(of)
-    return tuple(found)
+    return tuple(indices)
 
 
 UNORDERED = frozenset(("add", "mul", "eq"))
@@ -45,15 +45,15 @@ _likenesses: weakref.WeakKeyDictionary[Node, bytes] = weakref.WeakKeyDictionary(
 
 def likeness(of: Node) -> bytes:
     """The same for nodes that differ in indices alone, and not dependent on what was made first."""
-    found = _likenesses.get(of)
-    if found is None:
+    digest = _likenesses.get(of)
+    if digest is None:
         parts = [likeness(part) for part in children(of)]
         numbers = [str(number) for _, number in of.args] if of.kind in ("add", "mul") else [""] * len(parts)
         each = [part + number.encode() for part, number in zip(parts, numbers, strict=True)]
         own = of.args[0] if of.kind in ("const", "get", "call") else ""
         text = f"{of.kind} {own} ".encode() + b" ".join(sorted(each) if of.kind in UNORDERED else each)
-        found = _likenesses[of] = blake2b(text, digest_size=8).digest()
-    return found
+        digest = _likenesses[of] = blake2b(text, digest_size=8).digest()
+    return digest
 
 
 def opened(of: Node) -> tuple[tuple[Index, ...], Node]:
@@ -68,10 +68,10 @@ _OPENED: weakref.WeakKeyDictionary[Node, tuple[tuple[Index, ...], Node]] = weakr
 
 def opened_once(this: Node) -> tuple[tuple[Index, ...], Node]:
     """The body of a binder, over the same indices each time."""
-    found = _OPENED.get(this)
-    if found is None:
-        found = _OPENED[this] = opened(this)
-    return found
+    indices_and_body = _OPENED.get(this)
+    if indices_and_body is None:
+        indices_and_body = _OPENED[this] = opened(this)
+    return indices_and_body
 
 
 def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
@@ -79,10 +79,10 @@ def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
     memo: dict[Node, Node] = dict(names)
 
     def visit(this: Node) -> Node:
-        found = memo.get(this)
-        if found is None:
-            found = memo[this] = remade(this, visit)
-        return found
+        new = memo.get(this)
+        if new is None:
+            new = memo[this] = remade(this, visit)
+        return new
 
     return visit(of)
 

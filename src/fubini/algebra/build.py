@@ -49,11 +49,11 @@ def get(leaf: Leaf, *at: Node) -> Node:
 
 def add(terms: Iterable[tuple[Node, float]]) -> Node:
     """Σ coefficient · term, like terms together."""
-    found: dict[Node, float] = {}
+    coefficients: dict[Node, float] = {}
     for term, coefficient in terms:
         for part, more in _as_sum(term):
-            found[part] = found.get(part, 0.0) + coefficient * more
-    kept = sorted(((part, c) for part, c in found.items() if c != 0), key=lambda item: item[0].serial)
+            coefficients[part] = coefficients.get(part, 0.0) + coefficient * more
+    kept = sorted(((part, c) for part, c in coefficients.items() if c != 0), key=lambda item: item[0].serial)
     if not kept:
         return ZERO
     if len(kept) == 1 and (kept[0][1] == 1 or kept[0][0] is ONE):
@@ -84,7 +84,7 @@ def scale(coefficient: float, term: Node) -> Node:
 
 def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
     """Π base^exponent, like bases together, numbers in front."""
-    coefficient, found = 1.0, dict[Node, float]()
+    coefficient, exponents = 1.0, dict[Node, float]()
     for base, power in factors:
         if power != 1 and base.kind == "where" and not is_test(base):  # 1 / where(c, a, b)
             test, first, second = base.args
@@ -98,7 +98,7 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
         if more == 0 and power > 0:
             return ZERO
         if more == 0 and power < 0:
-            more, parts = 1.0, {base: 1.0}  # infinite, and left to numbers to be so
+            more, parts = 1.0, {base: 1.0}  # infinite, as its numbers will show
         if power != int(power):
             more, parts = _sure(base, more, parts)
         if more != 1:
@@ -108,9 +108,9 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
             else:
                 coefficient *= number
         for part, inner in parts.items():
-            found[part] = found.get(part, 0.0) + inner * power
-    found = _flat(found)
-    kept = {part: 1.0 if is_test(part) and power > 0 else power for part, power in found.items() if power != 0}
+            exponents[part] = exponents.get(part, 0.0) + inner * power
+    exponents = _flat(exponents)
+    kept = {part: 1.0 if is_test(part) and power > 0 else power for part, power in exponents.items() if power != 0}
     if _excludes(kept):
         return ZERO
     items = sorted(kept.items(), key=lambda item: item[0].serial)
@@ -121,17 +121,17 @@ def multiply(factors: Iterable[tuple[Node, float]]) -> Node:
 
 
 def _raised(base: float, exponent: float) -> float | None:
-    """base^exponent; None where it is beyond all numbers, and is left to be so"""
+    """base^exponent; None where it is beyond all numbers"""
     try:
         return base**exponent
     except (OverflowError, ZeroDivisionError):
         return None
 
 
-def _flat(found: dict[Node, float]) -> dict[Node, float]:
-    """A product to a whole power, which a root had kept together, taken apart."""
+def _flat(exponents: dict[Node, float]) -> dict[Node, float]:
+    """A product to a whole power, which a root had kept together, split into its factors."""
     flat: dict[Node, float] = {}
-    for part, power in found.items():
+    for part, power in exponents.items():
         inner = part.args if part.kind == "mul" and power == int(power) else ((part, 1.0),)
         for base, exponent in inner:
             flat[base] = flat.get(base, 0.0) + exponent * power

@@ -9,13 +9,13 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.node import BINDERS, Node, children, node
 from fubini.algebra.rows import has_triangle
 
-LARGEST = 5_000_000  # numbers of a part that is computed beforehand
+LARGEST = 5_000_000  # numbers of a constant part
 QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longest chain, that NumPy is done with at once
 
 
 def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[Node]:
-    """The largest nodes in these that do not depend on what is unknown: what can be computed beforehand."""
-    found: dict[Node, None] = {}
+    """The largest nodes in these that do not depend on what is unknown: the constant parts."""
+    parts: dict[Node, None] = {}
     seen: set[Node] = set()
 
     def visit(this: Node) -> None:
@@ -24,17 +24,17 @@ def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[
         seen.add(this)
         if not unknown(this) and not _is_piece(this):
             if this.kind not in ("const", "index", "get") and math.prod(i.size for i in this.free) <= LARGEST:
-                found.setdefault(this)
+                parts.setdefault(this)
             return
         if this.kind in ("logdet", "rss"):
             frame, *rows = this.args
-            found.update((node("triangle", frame, part), None) for part in rows if has_triangle(part, frame, unknown))
+            parts.update((node("triangle", frame, part), None) for part in rows if has_triangle(part, frame, unknown))
         for part in (opened_once(this)[1],) if this.kind in BINDERS else children(this):
             visit(part)
 
     for root in roots:
         visit(root)
-    return list(found)
+    return list(parts)
 
 
 def _is_piece(this: Node) -> bool:

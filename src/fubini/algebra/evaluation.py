@@ -43,10 +43,10 @@ class Evaluation:
 
     def of(self, this: Node) -> Axes:
         """The numbers of a node over its free indices, in some order."""
-        found = self.memo.get(this)
-        if found is None:
-            found = self.memo[this] = getattr(self, f"_{this.kind}")(this)
-        return found
+        numbers = self.memo.get(this)
+        if numbers is None:
+            numbers = self.memo[this] = getattr(self, f"_{this.kind}")(this)
+        return numbers
 
     def _const(self, this: Node) -> Axes:
         return Axes(self.xp.asarray(this.args[0]), ())
@@ -103,11 +103,11 @@ class Evaluation:
 
     def _divisor(self, base: Node, exponent: float, holds: Axes | None) -> Axes:
         """A factor; one that is divided by is 1 where it does not count, so that derivatives are numbers."""
-        found = self.of(base)
+        factor = self.of(base)
         if holds is None or exponent > 0:
-            return found
-        axes = union([found, holds])
-        return Axes(self.xp.where(aligned(holds, axes) != 0, aligned(found, axes), 1.0), axes)
+            return factor
+        axes = union([factor, holds])
+        return Axes(self.xp.where(aligned(holds, axes) != 0, aligned(factor, axes), 1.0), axes)
 
     def _without_tests(self, factors: Sequence[tuple[Node, float]], holds: Axes | None = None) -> Axes:
         log = next((base for base, exponent in factors if exponent == 1 and _may_be_infinite(base)), None)
@@ -117,9 +117,9 @@ class Evaluation:
             [(self._divisor(base, exponent, holds), exponent) for base, exponent in factors if base is not log]
         )
         if log.kind != "call":
-            found = self.of(log)
-            axes = union([others, found])
-            weight, value = aligned(others, axes), aligned(found, axes)
+            numbers = self.of(log)
+            axes = union([others, numbers])
+            weight, value = aligned(others, axes), aligned(numbers, axes)
             value = self.xp.where((weight == 0) & self.xp.isinf(value), 1.0, value)
         else:
             inside = self.of(log.args[1])
@@ -161,7 +161,7 @@ class Evaluation:
         return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
 
     def solution(self, frame: Frame, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None) -> Solution:
-        """Of a least-squares problem, found once; of many, one for each place of the indices `at`."""
+        """Of a least-squares problem, solved once; of many, one for each place of the indices `at`."""
         outer = _outer(rows) if at is None else at
         key = (frame, outer, *rows)
         if key not in self.solutions:
@@ -174,9 +174,9 @@ class Evaluation:
         triangle = node("triangle", frame, part)
         if triangle not in self.memo and (outer or not is_tall(part, frame)):
             return Rows(self, part, frame, outer).numbers()
-        found = self.of(triangle)
+        rows = self.of(triangle)
         scale = self.root_of(front_of(part)[0]).data
-        return scale * found.data[:, :-1], scale * found.data[:, -1]
+        return scale * rows.data[:, :-1], scale * rows.data[:, -1]
 
     def _triangle(self, this: Node) -> Axes:
         """U of [A b] = Q U, for rows A x = b that data alone decide, up to a weight in front of all of them."""
@@ -187,11 +187,11 @@ class Evaluation:
 
     def _lse(self, this: Node) -> Axes:
         over, body = self.opened(this)
-        found = self.of(body)
-        axes = tuple(i for i in found.of if i not in over)
-        inner = tuple(i for i in over if i in found.of)
-        unused = math.prod(i.size for i in over if i not in found.of)
-        data = aligned(found, (*axes, *inner)).reshape(*(i.size for i in axes), -1)
+        inside = self.of(body)
+        axes = tuple(i for i in inside.of if i not in over)
+        inner = tuple(i for i in over if i in inside.of)
+        unused = math.prod(i.size for i in over if i not in inside.of)
+        data = aligned(inside, (*axes, *inner)).reshape(*(i.size for i in axes), -1)
         return Axes(log_sum_exp(data) + math.log(unused), axes)
 
     def _chain(self, this: Node) -> Axes:
@@ -215,11 +215,11 @@ class Evaluation:
         tests = self._segments(factors, over)
         if tests:
             return self._by_segments(over, factors, tests)
-        found = self._at_entries(over, factors)
-        kept = tuple(i for i in found.of if i not in over)
-        missing = math.prod(i.size for i in over if i not in found.of)
-        gone = tuple(axis for axis, i in enumerate(found.of) if i in over)
-        return Axes(self.xp.sum(found.data, axis=gone) * missing, kept)
+        terms = self._at_entries(over, factors)
+        kept = tuple(i for i in terms.of if i not in over)
+        missing = math.prod(i.size for i in over if i not in terms.of)
+        gone = tuple(axis for axis, i in enumerate(terms.of) if i in over)
+        return Axes(self.xp.sum(terms.data, axis=gone) * missing, kept)
 
     def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:
         """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""
@@ -246,7 +246,7 @@ class Evaluation:
         self, factors: Sequence[tuple[Node, float]], over: tuple[Index, ...]
     ) -> dict[int, tuple[Index, Node]]:
         """Tests [e = c] of an index c from outside that no other factor has, with e in the indices summed."""
-        found: dict[int, tuple[Index, Node]] = {}
+        tests: dict[int, tuple[Index, Node]] = {}
         for place, (base, _) in enumerate(factors):
             if base.kind != "eq":
                 continue
@@ -259,14 +259,14 @@ class Evaluation:
                     and is_whole(other)
                     and not any(one.args[0] in part.free for part in others)
                 ):
-                    found[place] = (one.args[0], other)
-        return found
+                    tests[place] = (one.args[0], other)
+        return tests
 
     def _by_segments(self, over: tuple[Index, ...], factors: list, tests: dict[int, tuple[Index, Node]]) -> Axes:
         """Σ_J [e(J) = c] k(J), for all c at once"""
-        found = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
-        kept = tuple(i for i in found.of if i not in over)
-        data = self.xp.broadcast_to(aligned(found, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
+        weights = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
+        kept = tuple(i for i in weights.of if i not in over)
+        data = self.xp.broadcast_to(aligned(weights, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
         classes = tuple(i for i, _ in tests.values())
         places = [aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
         shape = tuple(i.size for i in over)

@@ -1,6 +1,6 @@
 """What a density says of one latent: each term as Σ_J coefficient(J) · features of its entries.
 
-Rules U1–U4 of docs/array_latents.md: sums are opened, products multiplied out, cases told apart by tests; a
+Rules U1–U4 of docs/array_latents.md: sums are opened, products multiplied out, cases distinguished by tests; a
 term that is no such sum is blocked, and says at which node.
 """
 
@@ -73,7 +73,7 @@ def monomials(of: Node, latent: Leaf) -> list[Monomial]:
             return [Monomial((), ONE, (Feature("power", of.args[1:]),))]
         case "add":
             parts = [(part, c, monomials(part, latent)) for part, c in of.args]
-            return [m._replace(coefficient=scale(c, m.coefficient)) for _, c, found in parts for m in found]
+            return [m._replace(coefficient=scale(c, m.coefficient)) for _, c, inner in parts for m in inner]
         case "sum":
             over, body = opened(of)
             return [m._replace(over=(*over, *m.over)) for m in monomials(body, latent)]
@@ -104,18 +104,20 @@ def _logarithm(of: Node, latent: Leaf) -> Feature:
 
 def _product(of: Node, latent: Leaf) -> list[Monomial]:
     outside = [(base, exponent) for base, exponent in of.args if latent not in base.leaves]
-    found = [Monomial((), multiply(outside))]
+    expanded = [Monomial((), multiply(outside))]
     for base, exponent in of.args:
         if latent not in base.leaves:
             continue
         if base.kind == "get" and base.args[0] is latent:
-            found = [_times(latent, m, Monomial((), ONE, (Feature("power", base.args[1:], exponent),))) for m in found]
+            expanded = [
+                _times(latent, m, Monomial((), ONE, (Feature("power", base.args[1:], exponent),))) for m in expanded
+            ]
         elif exponent == int(exponent) and 1 <= exponent <= 4:
             for _ in range(int(exponent)):  # fresh indices for every factor of a power
-                found = [_times(latent, a, b) for b in monomials(base, latent) for a in found]
+                expanded = [_times(latent, a, b) for b in monomials(base, latent) for a in expanded]
         else:
             raise Blocked(latent, of, "a density in powers and logarithms of it")
-    return found
+    return expanded
 
 
 def _times(latent: Leaf, a: Monomial, b: Monomial) -> Monomial:
@@ -157,17 +159,17 @@ def squares(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
         yield Monomial((), of)
     elif of.kind == "add":
         for part, coefficient in of.args:
-            for found in squares(part, latent):
-                yield _scaled(found, coefficient)
+            for term in squares(part, latent):
+                yield _scaled(term, coefficient)
     elif of.kind == "sum":
         over, body = opened(of)
-        for found in squares(body, latent):
-            yield found._replace(over=(*over, *found.over))
+        for term in squares(body, latent):
+            yield term._replace(over=(*over, *term.over))
     elif of.kind == "where" and latent not in of.args[0].leaves:
         test, first, second = of.args
         for case, part in ((test, first), (negate(test), second)):
-            for found in squares(part, latent):
-                yield _weighed(found, case)
+            for term in squares(part, latent):
+                yield _weighed(term, case)
     else:
         yield from _of_product(of, latent)
 
@@ -177,8 +179,8 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
     inside = [(base, exponent) for base, exponent in factors if latent in base.leaves]
     outside = multiply([(base, exponent) for base, exponent in factors if latent not in base.leaves])
     if len(inside) == 1 and inside[0][1] == 1 and _can_be_opened(inside[0][0], latent):
-        for found in squares(inside[0][0], latent):
-            yield _weighed(found, outside)
+        for term in squares(inside[0][0], latent):
+            yield _weighed(term, outside)
         return
     if len(inside) == 1 and inside[0][1] == 2:
         case = _case(inside[0][0], latent)
@@ -191,11 +193,11 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
         slopes, offset = linear(inside[0][0], latent)
         yield Square((), scale(-2.0, outside), slopes, scale(-1.0, offset))
         return
-    for found in monomials(of, latent):
-        features: list[Feature] = list(found.features)
+    for term in monomials(of, latent):
+        features: list[Feature] = list(term.features)
         if features and (len(features) > 1 or features[0].kind != "power" or features[0].power != 1):
             raise Blocked(latent, of, "a quadratic function of it")
-        yield found
+        yield term
 
 
 def _can_be_opened(of: Node, latent: Leaf) -> bool:
@@ -204,11 +206,11 @@ def _can_be_opened(of: Node, latent: Leaf) -> bool:
 
 def _case(of: Node, latent: Leaf) -> tuple[Node, Node, Node] | None:
     """A test inside a linear form, and the form in either case."""
-    found = _first_case(of, latent)
-    if found is None:
+    choice = _first_case(of, latent)
+    if choice is None:
         return None
-    test, first, second = found.args
-    return test, replaced(of, {found: first}), replaced(of, {found: second})
+    test, first, second = choice.args
+    return test, replaced(of, {choice: first}), replaced(of, {choice: second})
 
 
 def _first_case(of: Node, latent: Leaf) -> Node | None:
@@ -217,8 +219,8 @@ def _first_case(of: Node, latent: Leaf) -> Node | None:
         return of
     if of.kind in ("add", "mul"):
         for part in children(of):
-            if latent in part.leaves and (found := _first_case(part, latent)) is not None:
-                return found
+            if latent in part.leaves and (choice := _first_case(part, latent)) is not None:
+                return choice
     return None
 
 
@@ -226,21 +228,21 @@ def linear(of: Node, latent: Leaf) -> tuple[tuple[Slope, ...], Node]:
     """slopes · x + offset"""
     slopes: list[Slope] = []
     offsets: list[tuple[Node, float]] = []
-    for found in monomials(of, latent):
-        if not found.features:
-            offsets.append((_summed(found), 1.0))
-        elif len(found.features) == 1 and found.features[0].kind == "power" and found.features[0].power == 1:
-            slopes.append(_slope(found))
+    for term in monomials(of, latent):
+        if not term.features:
+            offsets.append((_summed(term), 1.0))
+        elif len(term.features) == 1 and term.features[0].kind == "power" and term.features[0].power == 1:
+            slopes.append(_slope(term))
         else:
             raise Blocked(latent, of, "a linear form of it inside the square")
     return _joined(slopes), add(offsets)
 
 
-def _slope(found: Monomial) -> Slope:
+def _slope(term: Monomial) -> Slope:
     """Indices that say nothing of the place are summed at once."""
-    place = found.features[0].place
-    kept = tuple(i for i in found.over if any(i in part.free for part in place))
-    return Slope(kept, total([i for i in found.over if i not in kept], found.coefficient), place)
+    place = term.features[0].place
+    kept = tuple(i for i in term.over if any(i in part.free for part in place))
+    return Slope(kept, total([i for i in term.over if i not in kept], term.coefficient), place)
 
 
 def _joined(slopes: list[Slope]) -> tuple[Slope, ...]:
@@ -254,17 +256,17 @@ def _joined(slopes: list[Slope]) -> tuple[Slope, ...]:
     return (*(slope for slope in joined if slope.coefficient is not ZERO), *alone)
 
 
-def _summed(found: Monomial) -> Node:
-    return total(found.over, found.coefficient)
+def _summed(term: Monomial) -> Node:
+    return total(term.over, term.coefficient)
 
 
-def _scaled(found: Square | Monomial, by: float) -> Square | Monomial:
-    if isinstance(found, Square):
-        return found._replace(weight=scale(by, found.weight))
-    return found._replace(coefficient=scale(by, found.coefficient))
+def _scaled(term: Square | Monomial, by: float) -> Square | Monomial:
+    if isinstance(term, Square):
+        return term._replace(weight=scale(by, term.weight))
+    return term._replace(coefficient=scale(by, term.coefficient))
 
 
-def _weighed(found: Square | Monomial, by: Node) -> Square | Monomial:
-    if isinstance(found, Square):
-        return found._replace(weight=times(by, found.weight))
-    return found._replace(coefficient=times(by, found.coefficient))
+def _weighed(term: Square | Monomial, by: Node) -> Square | Monomial:
+    if isinstance(term, Square):
+        return term._replace(weight=times(by, term.weight))
+    return term._replace(coefficient=times(by, term.coefficient))

@@ -82,9 +82,9 @@ _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionar
 def node(kind: str, *args: Any) -> Node:
     """The one node of this kind with these arguments."""
     key = (kind, *args)
-    found = _interned.get(key)
-    if found is not None:
-        return found
+    interned = _interned.get(key)
+    if interned is not None:
+        return interned
     new = object.__new__(Node)
     new.kind, new.args, new.serial = kind, args, next(_serial)
     parts = children(new)

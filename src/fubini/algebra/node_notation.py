@@ -56,7 +56,7 @@ class _Writer:
         return f"{leaf.name}[{', '.join(places)}]" if places else leaf.name
 
     def _add(self, this) -> str:
-        found = ""
+        written = ""
         order = sorted(this.args, key=lambda item: (item[0].kind == "const", item[1] < 0, self.of(item[0])))
         for part, coefficient in order:
             sign = "−" if coefficient < 0 else "+"
@@ -70,8 +70,8 @@ class _Writer:
             )
             if size != 1 and part.kind != "const":
                 text = f"{'½' if size == 0.5 else f'{size:g}'} {self.inside(part)}"
-            found += f" {sign} {text}" if found else (f"−{text}" if sign == "−" else text)
-        return found
+            written += f" {sign} {text}" if written else (f"−{text}" if sign == "−" else text)
+        return written
 
     def _mul(self, this) -> str:
         above = sorted((self._raised(base, power) for base, power in this.args if power > 0), key=_plain_first)

@@ -26,20 +26,20 @@ def _terms(of: Node) -> Terms | None:
     """Σ coefficient · product of things that are no sums."""
     if of.kind == "add":
         parts = [(_terms(part), c) for part, c in of.args]
-        if any(found is None for found, _ in parts):
+        if any(inner is None for inner, _ in parts):
             return None
-        return [(part, c * more) for found, c in parts for part, more in found or []]
+        return [(part, c * more) for inner, c in parts for part, more in inner or []]
     if of.kind != "mul":
         return [(of, 1.0)]
-    found: Terms = [(ONE, 1.0)]
+    expanded: Terms = [(ONE, 1.0)]
     for base, exponent in of.args:
         whole = base.kind == "add" and exponent == int(exponent) and 1 <= exponent <= 4
         for _ in range(int(exponent) if whole else 1):
             inner = _terms(base) if whole else [(multiply([(base, exponent)]), 1.0)]
-            if inner is None or len(found) * len(inner) > MOST_TERMS:
+            if inner is None or len(expanded) * len(inner) > MOST_TERMS:
                 return None
-            found = [(multiply([(a, 1.0), (b, 1.0)]), c * d) for a, c in found for b, d in inner]
-    return found
+            expanded = [(multiply([(a, 1.0), (b, 1.0)]), c * d) for a, c in expanded for b, d in inner]
+    return expanded
 
 
 def range_of_affine(of: Node) -> Bounds:
@@ -72,11 +72,11 @@ Shares = dict[tuple, dict[Node, float]]
 
 def _shares(terms: Sequence[tuple[Node, float]]) -> Shares:
     """Entries of simplexes that are terms of a sum, each with its coefficient: by the leaf and the outer indices."""
-    found: Shares = {}
+    shares: Shares = {}
     for part, c in terms:
         if part.kind == "get" and part.args[0].is_simplex and part.args[-1].kind == "const":
-            found.setdefault(part.args[:-1], {})[part] = c
-    return found
+            shares.setdefault(part.args[:-1], {})[part] = c
+    return shares
 
 
 def _share_bounds(place: tuple, entries: Mapping[Node, float]) -> Bounds:

@@ -1,7 +1,7 @@
 """Σ over indices, simplified: the one place where the algebra of indices happens.
 
 In order: linearity; tests solved for an index; congruence under tests; sums of sums; factors without the index out;
-independent parts apart.
+independent parts one by one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Factors = list[tuple[Node, float]]
 
 def total(over: Iterable[Index], body: Node) -> Node:
     """Σ over indices of a body."""
-    left = tuple(over)
-    if body is ZERO or not left:
+    indices = tuple(over)
+    if body is ZERO or not indices:
         return body
     if body.kind == "add":
-        return add([(total(left, part), coefficient) for part, coefficient in body.args])
-    return _of_product(left, list(factors_in(body)))
+        return add([(total(indices, part), coefficient) for part, coefficient in body.args])
+    return _of_product(indices, list(factors_in(body)))
 
 
 def _of_product(over: tuple[Index, ...], factors: Factors) -> Node:
@@ -86,8 +86,8 @@ def _components(over: Sequence[Index], factors: Factors) -> list[tuple[list[Inde
     """Groups of indices and factors that share none."""
     groups: list[tuple[list[Index], Factors]] = []
     for base, power in factors:
-        mine = [i for i in over if i in base.free]
-        joined: tuple[list[Index], Factors] = (mine, [(base, power)])
+        own = [i for i in over if i in base.free]
+        joined: tuple[list[Index], Factors] = (own, [(base, power)])
         rest = []
         for group in groups:
             if set(group[0]) & set(joined[0]):
@@ -102,21 +102,21 @@ def _components(over: Sequence[Index], factors: Factors) -> list[tuple[list[Inde
 
 
 def _solved(over: tuple[Index, ...], factors: Factors) -> Node | None:
-    """Σ_j [j = e] f(j)  =  f(e), where e is in range: pure indices first, gathered ones if no class falls apart."""
+    """Σ_j [j = e] f(j)  =  f(e), where e is in range: pure indices first, gathered ones if no class splits."""
     for gathered in (False, True):
         for place, (base, _) in enumerate(factors):
             if base.kind != "eq":
                 continue
             for i in over:
-                found = _solution(base, i)
-                if found is None or bool(found.leaves) is not gathered:
+                solution = _solution(base, i)
+                if solution is None or bool(solution.leaves) is not gathered:
                     continue
                 rest = [factor for other, factor in enumerate(factors) if other != place]
-                if gathered and (_falls_apart(over, i, rest) or _has_statistic(i, rest)):
+                if gathered and (_splits(over, i, rest) or _has_statistic(i, rest)):
                     continue
-                inside = replaced(multiply(rest), {index(i): found})
-                left = tuple(other for other in over if other is not i)
-                return total(left, times(_in_range(found, i.size), inside))
+                inside = replaced(multiply(rest), {index(i): solution})
+                others = tuple(other for other in over if other is not i)
+                return total(others, times(_in_range(solution, i.size), inside))
     return None
 
 
@@ -135,11 +135,11 @@ def _solution(test: Node, i: Index) -> Node | None:
     return scale(-1.0 / coefficient, rest)
 
 
-def _falls_apart(over: tuple[Index, ...], i: Index, factors: Factors) -> bool:
+def _splits(over: tuple[Index, ...], i: Index, factors: Factors) -> bool:
     """Once the class index i is fixed, the factors have nothing in common: a product of statistics, to be kept so."""
     others = [other for other in over if other is not i]
-    mine = [(base, power) for base, power in factors if base.free & set(others)]
-    return len(_components(others, mine)) > 1 and any(i in base.free for base, _ in mine)
+    with_others = [(base, power) for base, power in factors if base.free & set(others)]
+    return len(_components(others, with_others)) > 1 and any(i in base.free for base, _ in with_others)
 
 
 def _has_statistic(i: Index, factors: Factors) -> bool:
@@ -150,12 +150,12 @@ def _has_statistic(i: Index, factors: Factors) -> bool:
 def _in_range(of: Node, size: int) -> Node:
     """[0 ≤ of < size]"""
     low, high = bounds(of)
-    found = ONE
+    test = ONE
     if low < 0:
-        found = times(found, less(const(-1.0), of))
+        test = times(test, less(const(-1.0), of))
     if high > size - 1:
-        found = times(found, less(of, const(size)))
-    return found
+        test = times(test, less(of, const(size)))
+    return test
 
 
 def _congruent(factors: Factors) -> Factors | None:

@@ -34,11 +34,11 @@ def tidied(of: Node) -> Node:
     memo: dict[Node, Node] = {}
 
     def visit(this: Node) -> Node:
-        found = memo.get(this)
-        if found is None:
+        new = memo.get(this)
+        if new is None:
             remake = {"sum": _summed, "lse": _log_summed}.get(this.kind, remade)
-            found = memo[this] = _tidy(remake(this, visit))
-        return found
+            new = memo[this] = _tidy(remake(this, visit))
+        return new
 
     return visit(of)
 
@@ -63,8 +63,8 @@ def _log_summed(of: Node, visit: Callable[[Node], Node]) -> Node:
 
 
 def _tidy(of: Node) -> Node:
-    if of.kind == "call" and of.args[0] in ("log", "lgamma") and (found := _at_test(of)) is not None:
-        return found
+    if of.kind == "call" and of.args[0] in ("log", "lgamma") and (expanded := _at_test(of)) is not None:
+        return expanded
     if of.kind == "call" and of.args[0] == "log" and of.args[1].kind == "add":
         above, below = together(of.args[1])
         if below and all(map(is_not_negative, below)):

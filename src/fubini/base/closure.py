@@ -40,11 +40,11 @@ class Closure:
         return getattr(self.function, "__name__", repr(self.function))
 
     def __reduce__(self) -> tuple:
-        """By reference, as functions are pickled; one that a decorator hides is found behind it."""
+        """By reference, as functions are pickled; one that a decorator hides, through the decorated one."""
         module = sys.modules.get(getattr(self.function, "__module__", None) or "")
-        found = getattr(module, getattr(self.function, "__name__", ""), None)
-        if getattr(found, "__wrapped__", None) is self.function:
-            return _behind, (found,)
+        decorated = getattr(module, getattr(self.function, "__name__", ""), None)
+        if getattr(decorated, "__wrapped__", None) is self.function:
+            return _behind, (decorated,)
         return Closure, (self.function,)
 
 
@@ -131,9 +131,9 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
     used = tuple(name for name in _names_used(function.__code__) if name in scope)
     contents = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     filled = tuple(_is_filled(cell) for cell in function.__closure__ or ())
-    found = [scope[name] for name in used]
-    parts = (function.__defaults__, function.__kwdefaults__, contents, found)
-    read = _attributes((*found, *contents), _names_used(function.__code__), seen)
+    globals_read = [scope[name] for name in used]
+    parts = (function.__defaults__, function.__kwdefaults__, contents, globals_read)
+    read = _attributes((*globals_read, *contents), _names_used(function.__code__), seen)
     return Capture("function", (function.__code__, filled, used, read), _several(parts, leaves, seen), function)
 
 
@@ -239,7 +239,7 @@ def _restored(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
         case "leaf":
             return next(leaves)
         case "numbers":
-            return capture.held.view()  # JAX remembers the width in which it first met an array
+            return capture.held.view()  # JAX remembers the width in which it first saw an array
         case "function":
             return _restored_function(capture, leaves, made)
         case "record":
@@ -266,12 +266,12 @@ def _restored_function(capture: Capture, leaves: Iterator[Data], made: list[Any]
     scope = dict(held.__globals__)
     new = types.FunctionType(code, scope, held.__name__, None, cells)
     made.append(new)
-    defaults, named, contents, found = (_restored(part, leaves, made) for part in capture.parts)
+    defaults, named, contents, globals_read = (_restored(part, leaves, made) for part in capture.parts)
     new.__defaults__, new.__kwdefaults__ = defaults, named
     new.__qualname__, new.__module__ = held.__qualname__, held.__module__
     for cell, content in zip([cell for cell, full in zip(cells, filled, strict=True) if full], contents, strict=True):
         cell.cell_contents = content
-    scope.update(zip(used, found, strict=True))
+    scope.update(zip(used, globals_read, strict=True))
     return new
 
 

@@ -31,8 +31,8 @@ class Interpretation:
     `project`: applied to every factor that a sum produced, with the names summed out; None leaves it as it is.
     `arrays`: a pytree of arrays (keys, say) that the rules and the projection read.
 
-    >>> with Interpretation("mine", base=exact) as mine:
-    ...     current() is mine
+    >>> with Interpretation("custom", base=exact) as custom:
+    ...     current() is custom
     True
     """
 
@@ -65,12 +65,12 @@ class Interpretation:
         """The rule sets of a head, first the own ones, then the base's."""
         if self._up_to != len(_registered):
             self._by_head, self._up_to = {}, len(_registered)
-        found = self._by_head.get(head)
-        if found is None:
-            mine = tuple(rules for rules in self._own if rules.head is head)
-            found = mine + (self.base.rule_sets(head) if self.base is not None else ())
-            self._by_head[head] = found
-        return found
+        rule_sets = self._by_head.get(head)
+        if rule_sets is None:
+            own = tuple(rules for rules in self._own if rules.head is head)
+            rule_sets = own + (self.base.rule_sets(head) if self.base is not None else ())
+            self._by_head[head] = rule_sets
+        return rule_sets
 
     def versions(self) -> Iterator[tuple[RuleSet, int]]:
         """Its rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
@@ -94,10 +94,10 @@ class Interpretation:
         return own
 
     def without(self, kind: type[Interpretation]) -> Interpretation:
-        """The same interpretation with those of a kind left out of what it is based on; one of that kind, its base."""
+        """The same interpretation without those of a kind among its bases; for one of that kind, its base."""
         base = self.base.without(kind) if self.base is not None else None
         if isinstance(self, kind):
-            assert base is not None, "what is left out is based on something"
+            assert base is not None, "an interpretation that is taken out has a base"
             return base
         if base is self.base:
             return self

@@ -246,7 +246,7 @@ def _rebound(cell: types.CellType) -> types.CellType:
 
 
 def lift(function: Callable) -> Op:
-    """Any JAX function as an op on Values: written for one world, mapped over named axes.
+    """Any JAX function as an op on Values: written for one sample, mapped over named axes.
 
     >>> lift(jnp.tanh)
     tanh

@@ -50,7 +50,7 @@ class Rule:
 
     def is_below(self, other: Rule) -> bool:
         """At least as specific as the other in every argument."""
-        return all(_within(mine, theirs) for mine, theirs in zip(self.signature, other.signature, strict=True))
+        return all(_within(own, other_types) for own, other_types in zip(self.signature, other.signature, strict=True))
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(map(_named, self.signature))})"
@@ -60,13 +60,13 @@ def _named(kinds: tuple[type, ...]) -> str:
     return " | ".join(kind.__name__ for kind in kinds)
 
 
-def _within(mine: tuple[type, ...], theirs: tuple[type, ...]) -> bool:
-    return all(issubclass(kind, theirs) for kind in mine)
+def _within(own: tuple[type, ...], other: tuple[type, ...]) -> bool:
+    return all(issubclass(kind, other) for kind in own)
 
 
-def _common(mine: tuple[type, ...], theirs: tuple[type, ...]) -> tuple[type, ...]:
+def _common(own: tuple[type, ...], other: tuple[type, ...]) -> tuple[type, ...]:
     """The types that both admit."""
-    narrower = [a if issubclass(a, b) else b for a in mine for b in theirs if issubclass(a, b) or issubclass(b, a)]
+    narrower = [a if issubclass(a, b) else b for a in own for b in other if issubclass(a, b) or issubclass(b, a)]
     return tuple(dict.fromkeys(narrower))
 
 
@@ -130,14 +130,14 @@ class RuleSet:
 
     def candidates(self, kinds: tuple[type, ...]) -> tuple[Rule, ...]:
         """The rules whose signature fits, most specific first."""
-        found = self._candidates.get(kinds)
-        if found is None:
+        candidates = self._candidates.get(kinds)
+        if candidates is None:
             fitting = [rule for rule in self._rules.values() if rule.fits(kinds)]
             below = {rule: sum(other.is_below(rule) for other in fitting) for rule in fitting}
-            found = tuple(sorted(fitting, key=lambda rule: (below[rule], rule.guard is None)))
+            candidates = tuple(sorted(fitting, key=lambda rule: (below[rule], rule.guard is None)))
             with self._lock:
-                self._candidates[kinds] = found
-        return found
+                self._candidates[kinds] = candidates
+        return candidates
 
     def nearest(self, args: tuple) -> list[tuple[Rule, str]]:
         """Rules that nearly apply, the nearest first, and why each was refused."""
@@ -161,12 +161,12 @@ class RuleSet:
             return first.guard is not None and second.guard is not None
         if first.is_below(second) or second.is_below(first):
             return False
-        meet = tuple(_common(mine, theirs) for mine, theirs in zip(first.signature, second.signature, strict=True))
-        if not all(meet):
+        common = tuple(_common(own, other) for own, other in zip(first.signature, second.signature, strict=True))
+        if not all(common):
             return False
-        between = [rule for rule in self._rules.values() if rule.guard is None and len(rule.signature) == len(meet)]
+        between = [rule for rule in self._rules.values() if rule.guard is None and len(rule.signature) == len(common)]
         return not any(
-            rule.is_below(first) and rule.is_below(second) and all(map(_within, meet, rule.signature))
+            rule.is_below(first) and rule.is_below(second) and all(map(_within, common, rule.signature))
             for rule in between
         )
 

@@ -108,7 +108,7 @@ class Conditionals:
             raise self._refusal(step, name, "its parameters differ along named axes")
         if isinstance(result, Student) and before:
             raise self._refusal(step, name, f"it is one of Student's t with {', '.join(map(str, before))}")
-        apart = result.layout.axes[: len(result.layout.apart)]
+        apart = result.layout.axes[: len(result.layout.independent)]
         is_vector = apart == tuple(range(len(apart))) and len(leaf.shape) == len(apart) + 1
         if not _is_one(leaf) and not is_vector:
             if apart or before or later or isinstance(result, Student):
@@ -124,7 +124,7 @@ class Conditionals:
     def _is_one_gaussian(self, step: Step) -> bool:
         """A block of variables that is no product of densities over vectors, or not in an order that is known."""
         free = nodes_of(step).free & set(self.integrand.axes)
-        return not free and not step.result.layout.apart  # type: ignore[union-attr]
+        return not free and not step.result.layout.independent  # type: ignore[union-attr]
 
     def _gaussian(self, step: Step, names: Sequence[Name]) -> Factor:
         """All entries of these together, one after the other."""

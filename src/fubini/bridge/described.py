@@ -51,7 +51,7 @@ def _described(step: Step, integrand: Integrand) -> Integral:
 
 def _together(step: Step, result: Block | Student) -> Integral:
     frame = result.layout.frame
-    shape = [f"{i.size:,} apart" for i in result.layout.apart]
+    shape = [f"{i.size:,} apart" for i in result.layout.independent]
     if frame.length is not None:
         shape.append(f"a chain of {frame.length:,}")
     shape.append(f"{frame.cell:,} that meet")

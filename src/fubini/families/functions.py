@@ -36,8 +36,8 @@ def log_beta(a: Node, b: Node) -> Node:
 
 def log_choose(n: Node, k: Node) -> Node:
     """log n! / k! (n − k)!"""
-    left = plus(minus(n, k), ONE)
-    return add(((lgamma(plus(n, ONE)), 1.0), (lgamma(plus(k, ONE)), -1.0), (lgamma(left), -1.0)))
+    remaining = plus(minus(n, k), ONE)
+    return add(((lgamma(plus(n, ONE)), 1.0), (lgamma(plus(k, ONE)), -1.0), (lgamma(remaining), -1.0)))
 
 
 def one_minus(x: Node) -> Node:

@@ -31,8 +31,8 @@ def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:
     n, t = minus(first, ONE), minus(last, ONE)
     m = add(((d, 1.0), (t, 1.0), (ONE, -1.0)))
     both = plus(n, m)
-    apart = plus(minus(both, t), ONE)
-    ways = add(((lgamma(plus(both, ONE)), 1.0), (lgamma(last), -1.0), (lgamma(apart), -1.0)))
+    not_drawn = plus(minus(both, t), ONE)
+    ways = add(((lgamma(plus(both, ONE)), 1.0), (lgamma(last), -1.0), (lgamma(not_drawn), -1.0)))
     normaliser = add(((ways, 1.0), (lgamma(first), -1.0), (lgamma(plus(m, ONE)), -1.0)))
     return {"first": n, "second": m, "draws": t}, normaliser
 

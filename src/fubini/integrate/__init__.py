@@ -1,1 +1,1 @@
-"""Integrals over array latents: what has a closed form, found in index notation."""
+"""Integrals over array latents: closed forms, derived in index notation."""

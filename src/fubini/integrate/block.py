@@ -1,4 +1,4 @@
-"""Normal latents that meet in squares, together: a least-squares problem over all of their entries.
+"""Normal latents that are coupled in squares, together: a least-squares problem over all of their entries.
 
 ∫ exp(−½ |A x − b|²) dx  =  (2π)^(d/2) · |AᵀA|^(−1/2) · exp(−½ min |A x − b|²)
 """
@@ -19,7 +19,7 @@ from fubini.integrate.coupling import Joint, Layout, layout_of
 
 
 class Block(NamedTuple):
-    """The terms that are left, and the problem whose solution and precision are those of the latents together."""
+    """The remaining terms, and the problem whose solution and precision are those of the latents together."""
 
     terms: tuple[Node, ...]
     latents: tuple[Leaf, ...]
@@ -31,30 +31,30 @@ class Block(NamedTuple):
 def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block:
     """log ∫ exp(Σ terms) over all entries of these latents."""
     rest = [term for term in terms if not term.leaves & set(latents)]
-    found, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
+    squared, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
     for latent in latents:
-        if not any(latent is one for square in found for one, _ in square.slopes):
+        if not any(latent is one for square in squared for one, _ in square.slopes):
             raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
-    if all(is_never_positive(square.weight) for square in found):
+    if all(is_never_positive(square.weight) for square in squared):
         raise Divergent(latents[0], add((t, 1.0) for t in terms if t.leaves & set(latents)))
-    for square in found:
+    for square in squared:
         if is_never_positive(square.weight):
             raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
-    layout = layout_of(found, tuple(latents))
-    common = _common([square.weight for square in found])
-    rows = tuple(row(square, common, layout) for square in found)
+    layout = layout_of(squared, tuple(latents))
+    common = _common([square.weight for square in squared])
+    rows = tuple(row(square, common, layout) for square in squared)
     front, size = multiply(common.items()), float(layout.size)
-    logdet = plus(scale(size, log_rate(front)), total(layout.apart, node("logdet", layout.frame, *rows)))
-    rss = times(front, total(layout.apart, node("rss", layout.frame, *rows)))
+    logdet = plus(scale(size, log_rate(front)), total(layout.independent, node("logdet", layout.frame, *rows)))
+    rss = times(front, total(layout.independent, node("rss", layout.frame, *rows)))
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
     return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
 
 
-def _problem(mine: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
+def _problem(with_latents: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
     """All squares, and what has none of the latents."""
     squared: list[Joint] = []
     outside: list[tuple[Node, float]] = []
-    for part in _parts(mine, latents):
+    for part in _parts(with_latents, latents):
         if isinstance(part, Joint):
             squared.append(part)
         else:
@@ -62,19 +62,21 @@ def _problem(mine: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
     return squared, add(outside)
 
 
-def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
+def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
     """Squares of forms that are linear in all latents; of each square the offset is looked into again."""
-    found: list[Joint | Node] = []
-    head = next((latent for latent in latents if latent in mine.leaves), None)
+    parts: list[Joint | Node] = []
+    head = next((latent for latent in latents if latent in with_latents.leaves), None)
     if head is None:
-        return [mine]
-    for part in squares(mine, head):
+        return [with_latents]
+    for part in squares(with_latents, head):
         if any(i.size == 0 for i in part.over):
             continue  # a sum of nothing
         if not isinstance(part, Square):
             if part.features:
-                raise Blocked(head, mine, "squares alone: a term of degree one has no room in a least-squares problem")
-            found.extend(_parts(total(part.over, part.coefficient), latents))
+                raise Blocked(
+                    head, with_latents, "squares alone: a term of degree one has no room in a least-squares problem"
+                )
+            parts.extend(_parts(total(part.over, part.coefficient), latents))
             continue
         if part.weight.leaves & set(latents):
             raise Blocked(head, part.weight, "a weight without the latents of the block")
@@ -88,8 +90,8 @@ def _parts(mine: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
             offset = negative
         if any(slope.coefficient.leaves & set(latents) for _, slope in slopes):
             raise Blocked(head, offset, "a form that is linear in the latents of the block together")
-        found.append(Joint(part.over, part.weight, tuple(slopes), offset))
-    return found
+        parts.append(Joint(part.over, part.weight, tuple(slopes), offset))
+    return parts
 
 
 def _common(weights: Sequence[Node]) -> Mapping[Node, float]:
@@ -97,8 +99,8 @@ def _common(weights: Sequence[Node]) -> Mapping[Node, float]:
     shared: dict[Node, float] | None = None
     for weight in weights:
         base = dict(weight.args) if weight.kind == "mul" else dict(_scaled(weight))
-        mine = {part: exponent for part, exponent in base.items() if not part.free}
-        shared = mine if shared is None else {p: e for p, e in shared.items() if mine.get(p) == e}
+        powers = {part: exponent for part, exponent in base.items() if not part.free}
+        shared = powers if shared is None else {p: e for p, e in shared.items() if powers.get(p) == e}
     return shared or {}
 
 

@@ -1,4 +1,4 @@
-"""How the entries of coupled latents lie: axes along which none meet, a chain along which neighbours do, and a cell."""
+"""How the entries of coupled latents lie: independent axes, a chain that couples neighbours, and a cell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Steps(NamedTuple):
 
     @property
     def spread(self) -> int:
-        """How far the entries that meet in it are apart."""
+        """The largest distance between entries that it couples."""
         return max(self.lags)
 
 
@@ -52,16 +52,16 @@ class Placed(NamedTuple):
 class Layout(NamedTuple):
     """The frame, which axes of the latents make it, and where each latent begins in a cell."""
 
-    apart: tuple[Index, ...]  # one problem for each of their places
+    independent: tuple[Index, ...]  # one problem for each of their places
     frame: Frame
-    axes: tuple[int, ...]  # those apart, then that of the chain
+    axes: tuple[int, ...]  # the independent ones, then that of the chain
     first: Mapping[Leaf, int]
     flipped: bool  # the chain begins at its end
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axes apart, that of the chain, and the unknowns of a cell."""
-        return (*(i.size for i in self.apart), *self.frame.axes, self.frame.cell)
+        """The independent axes, that of the chain, and the unknowns of a cell."""
+        return (*(i.size for i in self.independent), *self.frame.axes, self.frame.cell)
 
     @property
     def size(self) -> int:
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
         names: dict[Node, Node] = {}
         tests, lags = ONE, (0,) * len(square.slopes)
         frame = tuple(Index(size, "t") for size in self.frame.axes)
-        for axis, t in zip(self.axes, (*self.apart, *frame), strict=True):
+        for axis, t in zip(self.axes, (*self.independent, *frame), strict=True):
             steps = _steps(square, axis)
             assert steps is not None
             in_chain = t in frame
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
             low = steps.low
             if in_chain:
                 lags = steps.lags
-                if self.flipped:  # the last of those that meet comes first
+                if self.flipped:  # the last of the coupled entries comes first
                     here = minus(const(t.size - 1.0 - steps.spread), here)
                     lags = tuple(steps.spread - lag for lag in lags)
             back = minus(here, const(float(low)))
@@ -97,11 +97,11 @@ class Layout(NamedTuple):
 
     def column(self, latent: Leaf, place: Place, lag: int) -> Node:
         """The column of an entry in a row."""
-        found = ZERO
+        offset = ZERO
         for axis, (part, size) in enumerate(zip(place, latent.shape, strict=True)):
             if axis not in self.axes:
-                found = plus(scale(float(size), found), part)
-        return plus(found, const(float(self.first[latent] + lag * self.frame.cell)))
+                offset = plus(scale(float(size), offset), part)
+        return plus(offset, const(float(self.first[latent] + lag * self.frame.cell)))
 
 
 def _moved(slope: Slope, names: Mapping[Node, Node]) -> Slope:
@@ -113,37 +113,37 @@ def _in_range(of: Node, size: int) -> Node:
     return times(less(const(-1.0), of), less(of, const(float(size))))
 
 
-def layout_of(found: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
-    """As many axes apart as there are, then one chain; the rest is a cell."""
-    apart: list[int] = []
+def layout_of(squares: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
+    """As many independent axes as there are, then one chain; the rest is a cell."""
+    independent: list[int] = []
     chain: tuple[int, bool] | None = None
     for axis in range(min(len(latent.shape) for latent in latents)):
         if len({latent.shape[axis] for latent in latents}) > 1:
             continue
-        steps = [_steps(square, axis) for square in found]
-        if any(step is None for step in steps) or _shares(found, (*apart, axis)):
+        steps = [_steps(square, axis) for square in squares]
+        if any(step is None for step in steps) or _shares(squares, (*independent, axis)):
             continue
         known = [step for step in steps if step is not None]
         spread = max(step.spread for step in known)
         if spread == 0:
-            apart.append(axis)
-        elif spread == 1 and chain is None and _links_all(found, known, latents[0].shape[axis]):
+            independent.append(axis)
+        elif spread == 1 and chain is None and _links_all(squares, known, latents[0].shape[axis]):
             chain = _chain(known, axis, latents[0].shape[axis])
-    axes = (*apart, *([] if chain is None else [chain[0]]))
-    if chain is not None and _shares(found, axes):
-        chain, axes = None, tuple(apart)
+    axes = (*independent, *([] if chain is None else [chain[0]]))
+    if chain is not None and _shares(squares, axes):
+        chain, axes = None, tuple(independent)
     first, cell = {}, 0
     for latent in latents:
         first[latent] = cell
         cell += math.prod(size for axis, size in enumerate(latent.shape) if axis not in axes)
     length = None if chain is None else latents[0].shape[chain[0]]
-    each = tuple(Index(latents[0].shape[axis], "n") for axis in apart)
+    each = tuple(Index(latents[0].shape[axis], "n") for axis in independent)
     return Layout(each, Frame(length, cell), axes, first, chain is not None and chain[1])
 
 
-def _links_all(found: Sequence[Joint], steps: Sequence[Steps], length: int) -> bool:
+def _links_all(squares: Sequence[Joint], steps: Sequence[Steps], length: int) -> bool:
     """Some square joins every unknown of a chain to the next: what is known of one says something of the other."""
-    for square, step in zip(found, steps, strict=True):
+    for square, step in zip(squares, steps, strict=True):
         i = step.of
         if step.spread != 1 or i is None or step.low > 0 or step.low + i.size < length - 1:
             continue
@@ -162,9 +162,9 @@ def _chain(steps: Iterable[Steps], axis: int, size: int) -> tuple[int, bool] | N
     return (axis, True) if size in ends else None
 
 
-def _shares(found: Sequence[Joint], axes: tuple[int, ...]) -> bool:
+def _shares(squares: Sequence[Joint], axes: tuple[int, ...]) -> bool:
     """One index says the place along two of the axes."""
-    for square in found:
+    for square in squares:
         used = [step.of for axis in axes if (step := _steps(square, axis)) is not None and step.of is not None]
         if len(set(used)) < len(used):
             return True

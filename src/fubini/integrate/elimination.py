@@ -41,41 +41,41 @@ Rows = Literal["", "few rows", "many rows"]  # none, no more than the data, or m
 
 
 class Eliminated(NamedTuple):
-    """The terms that are left, and what the latent is given the others, at free indices of its batch."""
+    """The remaining terms, and what the latent is given the others, at free indices of its batch."""
 
     terms: tuple[Node, ...]
     at: tuple[Index, ...]
     distribution: Recognised
-    averaged: frozenset[Leaf] = frozenset()  # what stands in squares that were averaged over: each meets all others
+    averaged: frozenset[Leaf] = frozenset()  # leaves of squares that were averaged over: each coupled to all others
     cancelling: Rows = ""  # where slopes may be nothing but rounding
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool = False) -> Eliminated:
-    """log ∫ exp(Σ terms) d latent, with the distribution of the latent given all that is left.
+    """log ∫ exp(Σ terms) d latent, with the distribution of the latent given all remaining latents.
 
     Plain sums of squares divide by those of slopes, even where these may cancel: they fit more families.
     """
     rest = tuple(term for term in terms if latent not in term.leaves)
-    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
     if domain == "real":
-        return _normal(rest, mine, latent, is_plain)
+        return _normal(rest, with_latent, latent, is_plain)
     if latent.is_integer and latent.low is not None and latent.high is not None:
         size = int(latent.high - latent.low) + 1
-        found = summed(mine, latent, size)
-        evidence = total(found.batch, found.distribution.log_normaliser)
-        return Eliminated((*rest, *_terms(found.outside), evidence), found.at, found.distribution)
+        finite = summed(with_latent, latent, size)
+        evidence = total(finite.batch, finite.distribution.log_normaliser)
+        return Eliminated((*rest, *_terms(finite.outside), evidence), finite.at, finite.distribution)
     if domain == "nat":
-        counted = summed_by_ratio(mine, latent)
+        counted = summed_by_ratio(with_latent, latent)
         if family_of(counted.distribution.family).draw is None:
-            raise Blocked(latent, mine, "a family that can be drawn from")
+            raise Blocked(latent, with_latent, "a family that can be drawn from")
         return Eliminated(
             (*rest, *_terms(counted.outside), total(counted.at, counted.distribution.log_normaliser)),
             counted.at,
             counted.distribution,
         )
     if domain == "simplex":
-        return _dirichlet(rest, mine, latent)
-    return _by_features(rest, mine, latent, domain)
+        return _dirichlet(rest, with_latent, latent)
+    return _by_features(rest, with_latent, latent, domain)
 
 
 def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
@@ -85,27 +85,29 @@ def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
 # -- families by their features -------------------------------------------------------------------------------------
 
 
-def _by_features(rest: tuple[Node, ...], mine: Node, latent: Leaf, domain: str) -> Eliminated:
+def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain: str) -> Eliminated:
     at = _batch(latent)
-    found: dict[Key, list[Node]] = {}
+    coefficients: dict[Key, list[Node]] = {}
     outside = []
-    for monomial in monomials(mine, latent):
+    for monomial in monomials(with_latent, latent):
         feature, *others = monomial.features or (None,)
         if feature is None:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others:
-            raise Blocked(latent, mine, "entries that do not meet in one term")
+            raise Blocked(latent, with_latent, "no two entries in one term")
         require_inside(feature.place, monomial.coefficient, latent)
         key = (feature.kind, feature.power)
-        found.setdefault(key, []).append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
-    sums = {key: add((part, 1.0) for part in parts) for key, parts in found.items()}
+        coefficients.setdefault(key, []).append(
+            total(monomial.over, times(monomial.coefficient, tests(feature.place, at)))
+        )
+    sums = {key: add((part, 1.0) for part in parts) for key, parts in coefficients.items()}
     distribution = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
     if distribution is None:
-        features = ", ".join(_shown(key) for key in found) or "none"
-        raise Blocked(latent, mine, f"a family on {domain} numbers with the features {features}")
+        features = ", ".join(_shown(key) for key in coefficients) or "none"
+        raise Blocked(latent, with_latent, f"a family on {domain} numbers with the features {features}")
     if is_divergent(distribution):
-        raise Divergent(latent, mine)
+        raise Divergent(latent, with_latent)
     return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), at, distribution)
 
 
@@ -119,17 +121,17 @@ def _terms(parts: Iterable[Node]) -> tuple[Node, ...]:
     return () if whole is ZERO else (whole,)
 
 
-def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
+def _dirichlet(rest: tuple[Node, ...], with_latent: Node, latent: Leaf) -> Eliminated:
     """∫ Π_c x_c^(α_c − 1) dx  =  Π Γ(α_c) / Γ(Σ α_c)"""
     at, c = _batch(latent, 1), Index(latent.shape[-1], "c")
     parts, outside = [], []
-    for monomial in monomials(mine, latent):
+    for monomial in monomials(with_latent, latent):
         feature, *others = monomial.features or (None,)
         if feature is None:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others or feature.kind != "log":
-            raise Blocked(latent, mine, "logarithms of its entries alone")
+            raise Blocked(latent, with_latent, "logarithms of its entries alone")
         require_inside(feature.place, monomial.coefficient, latent)
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
@@ -137,7 +139,7 @@ def _dirichlet(rest: tuple[Node, ...], mine: Node, latent: Leaf) -> Eliminated:
     distribution = recognise("simplex", c, alpha)
     assert distribution is not None
     if is_divergent(distribution):
-        raise Divergent(latent, mine)
+        raise Divergent(latent, with_latent)
     return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), (*at, c), distribution)
 
 
@@ -151,13 +153,13 @@ class Bump(NamedTuple):
     mean: Node
 
 
-def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) -> Eliminated:
+def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: bool) -> Eliminated:
     """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined in pairs, never multiplied out"""
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     averaged: frozenset[Leaf] = frozenset()
     cancelling: list[Square] = []
-    parts = list(squares(mine, latent))
+    parts = list(squares(with_latent, latent))
     rows: Rows = "" if is_plain else _cancelling_rows([part for part in parts if isinstance(part, Square)])
     for part in parts:
         if rows and isinstance(part, Square) and (_is_cancelling(part) or _may_vanish(part)):
@@ -181,18 +183,18 @@ def _normal(rest: tuple[Node, ...], mine: Node, latent: Leaf, is_plain: bool) ->
             averaged |= part.offset.leaves
         cancelling = []
     if not bumps:
-        raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+        raise Blocked(latent, with_latent, "a quadratic term: its integral is infinite")
     bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # two groups may both be empty: 0/0
     whole = bumps[0]
     for bump in bumps[1:]:
-        whole, left = joined(whole, bump)
-        outside.append(total(at, left))
+        whole, excess = joined(whole, bump)
+        outside.append(total(at, excess))
     for part in cancelling:
-        whole, left = _joined_to_rows(whole, part, latent, at)
-        outside.append(left)
+        whole, excess = _joined_to_rows(whole, part, latent, at)
+        outside.append(excess)
         averaged |= part.offset.leaves | whole.mean.leaves
     if is_never_positive(whole.weight):
-        raise Divergent(latent, mine)
+        raise Divergent(latent, with_latent)
     push = add((part, 1.0) for part in pushes)
     distribution = recognise("square", whole.weight, whole.mean, push)
     assert distribution is not None
@@ -228,7 +230,7 @@ def _scatter(square: Square, slope: Slope, mean: Node, at: tuple[Index, ...]) ->
 def _only_slope(square: Square, latent: Leaf) -> Slope:
     """What one entry of the latent is multiplied by in a square."""
     if len(square.slopes) != 1 or square.slopes[0].over:
-        raise Blocked(latent, square.weight, "one of its entries in a square: entries that meet there are coupled")
+        raise Blocked(latent, square.weight, "one of its entries in a square: several there are coupled")
     return square.slopes[0]
 
 
@@ -239,8 +241,8 @@ def _joined_to_rows(a: Bump, square: Square, latent: Leaf, at: tuple[Index, ...]
     weight = plus(a.weight, of_rows)
     mean = divide(plus(times(a.weight, a.mean), push), weight)
     moved = divide(minus(push, times(of_rows, a.mean)), weight)  # x̂ − m
-    left = plus(_scatter(square, slope, mean, at), total(at, times(a.weight, power(moved, 2.0))))
-    return Bump(weight, mean), scale(-0.5, left)
+    excess = plus(_scatter(square, slope, mean, at), total(at, times(a.weight, power(moved, 2.0))))
+    return Bump(weight, mean), scale(-0.5, excess)
 
 
 def _is_cancelling(square: Square) -> bool:
@@ -318,5 +320,5 @@ def joined(a: Bump, b: Bump) -> tuple[Bump, Node]:
     """p (x − m)² + q (x − n)²  =  (p + q)(x − (p m + q n)/(p + q))² + p q/(p + q) (m − n)²"""
     weight = plus(a.weight, b.weight)
     mean = divide(plus(times(a.weight, a.mean), times(b.weight, b.mean)), weight)
-    left = multiply(((a.weight, 1.0), (b.weight, 1.0), (weight, -1.0), (minus(a.mean, b.mean), 2.0)))
-    return Bump(weight, mean), scale(-0.5, left)
+    excess = multiply(((a.weight, 1.0), (b.weight, 1.0), (weight, -1.0), (minus(a.mean, b.mean), 2.0)))
+    return Bump(weight, mean), scale(-0.5, excess)

@@ -1,4 +1,4 @@
-"""Finite latents summed out: entry by entry, or along a chain where neighbours meet."""
+"""Finite latents summed out: entry by entry, or along a chain where neighbours are coupled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fubini.families.signature import Recognised
 
 
 class Summed(NamedTuple):
-    """The law of a latent at indices `at`, of which `batch` are summed over; and the terms without the latent."""
+    """The distribution of a latent at indices `at`, of which `batch` are summed over; and the terms without it."""
 
     batch: tuple[Index, ...]
     at: tuple[Index, ...]
@@ -30,7 +30,7 @@ def tests(place: Place, at: Sequence[Index]) -> Node:
 
 
 def solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
-    """Names for the summed indices by which each entry is met exactly once."""
+    """Names for the summed indices by which each entry is read exactly once."""
     if any(target.size == 1 for target in at):  # an axis of one entry is read at 0
         return _solving_longer(place, over, at)
     indices = [part.args[0] if part.kind == "index" else None for part in place]
@@ -43,10 +43,10 @@ def solving(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Map
 def _solving_longer(place: Place, over: tuple[Index, ...], at: tuple[Index, ...]) -> Mapping[Node, Node] | None:
     """The same, of the axes that have more than one entry: of the others there is nothing to solve."""
     longer = [(part, target) for part, target in zip(place, at, strict=True) if target.size > 1]
-    apart = {i: target for i in over if i.size == 1 for target in at if target.size == 1}
+    of_one_entry = {i: target for i in over if i.size == 1 for target in at if target.size == 1}
     rest = tuple(i for i in over if i.size > 1)
     names = solving(tuple(part for part, _ in longer), rest, tuple(target for _, target in longer))
-    return None if names is None else {**names, **{index(i): index(target) for i, target in apart.items()}}
+    return None if names is None else {**names, **{index(i): index(target) for i, target in of_one_entry.items()}}
 
 
 class Potential(NamedTuple):
@@ -57,17 +57,17 @@ class Potential(NamedTuple):
     places: tuple[Place, ...]
 
 
-def summed(mine: Node, latent: Leaf, size: int) -> Summed:
+def summed(with_latent: Node, latent: Leaf, size: int) -> Summed:
     """log Σ_k exp g(i, k), with g the terms in which x[i] = k; along a chain, over all paths."""
-    found, outside = _potentials(mine, latent)
-    axes = {_axis(latent, p) for p in found if len(p.places) == 2}
+    potentials, outside = _potentials(with_latent, latent)
+    axes = {_axis(latent, p) for p in potentials if len(p.places) == 2}
     if len(axes) > 1:
-        raise Blocked(latent, mine, "a chain along one of its axes")
+        raise Blocked(latent, with_latent, "a chain along one of its axes")
     at = tuple(Index(extent, "i") for extent in latent.shape)
     k, following = Index(size, "k"), Index(size, "k")
     low = const(latent.low or 0.0)
     logits, links = [], []
-    for over, body, places in found:
+    for over, body, places in potentials:
         pairs = zip(places, (k, following), strict=False)
         names = {get(latent, *place): plus(index(value), low) for place, value in pairs}
         part = total(over, times(tests(places[0], at), replaced(body, names)))
@@ -87,10 +87,10 @@ def summed(mine: Node, latent: Leaf, size: int) -> Summed:
     return Summed(batch, (*batch, t, k, following), distribution, outside)
 
 
-def _potentials(mine: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, ...]]:
-    found: list[Potential] = []
+def _potentials(with_latent: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, ...]]:
+    potentials: list[Potential] = []
     outside: list[Node] = []
-    waiting = list(bodies(mine, latent))
+    waiting = list(bodies(with_latent, latent))
     while waiting:
         over, body, coefficient = waiting.pop()
         if latent not in body.leaves:
@@ -98,11 +98,11 @@ def _potentials(mine: Node, latent: Leaf) -> tuple[list[Potential], tuple[Node, 
             continue
         ends = _peeled(over, body, latent)
         if ends is not None:
-            waiting.extend((left, part, coefficient) for left, part in ends)
+            waiting.extend((indices, part, coefficient) for indices, part in ends)
             continue
         places = _ordered(_places(body, latent), body, latent)
-        found.append(Potential(over, scale(coefficient, body), places))
-    return found, tuple(outside)
+        potentials.append(Potential(over, scale(coefficient, body), places))
+    return potentials, tuple(outside)
 
 
 def bodies(of: Node, latent: Leaf) -> Iterable[tuple[tuple[Index, ...], Node, float]]:
@@ -134,7 +134,7 @@ def _lone_sum(of: Node, latent: Leaf) -> Node | None:
 
 
 def _peeled(over: tuple[Index, ...], body: Node, latent: Leaf) -> list[tuple[tuple[Index, ...], Node]] | None:
-    """Where an entry is read beyond an end of the latent, under a test that it is not: that end apart."""
+    """Where an entry is read beyond an end of the latent, under a test that it is not: that end by itself."""
     for place in _places(body, latent):
         for part, size in zip(place, latent.shape, strict=True):
             low, high = bounds(part)
@@ -162,7 +162,7 @@ def _is_outside(place: Place, latent: Leaf) -> bool:
 
 def _places(of: Node, latent: Leaf) -> set[Place]:
     """Where the entries of a latent are read; at the index of a sum inside another function, blocked."""
-    found: set[Place] = set()
+    places: set[Place] = set()
     seen: set[Node] = set()
 
     def visit(this: Node) -> None:
@@ -175,7 +175,7 @@ def _places(of: Node, latent: Leaf) -> set[Place]:
                     raise Blocked(latent, this, "its entries at places that do not depend on it")
                 if any(map(_is_bound, this.args[1:])):
                     raise Blocked(latent, of, "its entries in a term of their own, not in a sum inside a function")
-                found.add(this.args[1:])
+                places.add(this.args[1:])
                 return
             if latent in this.args[0].of:
                 raise Blocked(latent, this, "a function that can be read")
@@ -183,7 +183,7 @@ def _places(of: Node, latent: Leaf) -> set[Place]:
             visit(part)
 
     visit(of)
-    return found
+    return places
 
 
 def _is_bound(of: Node) -> bool:

@@ -32,8 +32,8 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
     if isinstance(result, (Block, Student)):
         return joint_parameters(result, leaf, evaluation)
     if result.distribution.family == "Chain":
-        found = state_probabilities(*potentials(result, evaluation))
-        return {"probs": evaluation.xp.moveaxis(found, -2, int(result.distribution.parameters["axis"].args[0]))}
+        probabilities = state_probabilities(*potentials(result, evaluation))
+        return {"probs": evaluation.xp.moveaxis(probabilities, -2, int(result.distribution.parameters["axis"].args[0]))}
     if "logits" in result.distribution.parameters:
         logits = over(evaluation, result.distribution.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
@@ -42,7 +42,7 @@ def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data
 
 
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
-    """Location [… apart, entry] and covariance [… apart, entry, entry] of the entries of a latent that meet."""
+    """Location [… axes, entry] and covariance [… axes, entry, entry] of coupled entries, along the independent axes."""
     centre, columns = _centre_and_root(result, leaf, evaluation)
     covariance = columns @ evaluation.xp.swapaxes(columns, -1, -2)
     if isinstance(result, Student):
@@ -84,7 +84,7 @@ def conditional_parameters(
 def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> tuple[Data, Data]:
     """The solution at the entries of a latent, and columns whose products with themselves add up to (AᵀA)⁻¹."""
     layout, xp = result.layout, evaluation.xp
-    solution = evaluation.solution(layout.frame, result.rows, layout.apart)
+    solution = evaluation.solution(layout.frame, result.rows, layout.independent)
 
     def entries(unknowns: Data) -> Data:
         return _entries(result, placed(layout, unknowns, result.latents)[leaf], xp)
@@ -99,6 +99,6 @@ def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation
 
 def _entries(result: Block | Student, value: Data, xp: Any) -> Data:
     """The entries of a latent, those that are independent along the first axes."""
-    apart = result.layout.axes[: len(result.layout.apart)]
-    found = xp.moveaxis(value, apart, range(len(apart)))
-    return found.reshape(*found.shape[: len(apart)], -1)
+    axes = result.layout.axes[: len(result.layout.independent)]
+    entries = xp.moveaxis(value, axes, range(len(axes)))
+    return entries.reshape(*entries.shape[: len(axes)], -1)

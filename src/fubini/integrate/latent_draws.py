@@ -23,8 +23,8 @@ from fubini.numerics.finite_chains import path
 
 def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
     """The numbers of a node over these indices, whether it has them or not."""
-    found: Axes = evaluation.of(part)
-    return evaluation.xp.broadcast_to(aligned(found, tuple(at)), tuple(i.size for i in at))
+    numbers: Axes = evaluation.of(part)
+    return evaluation.xp.broadcast_to(aligned(numbers, tuple(at)), tuple(i.size for i in at))
 
 
 def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
@@ -41,7 +41,7 @@ def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation)
 
 def block_at(result: Block, evaluation: Evaluation, noise: Data) -> Data:
     """The unknowns of a block, in the shape of its layout: mean + root of the covariance · noise."""
-    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.apart)
+    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.independent)
     return solution.at(noise / jnp.sqrt(evaluation.of(result.scale).data))
 
 
@@ -50,15 +50,15 @@ def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
     df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
     mixed = jax.random.gamma(first, 0.5 * df) / (0.5 * df)
     noise = jax.random.normal(second, result.layout.shape) * jnp.sqrt(spread / df / mixed)
-    return evaluation.solution(result.layout.frame, result.rows, result.layout.apart).at(noise)
+    return evaluation.solution(result.layout.frame, result.rows, result.layout.independent).at(noise)
 
 
 def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
     """Unknowns in the shape of a layout as the arrays of the latents."""
     xp = xp_of(unknowns)
     if layout.flipped:
-        unknowns = xp.flip(unknowns, axis=len(layout.apart))
-    found = {}
+        unknowns = xp.flip(unknowns, axis=len(layout.independent))
+    arrays = {}
     for latent in latents:
         others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
         shape = (*layout.shape[:-1], *(latent.shape[axis] for axis in others))
@@ -66,10 +66,10 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
         for axis in others:
             count *= latent.shape[axis]
         start = layout.first[latent]
-        mine = unknowns[..., start : start + count].reshape(shape)
+        entries = unknowns[..., start : start + count].reshape(shape)
         order = (*layout.axes, *others)
-        found[latent] = xp.transpose(mine, [order.index(axis) for axis in range(len(order))])
-    return found
+        arrays[latent] = xp.transpose(entries, [order.index(axis) for axis in range(len(order))])
+    return arrays
 
 
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:

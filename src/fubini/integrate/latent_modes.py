@@ -38,7 +38,7 @@ def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
     """arg max and max of p(latents of a step | the others); refused where the maximum is not inside the support."""
     result = step.result
     if isinstance(result, (Block, Student)):
-        solution = evaluation.solution(result.layout.frame, result.rows, result.layout.apart)
+        solution = evaluation.solution(result.layout.frame, result.rows, result.layout.independent)
         values = placed(result.layout, solution.at(evaluation.xp.zeros(result.layout.shape)), result.latents)
         height = _height_of_block(result) if isinstance(result, Block) else _height_of_student(result)
         return Mode(values, evaluation.of(height).data)
@@ -51,7 +51,7 @@ def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
 
 
 def with_height(step: Step, leaves: Sequence[Leaf]) -> Step:
-    """A maximum in place of an integral: what is left has the greatest density of the latents as a factor."""
+    """A maximum in place of an integral: the remaining terms have the greatest density of the latents as a factor."""
     return Step(step.names, step.result._replace(terms=(*step.result.terms, height(step, leaves[0]))))
 
 
@@ -75,7 +75,7 @@ def height(step: Step, leaf: Leaf) -> Node:
 def _height_of_block(result: Block) -> Node:
     """½ log |P| − ½ d log 2π, with P the precision"""
     size = float(result.layout.size)
-    logdet = total(result.layout.apart, node("logdet", result.layout.frame, *result.rows))
+    logdet = total(result.layout.independent, node("logdet", result.layout.frame, *result.rows))
     return add(((ONE, -0.5 * size * math.log(2 * math.pi)), (log_rate(result.scale), 0.5 * size), (logdet, 0.5)))
 
 

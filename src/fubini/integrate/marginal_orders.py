@@ -1,4 +1,4 @@
-"""Orders that end with one latent: what is left of the density then is its marginal."""
+"""Orders that end with one latent: the density that remains then is its marginal."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def ending_with(terms: Terms, latents: Latents, name: str) -> Reduced:
 def _one_by_one(terms: Terms, latents: Latents, name: str) -> Reduced:
     """The others in any order, then this one."""
     others = {n: latent for n, latent in latents.items() if n != name}
-    found = Search(others, (latents[name],)).best(terms)
-    return found if found.blocked else _then(found, latents, name)
+    reduction = Search(others, (latents[name],)).best(terms)
+    return reduction if reduction.blocked else _then(reduction, latents, name)
 
 
-def _then(found: Reduced, latents: Latents, name: str) -> Reduced:
-    final = Search({name: latents[name]}).best(found.terms)
-    return Reduced(final.terms, (*found.steps, *final.steps), final.blocked)
+def _then(others: Reduced, latents: Latents, name: str) -> Reduced:
+    final = Search({name: latents[name]}).best(others.terms)
+    return Reduced(final.terms, (*others.steps, *final.steps), final.blocked)
 
 
 def _by_chance(terms: Terms, latents: Latents, name: str) -> Reduced | None:
     """The best order of all, where that ends with this one."""
-    found = Search(latents).best(terms)
-    return found if not found.blocked and found.steps[-1].names == (name,) else None
+    best = Search(latents).best(terms)
+    return best if not best.blocked and best.steps[-1].names == (name,) else None
 
 
 def _real_first(terms: Terms, latents: Latents, name: str) -> Reduced | None:
@@ -56,8 +56,8 @@ def _real_first(terms: Terms, latents: Latents, name: str) -> Reduced | None:
     rest = Search(others).best(step.result.terms)
     if rest.blocked:
         return None
-    found = _then(rest, latents, name)
-    return None if found.blocked else Reduced(found.terms, (step, *found.steps), {})
+    final = _then(rest, latents, name)
+    return None if final.blocked else Reduced(final.terms, (step, *final.steps), {})
 
 
 def _together(terms: Terms, latents: Latents, name: str) -> Reduced | None:

@@ -20,22 +20,22 @@ from fubini.integrate.finite import bodies, solving, tests
 
 
 class Summed(NamedTuple):
-    """The law of a latent at indices, and the terms without it."""
+    """The distribution of a latent at indices, and the terms without it."""
 
     at: tuple[Index, ...]
     distribution: Recognised
     outside: tuple[Node, ...]
 
 
-def summed_by_ratio(mine: Node, latent: Leaf, high: Node | None = None) -> Summed:
+def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -> Summed:
     """log Σ_k f(k) over k = 0, 1 … or up to an end, which f has to know as well."""
     at = tuple(Index(size, "i") for size in latent.shape)
-    ratio, outside = _ratio(mine, latent, at)
+    ratio, outside = _ratio(with_latent, latent, at)
     distribution = recognise("ratio", ratio, high)
     if distribution is None:
-        raise Blocked(latent, mine, "a ratio f(k + 1)/f(k) of a known family")
+        raise Blocked(latent, with_latent, "a ratio f(k + 1)/f(k) of a known family")
     if is_divergent(distribution):
-        raise Divergent(latent, mine)
+        raise Divergent(latent, with_latent)
     return Summed(at, distribution, outside)
 
 
@@ -46,18 +46,18 @@ class Zeros(NamedTuple):
     highs: tuple[Node, ...]
 
 
-def zeros_of(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> Zeros:
+def zeros_of(with_latent: Node, latent: Leaf, at: tuple[Index, ...]) -> Zeros:
     """1/Γ(k + o) is zero for k ≤ −o, and 1/Γ(o − k) for k ≥ o."""
-    ratio, _ = _ratio(mine, latent, at)
+    ratio, _ = _ratio(with_latent, latent, at)
     lows = tuple(minus(ONE, offset) for offset, power in ratio.rising.items() if power == -1)
     return Zeros(lows, tuple(minus(offset, ONE) for offset, power in ratio.falling.items() if power == -1))
 
 
-def _ratio(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Ratio, tuple[Node, ...]]:
+def _ratio(with_latent: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Ratio, tuple[Node, ...]]:
     slopes: list[Node] = []
     outside: list[Node] = []
-    found: tuple[dict[Node, float], dict[Node, float]] = ({}, {})
-    for over, body, coefficient in bodies(mine, latent):
+    gammas: tuple[dict[Node, float], dict[Node, float]] = ({}, {})
+    for over, body, coefficient in bodies(with_latent, latent):
         if latent not in body.leaves:
             outside.append(scale(coefficient, total(over, body)))
             continue
@@ -70,8 +70,8 @@ def _ratio(mine: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Ratio, tupl
         if base.kind == "get" and base.args[0] is latent:
             slopes.append(total(over, times(rest, tests(base.args[1:], at))))
         else:
-            _gamma(base, rest, over, latent, at, found)
-    rising, falling = ({offset: power for offset, power in part.items() if power} for part in found)
+            _gamma(base, rest, over, latent, at, gammas)
+    rising, falling = ({offset: power for offset, power in part.items() if power} for part in gammas)
     return Ratio(add((part, 1.0) for part in slopes), rising, falling), tuple(outside)
 
 
@@ -81,15 +81,15 @@ def _gamma(
     over: Sequence[Index],
     latent: Leaf,
     at: tuple[Index, ...],
-    found: tuple[dict[Node, float], dict[Node, float]],
+    gammas: tuple[dict[Node, float], dict[Node, float]],
 ) -> None:
-    """log Γ(k + o) or log Γ(o − k), each entry met once."""
+    """log Γ(k + o) or log Γ(o − k), each entry read once."""
     known = base.kind == "call" and base.args[0] in ("lgamma", "lgamma_if_positive") and rest.kind == "const"
     slopes, offset = linear(base.args[1], latent) if known else (None, ZERO)
     alone = slopes[0] if slopes is not None and len(slopes) == 1 and not slopes[0].over else None
     names = None if alone is None else solving(alone.place, tuple(over), at)
     if alone is None or names is None or alone.coefficient not in (ONE, const(-1.0)):
-        raise Blocked(latent, base, "factorials of it, each entry met once")
-    where = found[0] if alone.coefficient is ONE else found[1]
+        raise Blocked(latent, base, "factorials of it, each entry read once")
+    where = gammas[0] if alone.coefficient is ONE else gammas[1]
     place = replaced(offset, names)
     where[place] = where.get(place, 0.0) + rest.args[0]

@@ -1,7 +1,7 @@
 """Which latents to eliminate, and in which order: attempts cost milliseconds, so they are made.
 
 Feasibility depends on the order. Locations go before scales, and leaves before roots: real latents first, the last
-written first; latents that meet in squares go together; what is blocked is tried again when others are gone. Where
+written first; latents coupled in squares go together; what is blocked is tried again when others are gone. Where
 that leaves some, other orders are tried, and the one that leaves least is taken: finite latents count most.
 """
 
@@ -28,14 +28,14 @@ class Latent(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What was eliminated, and how it is distributed given what was left then."""
+    """What was eliminated, and its distribution given the latents that remained then."""
 
     names: tuple[str, ...]
     result: Eliminated | Block | Student
 
 
 class Reduced(NamedTuple):
-    """The terms that are left after some eliminations, and why the other latents stayed."""
+    """The remaining terms after some eliminations, and why the other latents stayed."""
 
     terms: tuple[Node, ...]
     steps: tuple[Step, ...]
@@ -71,15 +71,15 @@ class Search:
         adjusted: Callable[[Step, Sequence[Leaf]], Step] | None = None,
     ) -> None:
         self.latents, self.later, self.adjusted = latents, later, adjusted
-        self.left = TRIES
+        self.tries = TRIES
         self.seen: set[tuple] = set()
-        self.found: Reduced | None = None
+        self.least: Reduced | None = None
 
     def best(self, terms: tuple[Node, ...]) -> Reduced:
         """The reduction that leaves least."""
         self._visit(terms, (), self._order(self.latents))
-        assert self.found is not None
-        return self.found
+        assert self.least is not None
+        return self.least
 
     def together(self, terms: tuple[Node, ...], name: str) -> Step | None:
         """The real latents that share terms with this one, directly or through others, in one block."""
@@ -110,20 +110,20 @@ class Search:
                         step = self.adjusted(step, [self.latents[n].leaf for n in step.names])
                     rest = [other for other in waiting if other not in step.names]
                     self._visit(step.result.terms, (*steps, step), rest)
-                    if self.found is not None and (not self.found.blocked or self.left <= 0):
+                    if self.least is not None and (not self.least.blocked or self.tries <= 0):
                         return
-                    self.left -= 1
+                    self.tries -= 1
             except Blocked as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
             self._offer(Reduced(terms, steps, blocked))
 
     def _offer(self, new: Reduced) -> None:
-        if self.found is None or self._burden(new) < self._burden(self.found):
-            self.found = new
+        if self.least is None or self._burden(new) < self._burden(self.least):
+            self.least = new
 
     def _burden(self, of: Reduced) -> tuple[int, bool, int]:
-        """How much is left: finite entries first; then whether the density is slow, for it is asked often; then all."""
+        """How much remains: finite entries first; then whether the density is slow, for it is asked often; then all."""
         sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
         finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
         return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
@@ -171,10 +171,10 @@ class Search:
             if not tried:
                 raise first from None
 
-    def _alone(self, terms: tuple[Node, ...], name: str, found: Eliminated) -> Iterator[Step]:
-        """As it was found; last, where slopes may cancel, by plain sums of squares."""
-        yield Step((name,), found)
-        if found.cancelling:
+    def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[Step]:
+        """As it is; last, where slopes may cancel, by plain sums of squares."""
+        yield Step((name,), alone)
+        if alone.cancelling:
             leaf, domain = self.latents[name]
             yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
 
@@ -206,4 +206,4 @@ class Search:
 
 
 def _too_many(leaf: Leaf) -> Blocked:
-    return Blocked(leaf, ZERO, f"at most {DENSE:,} unknowns that meet")
+    return Blocked(leaf, ZERO, f"at most {DENSE:,} coupled unknowns")

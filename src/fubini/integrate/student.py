@@ -1,4 +1,4 @@
-"""A power of a quadratic form: what is left of normal latents when the scale they share is integrated out first.
+"""A power of a quadratic form: what normal latents become when the scale they share is integrated out first.
 
 ∫ (s + |A x − b|²)^(−p) dx  =  π^(d/2) · Γ(p − d/2) / Γ(p) · |AᵀA|^(−1/2) · (s + min |A x − b|²)^(d/2 − p)
 """
@@ -22,7 +22,7 @@ from fubini.numerics.least_squares import Frame
 
 
 class Student(NamedTuple):
-    """The terms that are left, and the problem that gives location and precision; df and the scale of the precision."""
+    """The remaining terms, and the problem that gives location and precision; df and the scale of the precision."""
 
     terms: tuple[Node, ...]
     latents: tuple[Leaf, ...]
@@ -35,13 +35,13 @@ class Student(NamedTuple):
 def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     """log ∫ exp(Σ terms) d latent, where the latent is in one term, −p log(quadratic)."""
     rest = tuple(term for term in terms if latent not in term.leaves)
-    mine = add((term, 1.0) for term in terms if latent in term.leaves)
-    exponent, form, outside = _power_of(mine, latent)
-    found, constant = _quadratic(form, latent)
-    layout = layout_of(found, (latent,))
-    if layout.apart:  # one power for all entries: they share it, though no row touches two
+    with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
+    exponent, form, outside = _power_of(with_latent, latent)
+    squared, constant = _quadratic(form, latent)
+    layout = layout_of(squared, (latent,))
+    if layout.independent:  # one power for all entries: they share it, though no row touches two
         layout = Layout((), Frame(None, layout.size), (), {latent: 0}, False)
-    rows = tuple(row(square, {}, layout) for square in found)
+    rows = tuple(row(square, {}, layout) for square in squared)
     d = layout.size
     spread = plus(constant, node("rss", layout.frame, *rows))
     lower = minus(exponent, scale(0.5 * d, ONE))
@@ -54,8 +54,8 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
             (times(lower, call("log", spread)), -1.0),
         )
     )
-    left = (*rest, *([outside] if outside is not ZERO else []), value)
-    return Student(left, (latent,), layout, rows, scale(2.0, lower), spread)
+    remaining = (*rest, *([outside] if outside is not ZERO else []), value)
+    return Student(remaining, (latent,), layout, rows, scale(2.0, lower), spread)
 
 
 def scale_distribution(block: Block, latent: Leaf, distribution: Recognised) -> tuple[Node, Node] | None:
@@ -67,9 +67,9 @@ def scale_distribution(block: Block, latent: Leaf, distribution: Recognised) -> 
     return (shape, rate) if list(factors_in(block.scale)) == [(node("get", latent), exponent)] else None
 
 
-def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:
+def _power_of(with_latent: Node, latent: Leaf) -> tuple[Node, Node, Node]:
     """p, Q and the rest of −p log Q + rest"""
-    parts = list(mine.args) if mine.kind == "add" else [(mine, 1.0)]
+    parts = list(with_latent.args) if with_latent.kind == "add" else [(with_latent, 1.0)]
     inside = [(part, c) for part, c in parts if latent in part.leaves]
     if len(inside) == 1:
         part, coefficient = inside[0]
@@ -80,22 +80,22 @@ def _power_of(mine: Node, latent: Leaf) -> tuple[Node, Node, Node]:
             if not any(latent in base.leaves for base, _ in others):
                 from_others = multiply(others)
                 return scale(-coefficient, from_others), logs[0].args[1], add(p for p in parts if p not in inside)
-    raise Blocked(latent, mine, "a power of a quadratic form of it")
+    raise Blocked(latent, with_latent, "a power of a quadratic form of it")
 
 
 def _quadratic(form: Node, latent: Leaf) -> tuple[list[Joint], Node]:
-    found: list[Joint] = []
+    squared: list[Joint] = []
     constant: list[tuple[Node, float]] = []
     for part in squares(form, latent):
         if any(i.size == 0 for i in part.over):
             continue  # a sum of nothing
         if isinstance(part, Square):
             slopes = tuple((latent, slope) for slope in part.slopes)
-            found.append(Joint(part.over, scale(-0.5, part.weight), slopes, part.offset))
+            squared.append(Joint(part.over, scale(-0.5, part.weight), slopes, part.offset))
         elif part.features:
             raise Blocked(latent, form, "squares alone inside the power")
         else:
             constant.append((total(part.over, part.coefficient), 1.0))
-    if not found:
+    if not squared:
         raise Blocked(latent, form, "a quadratic form of it")
-    return found, add(constant)
+    return squared, add(constant)

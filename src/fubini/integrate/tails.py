@@ -20,29 +20,29 @@ from fubini.families.signature import Recognised
 from fubini.integrate.elimination import Bump, Eliminated, joined
 from fubini.integrate.finite import bodies, solving
 
-UNNAMED = "a law without a name"
+UNNAMED = "a distribution without a name"
 
 
 def eliminated_tail(terms: Sequence[Node], latent: Leaf) -> Eliminated:
     """log ∫ exp(Σ terms) d latent, where each entry is in one term, −p log(quadratic)."""
     rest = tuple(term for term in terms if latent not in term.leaves)
-    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
     at = tuple(Index(size, "i") for size in latent.shape)
     outside: list[Node] = []
-    found: list[tuple[Node, Node]] = []
-    for over, body, coefficient in bodies(mine, latent):
+    powers: list[tuple[Node, Node]] = []
+    for over, body, coefficient in bodies(with_latent, latent):
         if latent not in body.leaves:
             outside.append(scale(coefficient, total(over, body)))
             continue
         exponent, form = _power_of(body, latent)
-        found.append(_at_entry(scale(-coefficient, exponent), form, over, latent, at))
-    distribution = _distribution(found, latent, mine)
-    left = add((part, 1.0) for part in (*outside, total(at, distribution.log_normaliser)))
-    return Eliminated((*rest, left), at, distribution)
+        powers.append(_at_entry(scale(-coefficient, exponent), form, over, latent, at))
+    distribution = _distribution(powers, latent, with_latent)
+    remaining = add((part, 1.0) for part in (*outside, total(at, distribution.log_normaliser)))
+    return Eliminated((*rest, remaining), at, distribution)
 
 
-def _distribution(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) -> Recognised:
-    forms = [(exponent, *_quadratic(form, latent)) for exponent, form in found]
+def _distribution(powers: Sequence[tuple[Node, Node]], latent: Leaf, with_latent: Node) -> Recognised:
+    forms = [(exponent, *_quadratic(form, latent)) for exponent, form in powers]
     if len(forms) == 1:
         exponent, bump, least = forms[0]
         distribution = recognise("quadratic", exponent, bump.weight, bump.mean, least)
@@ -50,7 +50,7 @@ def _distribution(found: Sequence[tuple[Node, Node]], latent: Leaf, mine: Node) 
         return distribution
     if len(forms) == 2 and all(exponent is ONE for exponent, _, _ in forms):
         return _two_cauchys(*((bump, least) for _, bump, least in forms))
-    raise Blocked(latent, mine, "one power of a quadratic form of it, or two that are inverse")
+    raise Blocked(latent, with_latent, "one power of a quadratic form of it, or two that are inverse")
 
 
 def _two_cauchys(one: tuple[Bump, Node], two: tuple[Bump, Node]) -> Recognised:
@@ -77,7 +77,7 @@ def _power_of(body: Node, latent: Leaf) -> tuple[Node, Node]:
 def _at_entry(
     exponent: Node, form: Node, over: tuple[Index, ...], latent: Leaf, at: tuple[Index, ...]
 ) -> tuple[Node, Node]:
-    """The term of one entry, where each is met once."""
+    """The term of one entry, where each is read once."""
     places = {part.slopes[0].place for part in squares(form, latent) if isinstance(part, Square)}
     names = solving(next(iter(places)), over, at) if len(places) == 1 else None
     if names is None:
@@ -102,8 +102,8 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[Bump, Node]:
         if whole is None:
             whole = bump
         else:
-            whole, left = joined(whole, bump)
-            least.append((left, -2.0))
+            whole, excess = joined(whole, bump)
+            least.append((excess, -2.0))
     if whole is None or not least:
         raise Blocked(latent, form, "a quadratic form of it, and something beside the square")
     return whole, add(least)
@@ -113,14 +113,14 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[Bump, Node]:
 
 
 def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, Node]:
-    """log ∫ exp(Σ terms) d latent for powers of x and of c + d x, with the law of x d/c, and c/d."""
+    """log ∫ exp(Σ terms) d latent for powers of x and of c + d x, with the distribution of x d/c, and c/d."""
     rest = tuple(term for term in terms if latent not in term.leaves)
-    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
     if latent.shape:
-        raise Blocked(latent, mine, "one number with powers of x and of c + d x")
+        raise Blocked(latent, with_latent, "one number with powers of x and of c + d x")
     outside: list[Node] = []
     powers: dict[Node, list[tuple[Node, float]]] = {}
-    for over, body, coefficient in bodies(mine, latent):
+    for over, body, coefficient in bodies(with_latent, latent):
         if latent not in body.leaves:
             outside.append(scale(coefficient, total(over, body)))
             continue
@@ -131,7 +131,7 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
     x = get(latent)
     up = add(powers.pop(x, []))
     if len(powers) != 1:
-        raise Blocked(latent, mine, "powers of x and of one c + d x")
+        raise Blocked(latent, with_latent, "powers of x and of one c + d x")
     ((form, parts),) = powers.items()
     slopes, c = linear(form, latent)
     if len(slopes) != 1 or not exceeds_zero(c) or not exceeds_zero(slopes[0].coefficient):
@@ -140,5 +140,5 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
     b = minus(scale(-1.0, add(parts)), a)
     distribution = recognise("sum", a, b, c, d)
     assert distribution is not None
-    left = add((part, 1.0) for part in (*outside, distribution.log_normaliser))
-    return Eliminated((*rest, left), (), distribution), divide(c, d)
+    remaining = add((part, 1.0) for part in (*outside, distribution.log_normaliser))
+    return Eliminated((*rest, remaining), (), distribution), divide(c, d)

@@ -1,4 +1,4 @@
-"""Array arithmetic in two worlds: JAX's, to be compiled and differentiated, and NumPy's, for answers asked for once."""
+"""Array arithmetic of two kinds: JAX's, to be compiled and differentiated, and NumPy's, for answers asked for once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def xp_of(*arrays: Data) -> Any:
 
 
 def called(name: Any, xp: ModuleType | Any, given: Sequence[Data]) -> Data:
-    """A function by its name in index notation, or one of JAX that was left as it was, at numbers."""
+    """A function by its name in index notation, or one of JAX as it is, at numbers."""
     if not isinstance(name, str):
         return xp.asarray(name(*given))
     if name == "quotient":
@@ -60,9 +60,9 @@ def segment_sums(data: Data, target: Data, count: int) -> Data:
     """Sums of the rows that have the same target."""
     if xp_of(data) is jnp:
         return jax.ops.segment_sum(data, target, count)
-    found = np.zeros((count, *data.shape[1:]), data.dtype)
-    np.add.at(found, target, data)
-    return found
+    sums = np.zeros((count, *data.shape[1:]), data.dtype)
+    np.add.at(sums, target, data)
+    return sums
 
 
 def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any, reverse: bool = False) -> Any:
@@ -71,13 +71,13 @@ def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any,
     if xp_of(start, *leaves) is jnp:
         return jax.lax.scan(step, start, over, reverse=reverse)
     length = len(leaves[0])
-    found = []
+    outputs = []
     for place in reversed(range(length)) if reverse else range(length):
         start, kept = step(start, tree.unflatten([leaf[place] for leaf in leaves]))
-        found.append(kept)
-    if not found:
+        outputs.append(kept)
+    if not outputs:
         return start, None
-    return start, jax.tree_util.tree_map(lambda *parts: np.stack(parts), *(found[::-1] if reverse else found))
+    return start, jax.tree_util.tree_map(lambda *parts: np.stack(parts), *(outputs[::-1] if reverse else outputs))
 
 
 def repeated(step: Callable[[Any, Data], Any], start: Any, steps: Data) -> Any:

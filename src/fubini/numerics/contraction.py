@@ -158,9 +158,9 @@ def contract(
 ) -> tuple[Scaled, tuple[Name, ...]]:
     """⊕ a·b over every name not in `keep`; the names of the result come in an order of our choice."""
     if semiring.homogeneous and namespace(*a[:2], *b[:2]) is np:
-        found = _in_linear_space(semiring, a, a_names, b, b_names, keep)
-        if found is not None:
-            return found
+        contracted = _in_linear_space(semiring, a, a_names, b, b_names, keep)
+        if contracted is not None:
+            return contracted
     roles = layout(a_names, b_names, keep)
     a, b = reduced(semiring, a, roles.drop_a), reduced(semiring, b, roles.drop_b)
     if not semiring.homogeneous:
@@ -327,7 +327,7 @@ def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Sc
     return Scaled(*if_in_range(safe, in_linear_space, in_log_space)), names
 
 
-# Products summed over this many terms at most are written out, which fuses; larger ones are left to matrix products.
+# Products summed over this many terms at most are written out, which fuses; larger ones are matrix products.
 FEW_TERMS = 8
 
 

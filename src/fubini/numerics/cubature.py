@@ -28,7 +28,7 @@ FIRST_END, LAST_END = 3.0, 40.0  # in t
 DROP = 2.0  # nats below a mode at which the density of a normal is two standard deviations away
 LOWEST = 30.0  # nats below the highest peak at which others count
 MOST_PEAKS = 8
-CLOSER = 13  # nodes along an axis of the grids by which a mode is found
+CLOSER = 13  # nodes along an axis of the grids that close in on a mode
 CAUTION = 4.0  # the difference of two grids counts so many times, and that of the two before a share of it
 
 
@@ -140,7 +140,7 @@ def _peak(log_density: LogDensity, frame: Frame, boxes: Sequence[Frame]) -> Peak
             log_mass = top + float(np.sum(np.log(width)) + np.linalg.slogdet(frame.axes)[1])
             return Peak(frame.axes, centre, width, log_mass, _corners(boxes))
         frame = Frame(frame.axes, centre - 2 * step, centre + 2 * step)
-    raise NoGrid("a mode is narrower than its numbers can be told apart")
+    raise NoGrid("a mode is narrower than the spacing of its numbers")
 
 
 def _cell(frame: Frame, node: np.ndarray, step: np.ndarray, boxes: Sequence[Frame]) -> Frame:

@@ -76,9 +76,9 @@ def path(key: Data, logits: Data, links: Data) -> Data:
     last = jax.random.categorical(keys[-1], reached[-1])
 
     def back(following: Data, here: tuple[Data, Data, Data]) -> tuple[Data, Data]:
-        logit, link, mine = here
+        logit, link, own_key = here
         into = jnp.take_along_axis(link, following[..., None, None], axis=-1)[..., 0]
-        drawn = jax.random.categorical(mine, logit + into)
+        drawn = jax.random.categorical(own_key, logit + into)
         return drawn, drawn
 
     links = jnp.moveaxis(links, -3, 0)

@@ -1,4 +1,4 @@
-"""Results that hold if weights stayed in range: with the careful way beside them, or with the question left open.
+"""Results that hold if weights stayed in range: with the careful way beside them, or with the question still open.
 
 Inside a user's trace both ways are compiled, and the weights decide. Where the numbers are known when the result is
 there, the careful way is compiled only if it turns out to be needed.
@@ -30,7 +30,7 @@ _open: ContextVar[Questions | None] = ContextVar("open questions", default=None)
 
 
 def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -> T:
-    """`fast` where `safe`, else what is found carefully. The body of a loop is another trace: it decides by itself."""
+    """`fast` where `safe`, else `carefully`. The body of a loop is another trace: it decides by itself."""
     questions = _open.get()
     if questions is None or questions.trace != get_opaque_trace_state():
         return jax.lax.cond(safe, fast, carefully)
@@ -39,11 +39,11 @@ def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -
 
 
 def compiled(function: Callable, key: tuple, *given: Any) -> Any:
-    """function(*key, *given), compiled for each key; the careful way where the fast one left the range of the dtype."""
+    """function(*key, *given), compiled for each key; the careful way where the fast one overflows."""
     if not is_traced(*jax.tree.leaves(given)):
-        found, safe = _compiled(function, key, True)(*given)
+        result, safe = _compiled(function, key, True)(*given)
         if not is_traced(safe) and safe:  # an interpretation may bring arrays of a trace
-            return found
+            return result
     return _compiled(function, key, False)(*given)
 
 
@@ -62,9 +62,9 @@ def _hopeful(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
         questions = Questions(get_opaque_trace_state(), [])
         token = _open.set(questions)
         try:
-            found = function(*given)
+            result = function(*given)
         finally:
             _open.reset(token)
-        return found, jnp.all(jnp.stack([jnp.asarray(True), *questions.asked]))
+        return result, jnp.all(jnp.stack([jnp.asarray(True), *questions.asked]))
 
     return run

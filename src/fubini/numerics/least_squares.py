@@ -1,6 +1,6 @@
 """min |A x − b|² and |AᵀA| by orthogonal steps, with the structure of the unknowns used.
 
-Unknowns are a cell of those that meet, or a chain of cells, whose rows touch neighbours. The normal equations are never
+Unknowns are a cell of coupled ones, or a chain of cells, whose rows touch neighbours. The normal equations are never
 formed: they square the condition number.
 """
 
@@ -67,7 +67,7 @@ class Solution(NamedTuple):
 def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...] = ()) -> Solution:
     """The solution of blocks of rows, each a matrix [outer, frame, row, column] and a right side [outer, frame, row].
 
-    There is one problem for each place of the outer axes. Where they all have the same matrix, it is taken apart once.
+    There is one problem for each place of the outer axes. Where they all have the same matrix, it is factorised once.
     """
     xp = xp_of(*(array for part in parts for array in part))
     lead = (*outer, *frame.axes)
@@ -89,13 +89,13 @@ def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, 
     count, size = math.prod(outer), frame.cell
     matrix = xp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
     rights = [xp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
-    U, turned, left, logdet = _reduced(matrix, xp.concatenate(rights, axis=1).T)
+    U, turned, residual, logdet = _reduced(matrix, xp.concatenate(rights, axis=1).T)
     every = Triangle(
         xp.broadcast_to(U, (*outer, size, size)),
         xp.zeros((*outer, size, 0), U.dtype),
         turned.T.reshape(*outer, size),
     )
-    return Solution(xp.broadcast_to(logdet, outer), xp.sum(left**2, axis=0).reshape(outer), every, frame)
+    return Solution(xp.broadcast_to(logdet, outer), xp.sum(residual**2, axis=0).reshape(outer), every, frame)
 
 
 class Triangle(NamedTuple):
@@ -107,11 +107,11 @@ class Triangle(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """U, Qᵀ rest and what is left of the rest, for A = Q U in the last two axes, and log |UᵀU|"""
+    """U, Qᵀ rest and the residual of the rest, for A = Q U in the last two axes, and log |UᵀU|"""
 
     U: Data
     turned: Data
-    left: Data
+    residual: Data
     logdet: Data
 
 
@@ -123,9 +123,9 @@ def _reduced(A: Data, rest: Data) -> Reduced:
     Q, U = qr(_tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
-    left = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
-    left = left - Q @ (xp.swapaxes(Q, -1, -2) @ left)
-    return Reduced(U, turned, left, _logdet(constant(A), constant(Q), U))
+    residual = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
+    residual = residual - Q @ (xp.swapaxes(Q, -1, -2) @ residual)
+    return Reduced(U, turned, residual, _logdet(constant(A), constant(Q), U))
 
 
 def _solution(U: Data, right: Data) -> Data:
@@ -139,8 +139,8 @@ def _without_rounding(A: Data, rest: Data, x: Data) -> Data:
     """rest − A x for a solution x; 0 where it is of the size of rounding, which is large in large rows"""
     xp = xp_of(A, rest)
     x = xp.where(xp.isfinite(x), x, 0.0)
-    left, size = rest - A @ x, xp.abs(rest) + xp.abs(A) @ xp.abs(x)
-    return left - constant(xp.where(xp.abs(left) <= 8 * xp.finfo(A.dtype).eps * size, left, 0.0))
+    residual, size = rest - A @ x, xp.abs(rest) + xp.abs(A) @ xp.abs(x)
+    return residual - constant(xp.where(xp.abs(residual) <= 8 * xp.finfo(A.dtype).eps * size, residual, 0.0))
 
 
 def _reduced_column(A: Data, rest: Data) -> Reduced:
@@ -214,27 +214,27 @@ def _logdet(A: Data, Q: Data, U: Data) -> Data:
     return 2 * xp.sum(xp.log(sizes), axis=-1)
 
 
-def _squared(left: Data) -> Data:
-    return xp_of(left).sum(left**2, axis=(-2, -1))
+def _squared(residual: Data) -> Data:
+    return xp_of(residual).sum(residual**2, axis=(-2, -1))
 
 
 def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
-    U, c, left, logdet = _reduced(rows[..., :-1], rows[..., -1:])
-    return logdet, _squared(left), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
+    U, c, residual, logdet = _reduced(rows[..., :-1], rows[..., -1:])
+    return logdet, _squared(residual), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
 
 
 def _chain(rows: Data) -> tuple[Data, Data, Any]:
-    """Along the chain: each unknown is eliminated against the rows that touch it, what is left falls on the next."""
+    """Along the chain: each unknown is eliminated against the rows that touch it, the others fall on the next."""
     xp, size = xp_of(rows), (rows.shape[-1] - 1) // 2
     rows = xp.moveaxis(rows, -3, 0)
 
     def step(carried: Data, here: Data) -> tuple[Data, tuple]:
         both = xp.concatenate([carried, here], axis=-2)
-        U, turned, left, logdet = _reduced(both[..., :size], both[..., size:])
+        U, turned, remaining, logdet = _reduced(both[..., :size], both[..., size:])
         V, c = turned[..., :-1], turned[..., -1]
-        U_next, c_next, over, _ = _reduced(left[..., :-1], left[..., -1:])
+        U_next, c_next, residual, _ = _reduced(remaining[..., :-1], remaining[..., -1:])
         new = xp.concatenate([U_next, xp.zeros_like(U_next), c_next], axis=-1)
-        return new, (logdet, _squared(over), Triangle(U, V, c))
+        return new, (logdet, _squared(residual), Triangle(U, V, c))
 
     empty = xp.zeros((*rows.shape[1:-2], size, rows.shape[-1]), rows.dtype)
     carried, steps = scanned(step, empty, rows[:-1])
@@ -261,8 +261,8 @@ def _solved_chain(triangles: tuple[Triangle, Triangle], noise: Data, centre: flo
     end = _solved_cell(last, noise[-1], centre)
 
     def back(following: Data, here: tuple[Triangle, Data]) -> tuple[Data, Data]:
-        triangle, mine = here
-        x = _solved_cell(triangle, mine - triangle.V @ following, centre)
+        triangle, own_noise = here
+        x = _solved_cell(triangle, own_noise - triangle.V @ following, centre)
         return x, x
 
     others = None if steps is None else scanned(back, end, (steps, noise[:-1]), reverse=True)[1]

@@ -1,7 +1,7 @@
-"""Where a density over a few numbers is: the hills that hold all but a trace of it, each in a box along its own axes.
+"""Where a density over a few numbers is: the modes that hold all but a trace of it, each in a box along its own axes.
 
 A coarse grid is zoomed and moved: of the nodes at which the density is within `DEPTH` nats of its greatest, the box
-takes in those and one cell around them, and it grows on a side that they touch. Other hills are looked for around 0,
+takes in those and one cell around them, and it grows on a side that they touch. Other modes are looked for around 0,
 and on wider and wider grids around the first, as far as the prior says that numbers may be.
 """
 
@@ -16,18 +16,18 @@ from scipy.ndimage import maximum_filter
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 
-DEPTH = 20.0  # nats below the greatest density of a hill at which its box ends
+DEPTH = 20.0  # nats below the greatest density of a mode at which its box ends
 REACH = 4.0  # half the width of the first box
-WIDER = 5.0  # each grid on which other hills are looked for, to the one before
-WIDEST = 125.0  # the last of them, to the first hill and the first box
+WIDER = 5.0  # each grid on which other modes are looked for, to the one before
+WIDEST = 125.0  # the last of them, to the first mode and the first box
 PASSES = 40  # grids along a climb
 CLIMBS = 4  # from the highest peaks of each grid
 MOST_MODES = 8  # where there are more, the density is too rugged
 TILTED = 0.5  # a correlation for which axes are changed
 ROUNDED = 0.01  # nats to which a density is known, at least
-TRACE = math.log(1e-6)  # the share of a hill that is left out
+TRACE = math.log(1e-6)  # the share of the mass of a mode that is dropped
 TOO_MANY = f"there are more than {MOST_MODES} modes"
-UNSEEN = math.log(1e-4)  # the share that may have been seen outside all hills
+UNSEEN = math.log(1e-4)  # the share that may have been seen outside all modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,25 +44,25 @@ class Survey:
     def __init__(self, log_density: LogDensity, size: int) -> None:
         self.log_density = log_density
         self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis, of a climb
-        self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other hills are looked for
+        self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other modes are looked for
         self.looks: list[tuple[Frame, np.ndarray]] = []
         self.why = f"the density is 0, infinite or not a number at all points between {-REACH:g} and {REACH:g}"
 
     def look(self, frame: Frame, count: int, without: Sequence[Mode] = ()) -> np.ndarray:
-        """Values on a grid; there is nothing on some hills."""
+        """Values on a grid; −∞ in the boxes of some modes."""
         values = frame.values(self.log_density, count)
         self.looks.append((frame, values))
         return np.where(_on(without, frame, count), -np.inf, values) if without else values
 
     def outside(self, modes: Sequence[Mode]) -> tuple[float, Frame]:
         """The greatest log mass, of all grids, that lies in none of the boxes, and a box around most of it."""
-        found = []
+        masses = []
         for frame, values in self.looks:
             count = len(values)
             log_mass = np.where(_on(modes, frame, count), -np.inf, values) + frame.log_cell(count)
             place = np.unravel_index(log_mass.argmax(), values.shape)
-            found.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, count)))
-        return max(found, key=lambda pair: pair[0])
+            masses.append((float(np.logaddexp.reduce(log_mass, axis=None)), _cells_around(frame, place, count)))
+        return max(masses, key=lambda pair: pair[0])
 
     def high_nodes(self, depth: float) -> tuple[np.ndarray, np.ndarray]:
         """Points so near to the greatest density, and the log densities there."""
@@ -73,7 +73,7 @@ class Survey:
 
 
 def _on(modes: Sequence[Mode], frame: Frame, count: int) -> np.ndarray:
-    """Of the nodes of a grid, whether they are on a hill."""
+    """Of the nodes of a grid, whether they are in the box of a mode."""
     return _in([mode.frame for mode in modes], frame, count)
 
 
@@ -85,7 +85,7 @@ def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
 def surveyed(
     log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
 ) -> tuple[Survey, list[Mode]]:
-    """The modes of a density; `NoGrid` where no end of one is found, or there are too many to be sure of.
+    """The modes of a density; `NoGrid` where one has no end, or there are too many to be sure of.
 
     `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
     """
@@ -98,9 +98,9 @@ def surveyed(
             values[~_in([limits, *(mode.frame for mode in modes)], frame, len(values))] = -np.inf
             starts = _peaks(frame, values, modes)
         for start in starts[:CLIMBS]:
-            found = _climbed(survey, start, modes)
-            if found is not None and found not in modes:
-                modes.append(found)
+            reached = _climbed(survey, start, modes)
+            if reached is not None and reached not in modes:
+                modes.append(reached)
         if not modes:
             raise NoGrid(survey.why)
         if len(modes) > MOST_MODES:
@@ -109,21 +109,21 @@ def surveyed(
 
 
 def _completed(survey: Survey, modes: list[Mode]) -> tuple[Survey, list[Mode]]:
-    """With hills that others hid, of which some mass was seen, and without those that hold only a trace."""
+    """With modes that others hid, of which some mass was seen, and without those that hold only a trace."""
     while len(modes) <= MOST_MODES:
         most = max(mode.log_mass for mode in modes)
         log_mass, start = survey.outside(modes)
         if log_mass < most + UNSEEN:
             return survey, [mode for mode in modes if mode.log_mass >= most + TRACE]
-        found = _climbed(survey, start, modes, hidden=True)
-        if found is None:
-            raise NoGrid(f"there is mass beside the modes that were found, and there {survey.why}")
-        modes = [*modes, found]
+        hidden = _climbed(survey, start, modes, hidden=True)
+        if hidden is None:
+            raise NoGrid(f"there is mass beside the known modes, and there {survey.why}")
+        modes = [*modes, hidden]
     raise NoGrid(TOO_MANY)
 
 
 def _wider_and_wider(size: int, modes: Sequence[Mode]) -> Iterator[Frame]:
-    """Boxes in which hills are looked for: around 0, then around the first that was found."""
+    """Boxes in which modes are looked for: around 0, then around the first mode."""
     yield Frame(np.eye(size), np.full(size, -REACH), np.full(size, REACH))
     first = modes[0].frame.straightened()
     middle, half = (first.low + first.high) / 2, (first.high - first.low) / 2
@@ -140,12 +140,12 @@ def _cells_around(frame: Frame, place: tuple, count: int) -> Frame:
 
 
 def _known(modes: Sequence[Mode], point: np.ndarray) -> Mode | None:
-    """The hill in whose box a point lies."""
+    """The mode in whose box a point lies."""
     return next((mode for mode in modes if mode.frame.holds(point[None])[0]), None)
 
 
 def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Frame]:
-    """Boxes around the nodes that are higher than their neighbours and on no hill yet, the highest first."""
+    """Boxes around the nodes that are higher than their neighbours and in no box of a mode yet, the highest first."""
     nodes = frame.nodes(len(values))
     places = np.argwhere((maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
     high = sorted(map(tuple, places), key=lambda place: -values[place])
@@ -157,14 +157,14 @@ def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Fram
 
 
 def _climbed(survey: Survey, frame: Frame, modes: Sequence[Mode], hidden: bool = False) -> Mode | None:
-    """The hill that is reached from a box, a known one or, of a hidden one, what these do not hold.
+    """The mode that is reached from a box, a known one or, of a hidden one, what these do not hold.
 
     None where the box grows or moves for ever, or shrinks to nothing.
     """
     count, turned = survey.count, False
     for _ in range(PASSES):
         if np.any(frame.spacing(count) < 8 * np.spacing(np.maximum(np.abs(frame.low), np.abs(frame.high)))):
-            survey.why = "a mode is narrower than its numbers can be told apart"
+            survey.why = "a mode is narrower than the spacing of its numbers"
             return None
         values = survey.look(frame, count, without=modes if hidden else ())
         top = float(values.max())
@@ -188,7 +188,7 @@ def _climbed(survey: Survey, frame: Frame, modes: Sequence[Mode], hidden: bool =
             survey.why = f"a log density of {top:.3g} is rounded too much to be compared"
             return None
         frame = _around(frame, first, last, count)
-    survey.why = "no end of a mode was found: the density is improper, or has very long tails"
+    survey.why = "a mode has no end: the density is improper, or has very long tails"
     return None
 
 

@@ -86,7 +86,7 @@ def require_in_range(name: Name, index: Data, domain: Domain) -> Data:
     """An index of the domain; −1 where it is not, when traced."""
 
     def error() -> DataError:
-        shown = "" if is_traced(index) else f" (found {np.asarray(index)[~np.asarray(ok)].flat[0]})"
+        shown = "" if is_traced(index) else f" (got {np.asarray(index)[~np.asarray(ok)].flat[0]})"
         return DataError(
             f"an index out of range for {name!r}{shown}",
             expected=f"0 to {domain.extent - 1}, the domain being {domain!r}",
@@ -100,7 +100,7 @@ def require_in_range(name: Name, index: Data, domain: Domain) -> Data:
 def scatter(
     data: Data, names: Sequence[Name], indices: Mapping[Name, Index], sizes: Mapping[Name, Domain]
 ) -> tuple[Data, tuple[Name, ...]]:
-    """out(i, rest) = Σ over cells c with index(c) = i of data(c, rest): sources that meet in one cell add.
+    """out(i, rest) = Σ over cells c with index(c) = i of data(c, rest): sources of one cell add.
 
     >>> from fubini.base.domains import Bint
     >>> scatter(np.array([1.0, 2.0, 4.0]), ("j",), {"i": (np.array([0, 1, 1]), ("j",))}, {"i": Bint[3]})

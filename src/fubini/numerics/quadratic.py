@@ -57,7 +57,7 @@ class Shifted(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """What is left of a quadratic after some variables are gone, the log of what they leave, and where it is sound."""
+    """A quadratic after some variables are eliminated, the log of what they leave, and where it is sound."""
 
     rest: Quadratic
     log: Data
@@ -71,21 +71,21 @@ class Reduced(NamedTuple):
 @lru_cache(maxsize=4096)
 def places(reals: Reals) -> dict[Name, range]:
     """The positions of each variable's elements."""
-    found, start = {}, 0
+    ranges, start = {}, 0
     for name, domain in reals:
         size = math.prod(domain.shape)
-        found[name] = range(start, start + size)
+        ranges[name] = range(start, start + size)
         start += size
-    return found
+    return ranges
 
 
 @lru_cache(maxsize=4096)
 def positions(reals: Reals, names: frozenset[Name]) -> tuple[Positions, Positions]:
     """The positions of some variables, and those of the others."""
-    mine, others = [], []
+    chosen, others = [], []
     for name, place in places(reals).items():
-        (mine if name in names else others).extend(place)
-    return tuple(mine), tuple(others)
+        (chosen if name in names else others).extend(place)
+    return tuple(chosen), tuple(others)
 
 
 @lru_cache(maxsize=4096)
@@ -97,9 +97,11 @@ def merged(first: Reals, second: Reals) -> Reals:
 @lru_cache(maxsize=4096)
 def _sources(own: Reals, onto: Reals) -> tuple[int, ...]:
     """For each position of a larger layout the one in the own layout; its size where it lacks the variable."""
-    mine = places(own)
-    size = sum(map(len, mine.values()))
-    return tuple(position for name, place in places(onto).items() for position in mine.get(name, (size,) * len(place)))
+    own_places = places(own)
+    size = sum(map(len, own_places.values()))
+    return tuple(
+        position for name, place in places(onto).items() for position in own_places.get(name, (size,) * len(place))
+    )
 
 
 def padded(quadratic: Quadratic, own: Reals, onto: Reals) -> Quadratic:
@@ -173,15 +175,15 @@ def minus_half_square(v: Data) -> Data:
     if xp is not np:
         return -0.5 * xp.sum(v * v, axis=-1)
     with np.errstate(over="ignore"):
-        found = -0.5 * np.sum(v * v, axis=-1)
-    if not np.isfinite(found).all() and np.isfinite(v).all():
+        exponent = -0.5 * np.sum(v * v, axis=-1)
+    if not np.isfinite(exponent).all() and np.isfinite(v).all():
         raise DataError(
             f"the exponent −½ |v|² of a Gaussian, where |v| is {float(norms(v, -1).max()):.3g}",
             expected="a logarithm that a double can hold, above −1.8e308",
             nearest="the values are that many standard deviations from their mean",
             advice="check the standard deviations, coefficients and observations, or scale the variables",
         )
-    return found
+    return exponent
 
 
 def norms(data: Data, axis: int) -> Data:

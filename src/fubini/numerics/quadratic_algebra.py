@@ -171,19 +171,19 @@ def multiplied_out(quadratic: Quadratic, sizes: Mapping[Name, int]) -> Shifted:
     if not quadratic.white:
         return Shifted(_summed_out(quadratic, sizes), 0.0, ())
     alone = {name: size for name, size in sizes.items() if name not in quadratic.matrix_names}
-    found = _averaged(quadratic, alone)
+    averaged = _averaged(quadratic, alone)
     stacking = {name: size for name, size in sizes.items() if name not in alone}
     if not stacking:
-        return found
-    log, log_names = _summed(found.log, found.log_names, stacking)
-    rows = found.rest.rows * math.prod(stacking.values())
-    v, _, M, *_ = found.rest
+        return averaged
+    log, log_names = _summed(averaged.log, averaged.log_names, stacking)
+    rows = averaged.rest.rows * math.prod(stacking.values())
+    v, _, M, *_ = averaged.rest
     if rows > most_rows(v, M) and (is_jax(v) or is_jax(M)):
-        rest, more, more_names = canonical(found.rest)
+        rest, more, more_names = canonical(averaged.rest)
         more, more_names = _summed(more, more_names, stacking)
         rest = _summed_out(rest, stacking)
     else:
-        rest, more, more_names = compressed(_rows_of_plates(found.rest, stacking))
+        rest, more, more_names = compressed(_rows_of_plates(averaged.rest, stacking))
     return Shifted(rest, *by_name(plus, (_as_data(log), log_names, 0), (_as_data(more), more_names, 0)))
 
 
@@ -249,13 +249,13 @@ def gathered(quadratic: Quadratic, inputs: Mapping[Name, Domain], indices: Mappi
 
 
 def _gathered(data: Data, names: Names, inputs: Mapping, indices: Mapping[Name, Index]) -> tuple[Data, Names]:
-    mine = {name: index for name, index in indices.items() if name in names}
-    if not mine:
+    own_indices = {name: index for name, index in indices.items() if name in names}
+    if not own_indices:
         return data, names
-    if all(type(index) is np.ndarray and not used for index, used in mine.values()) and not is_jax(data):
-        where = tuple(mine[name][0] if name in mine else slice(None) for name in names)
-        return data[where], substituted_names(names, mine)
-    return gather(data, {name: inputs[name] for name in names}, mine)
+    if all(type(index) is np.ndarray and not used for index, used in own_indices.values()) and not is_jax(data):
+        where = tuple(own_indices[name][0] if name in own_indices else slice(None) for name in names)
+        return data[where], substituted_names(names, own_indices)
+    return gather(data, {name: inputs[name] for name in names}, own_indices)
 
 
 def conditioned(quadratic: Quadratic, gone: Positions, kept: Positions, at: Data, at_names: Names) -> Shifted:
@@ -263,11 +263,11 @@ def conditioned(quadratic: Quadratic, gone: Positions, kept: Positions, at: Data
     point = (at, at_names, 1)
     if quadratic.white:
         r, r_names, R, R_names, _ = quadratic
-        left, names = by_name(
+        residual, names = by_name(
             lambda x, M, v: x - times_vector(M, v), (r, r_names, 1), (block(R, all_rows(R), gone), R_names, 2), point
         )
-        rest = Quadratic(left, names, block(R, all_rows(R), kept), R_names, True)
-        return Shifted(rest, 0.0, ()) if kept else Shifted(rest, minus_half_square(left), names)
+        rest = Quadratic(residual, names, block(R, all_rows(R), kept), R_names, True)
+        return Shifted(rest, 0.0, ()) if kept else Shifted(rest, minus_half_square(residual), names)
     h, h_names, K, K_names, _ = quadratic
     xp = namespace(h, K, at)
     Kv, Kv_names = by_name(times_vector, (block(K, gone, gone), K_names, 2), point)
@@ -286,9 +286,9 @@ def transformed(quadratic: Quadratic, A: Data, A_names: Names, b: Data, b_names:
     xp = namespace(v, M, A, b)
     Mb, Mb_names = by_name(times_vector, (M, M_names, 2), (b, b_names, 1))
     if white:
-        left, names = by_name(minus, (v, v_names, 1), (Mb, Mb_names, 1))
+        residual, names = by_name(minus, (v, v_names, 1), (Mb, Mb_names, 1))
         rows, row_names = by_name(lambda R, B: R @ B, (M, M_names, 2), (A, A_names, 2))
-        return compressed(Quadratic(left, names, rows, row_names, True))
+        return compressed(Quadratic(residual, names, rows, row_names, True))
     log, names = by_name(
         lambda h, c, x: xp.sum(c * (h - 0.5 * x), axis=-1), (v, v_names, 1), (b, b_names, 1), (Mb, Mb_names, 1)
     )

@@ -1,7 +1,7 @@
 """Elimination from quadratic exponents: integrals and maxima, conditional moments, draws.
 
 Canonical forms by Schur complements of Cholesky factors, white rows by reflections or QR. Whatever has no more
-information than rounding leaves is found out, and said.
+information than rounding leaves is detected, and reported.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positi
 
 
 def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
-    """Rows turned by an orthogonal Q until only the first hold what goes; the others are what is left."""
+    """Rows turned by an orthogonal Q until only the first hold what goes; the others remain."""
     r, r_names, R, R_names, _ = quadratic
     B, A = block(R, all_rows(R), gone), block(R, all_rows(R), kept)
     xp = namespace(r, R)
@@ -269,12 +269,12 @@ class Conditional(NamedTuple):
         return 2.0 * xp.sum(xp.log(xp.abs(xp.diagonal(self.half, axis1=-2, axis2=-1))), axis=-1)
 
 
-def conditional(quadratic: Quadratic, mine: Positions, others: Positions) -> Conditional:
+def conditional(quadratic: Quadratic, elements: Positions, others: Positions) -> Conditional:
     """The moments of some elements given the others: K_aa⁻¹(h_a − K_ab z_b) and K_aa⁻¹."""
     v, v_names, M, M_names, white = quadratic
-    half, ok, turned = _inverse_root(quadratic, mine)
-    coupling = block(M, all_rows(M), others) if white else block(M, mine, others)
-    vector = v if white else block(v, mine)
+    half, ok, turned = _inverse_root(quadratic, elements)
+    coupling = block(M, all_rows(M), others) if white else block(M, elements, others)
+    vector = v if white else block(v, elements)
     mean, mean_names = by_name(
         lambda H, Q, x: times_vector(H, times_vector(transposed(Q), x)),
         (half, M_names, 2),
@@ -285,16 +285,16 @@ def conditional(quadratic: Quadratic, mine: Positions, others: Positions) -> Con
     return Conditional(mean, mean_names, slope, half, M_names, ok)
 
 
-def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Data]:
+def _inverse_root(quadratic: Quadratic, elements: Positions) -> tuple[Data, Data, Data]:
     """H and Q with Σ = H Hᵀ and mean H Qᵀ v: of rows R = Q U, U⁻¹ and Q; of a precision L Lᵀ, L⁻ᵀ and L⁻ᵀ."""
     M, white = quadratic.matrix, quadratic.white
     xp = namespace(M)
     if not white:
-        L, ok = root(block(M, mine, mine))
-        eye = xp.broadcast_to(xp.eye(len(mine), dtype=M.dtype), L.shape)
+        L, ok = root(block(M, elements, elements))
+        eye = xp.broadcast_to(xp.eye(len(elements), dtype=M.dtype), L.shape)
         half = transposed(_half_solved(L, eye))
         return half, ok, half
-    R = block(M, all_rows(M), mine)
+    R = block(M, all_rows(M), elements)
     if R.shape[-2] < R.shape[-1]:
         eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), (*R.shape[:-2], R.shape[-1], R.shape[-1]))
         return eye, np.zeros(R.shape[:-2], bool), xp.zeros_like(R)
@@ -306,31 +306,31 @@ def _inverse_root(quadratic: Quadratic, mine: Positions) -> tuple[Data, Data, Da
     return (over(eye, U) if xp is jnp else np.linalg.solve(U, eye)), ok, Q
 
 
-def given_rest(quadratic: Quadratic, mine: Positions) -> Reduced:
+def given_rest(quadratic: Quadratic, elements: Positions) -> Reduced:
     """The density of some elements given the others: as many white rows as there are elements, and its log-constant.
 
     Rows R = Q U: Qᵀ(R z − r), log |det U|; of a precision L Lᵀ: Lᵀz_a + L⁻¹K_ab z_b − L⁻¹h_a, log |det L|.
     """
     v, v_names, M, M_names, white = quadratic
     if white:
-        B = block(M, all_rows(M), mine)
+        B = block(M, all_rows(M), elements)
         Q, U = orthogonal_triangular(B) if is_jax(B) else np.linalg.qr(B)
         pivots = namespace(M).diagonal(U, axis1=-2, axis2=-1)
         ok = namespace(M).all(abs(pivots) > tolerance(B) * norms(B, -2), axis=-1)
         rows = transposed(Q) @ M
-        left, names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
+        vector, names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     else:
-        L, ok = root(block(M, mine, mine))
+        L, ok = root(block(M, elements, elements))
         pivots = namespace(M).diagonal(L, axis1=-2, axis2=-1)
-        rows = _half_solved(L, block(M, mine, first_positions(M.shape[-1])))
-        left, names = by_name(
-            lambda m, x: _half_solved(m, x[..., None])[..., 0], (L, M_names, 2), (block(v, mine), v_names, 1)
+        rows = _half_solved(L, block(M, elements, first_positions(M.shape[-1])))
+        vector, names = by_name(
+            lambda m, x: _half_solved(m, x[..., None])[..., 0], (L, M_names, 2), (block(v, elements), v_names, 1)
         )
     xp = namespace(M)
-    log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(mine) * math.log(
+    log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(elements) * math.log(
         2 * math.pi
     )
-    return Reduced(Quadratic(left, names, rows, M_names, True), log, M_names, ok)
+    return Reduced(Quadratic(vector, names, rows, M_names, True), log, M_names, ok)
 
 
 def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, Names, Data]:

@@ -1,7 +1,7 @@
 """Arithmetic of scaled weights: pairs (w, s) that mean w · exp(s), elementwise, in either engine.
 
 The shift s is a scalar where the weights' range fits the dtype, an array where it does not, so that nothing underflows
-however far apart log-weights are. Whenever a shift is chosen from data it is held constant and w absorbs the rest;
+however widely log-weights differ. Whenever a shift is chosen from data it is held constant and w absorbs the rest;
 derivatives pass through w and stay finite where a weight is zero.
 """
 
@@ -171,7 +171,7 @@ def multiplied(a: Scaled, b: Scaled) -> Scaled:
 
 
 def divided(a: Scaled, b: Scaled) -> Scaled:
-    """Pointwise quotient of arrays that broadcast; 0/0 = 0, and x/0 is left to the caller to refuse."""
+    """Pointwise quotient of arrays that broadcast; 0/0 = 0, and x/0 is for the caller to refuse."""
     xp = namespace(*a[:2], *b[:2])
     if xp is np:
         x, y = fitting(a, b, -1)
@@ -271,7 +271,7 @@ def products_before(semiring: Semiring, cells: Data, reverse: bool = False) -> D
 
     if xp is jnp:
         return jax.lax.scan(step, one, cells, reverse=reverse)[1]
-    found = [one]
+    products = [one]
     for cell in cells[:0:-1] if reverse else cells[:-1]:
-        found.append(step(found[-1], cell)[0])
-    return np.stack(found[::-1] if reverse else found)
+        products.append(step(products[-1], cell)[0])
+    return np.stack(products[::-1] if reverse else products)

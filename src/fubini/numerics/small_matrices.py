@@ -110,10 +110,10 @@ def lower_root(K: Data) -> Data:
     def column(L: Data, place: Data) -> Data:
         here = places == place
         row = jnp.sum(jnp.where(here[:, None], L, 0.0), axis=-2)
-        left = jnp.sum(jnp.where(here, K, 0.0), axis=-1) - jnp.sum(L * row[..., None, :], axis=-1)
-        pivot = jnp.sum(jnp.where(here, left, 0.0), axis=-1)
+        residual = jnp.sum(jnp.where(here, K, 0.0), axis=-1) - jnp.sum(L * row[..., None, :], axis=-1)
+        pivot = jnp.sum(jnp.where(here, residual, 0.0), axis=-1)
         root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
-        return L + jnp.where(places >= place, left / root, 0.0)[..., :, None] * here
+        return L + jnp.where(places >= place, residual / root, 0.0)[..., :, None] * here
 
     return _looped(K.shape[-1], column, jnp.zeros_like(K))
 
@@ -126,10 +126,10 @@ def lower_solved(L: Data, right: Data) -> Data:
 
     def row(X: Data, place: Data) -> Data:
         here = (places == place)[:, None]
-        mine = jnp.sum(jnp.where(here, L, 0.0), axis=-2)
-        left = jnp.sum(jnp.where(here, right, 0.0), axis=-2) - jnp.sum(mine[..., :, None] * X, axis=-2)
-        pivot = jnp.sum(jnp.where(places == place, mine, 0.0), axis=-1)
-        return X + here * (left / pivot[..., None])[..., None, :]
+        coefficients = jnp.sum(jnp.where(here, L, 0.0), axis=-2)
+        residual = jnp.sum(jnp.where(here, right, 0.0), axis=-2) - jnp.sum(coefficients[..., :, None] * X, axis=-2)
+        pivot = jnp.sum(jnp.where(places == place, coefficients, 0.0), axis=-1)
+        return X + here * (residual / pivot[..., None])[..., None, :]
 
     return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
 
