@@ -15,7 +15,7 @@ from fubini.errors import DataError, FubiniError
 def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
     """The record of a numpyro distribution: by family and parameters, or, of one we do not know, by its leaves.
 
-    >>> from_numpyro_law(numpyro_families.Normal(0.0, 1.0)).family
+    >>> from_numpyro_distribution(numpyro_families.Normal(0.0, 1.0)).family
     'Normal'
     """
     name = type(numpyro_distribution).__name__
