@@ -91,7 +91,7 @@ def test_explanation() -> None:
     text = str(fb.explain(post))
     assert "1. w: MultivariateNormal" in text
     assert "2. v: InverseGamma" in text
-    assert "nothing is left" in text
+    assert "nothing remains" in text
     assert "<svg" in fb.explain(post).to_html()
     blocked = str(fb.explain(simple().condition(x=0.5)))
     assert "not s: expected" in blocked

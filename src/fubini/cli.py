@@ -90,8 +90,8 @@ def read_network(path: Path) -> Network:
 
 def _observation(network: Network, text: str) -> tuple[str, str | int | float]:
     """NAME=VALUE, where the value is a label, a position where there are no labels, or a number."""
-    name, found, value = text.partition("=")
-    if not found:
+    name, separator, value = text.partition("=")
+    if not separator:
         raise FubiniError(f"the evidence {text!r}", expected="NAME=VALUE", advice="for example --evidence HR=HIGH")
     domain = network.variables.get(name)
     if domain is not None and not domain.is_finite:

@@ -64,7 +64,7 @@ class Intractable(FubiniError, ValueError):
 
 
 class MemoryLimit(Intractable):
-    """The best plan found needs more memory than allowed."""
+    """The best known plan needs more memory than allowed."""
 
 
 class FileFormatError(FubiniError, ValueError):
@@ -125,5 +125,5 @@ def escaped(text: str, keep: str = "") -> str:
 def closest(name: object, names: Iterable[object]) -> str:
     """The name a user may have meant, quoted, or the empty string."""
     known = [str(other)[:LONGEST_NAME] for other in islice(names, MOST_NAMES)]
-    found = difflib.get_close_matches(str(name)[:LONGEST_NAME], known, n=1, cutoff=0.5)
-    return repr(found[0]) if found else ""
+    matches = difflib.get_close_matches(str(name)[:LONGEST_NAME], known, n=1, cutoff=0.5)
+    return repr(matches[0]) if matches else ""

@@ -133,7 +133,7 @@ def test_explain_says_what_is_refused(name):
     refused = dict(report.refused)
     questions = {f"marginal({site!r})": lambda site=site: post.marginal(site) for site in post.names}
     questions["posterior()"] = post.posterior
-    if report.left:
+    if report.remaining:
         assert "have no closed form" in report.verdict
         assert all(map(is_refused, (post.log_evidence, *questions.values(), lambda: post.predict(KEY, draws=1))))
         return

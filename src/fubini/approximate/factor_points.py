@@ -65,11 +65,11 @@ def factor_points(f: Factor, names: Sequence[Name], reason: Exception) -> Factor
         )
     plain = jax.tree_util.tree_unflatten(tree, [_double(leaf) for leaf in leaves])
     maps = {name: _Unconstrained(f.inputs[name]) for name in names}
-    found = [
+    per_cell = [
         _cell_points(plain.log(), dict(zip(cells, cell, strict=True)), cells, maps, reason)
         for cell in itertools.product(*(range(domain.extent) for domain in cells.values()))
     ]
-    return _stacked(found, cells, maps, jnp.asarray if any(map(is_jax, leaves)) else np.asarray)
+    return _stacked(per_cell, cells, maps, jnp.asarray if any(map(is_jax, leaves)) else np.asarray)
 
 
 def _double(leaf: Any) -> Any:
@@ -115,8 +115,8 @@ def _cell_points(
     def block(points: Data) -> Data:
         values, log_det = _values(points, maps)
         at: dict[Name, Value] = {name: Array(value, (index,), maps[name].domain) for name, value in values.items()}
-        found = to_array(here.replaced(at))
-        total = align(found.array, found.names, [index], 0) + log_det
+        density = to_array(here.replaced(at))
+        total = align(density.array, density.names, [index], 0) + log_det
         return jnp.where(jnp.isfinite(total), total, -jnp.inf)
 
     def log_density(points: np.ndarray) -> np.ndarray:
@@ -136,14 +136,14 @@ def _cell_points(
 
 
 def _stacked(
-    found: Sequence[WeightedPoints], cells: Mapping[Name, Domain], maps: Maps, numbers: Callable[[Any], Any]
+    per_cell: Sequence[WeightedPoints], cells: Mapping[Name, Domain], maps: Maps, numbers: Callable[[Any], Any]
 ) -> FactorPoints:
     """The points of all cells along one index; those with fewer points have some of weight 0."""
-    count, index = max(len(each.points) for each in found), Bound("point")
+    count, index = max(len(each.points) for each in per_cell), Bound("point")
     shape = tuple(domain.extent for domain in cells.values())
     names = (*cells, index)
-    logs = np.stack([np.pad(e.log_weights, (0, count - len(e.points)), constant_values=-np.inf) for e in found])
-    points = np.concatenate([np.pad(e.points, ((0, count - len(e.points)), (0, 0)), mode="edge") for e in found])
+    logs = np.stack([np.pad(e.log_weights, (0, count - len(e.points)), constant_values=-np.inf) for e in per_cell])
+    points = np.concatenate([np.pad(e.points, ((0, count - len(e.points)), (0, 0)), mode="edge") for e in per_cell])
     with double_precision(), jax.ensure_compile_time_eval():
         values = {name: np.asarray(value) for name, value in _values(jnp.asarray(points), maps)[0].items()}
     logs = numbers(logs.reshape(*shape, count))
@@ -151,13 +151,13 @@ def _stacked(
         Table.from_log(logs, names),
         {n: Array(numbers(v.reshape(*shape, count, *v.shape[1:])), names, maps[n].domain) for n, v in values.items()},
         index,
-        _greatest_error(found, float(np.finfo(logs.dtype).eps)),
+        _greatest_error(per_cell, float(np.finfo(logs.dtype).eps)),
     )
 
 
-def _greatest_error(found: Sequence[WeightedPoints], rounding: float) -> Exactness:
+def _greatest_error(per_cell: Sequence[WeightedPoints], rounding: float) -> Exactness:
     """Of all cells together; no error where one of them has none."""
-    errors = [each.exactness.error for each in found]
+    errors = [each.exactness.error for each in per_cell]
     known = [error for error in errors if error is not None]
-    mark = combined(found)
+    mark = combined(per_cell)
     return mark.with_error(max(known) + rounding) if len(known) == len(errors) else mark

@@ -65,18 +65,18 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
             )
             for (name, domain), place in zip(reals, places(reals).values(), strict=True)
         }
-        found = to_array(log.replaced(values))  # type: ignore[arg-type]
-        return jnp.broadcast_to(align(jnp.asarray(found.array), found.names, tuple(batch)), shape)
+        value = to_array(log.replaced(values))  # type: ignore[arg-type]
+        return jnp.broadcast_to(align(jnp.asarray(value.array), value.names, tuple(batch)), shape)
 
     if any(map(is_jax, factor.leaves())):
-        mean, curvature, top, found = _expanded(partial(evaluated, given), begin)
+        mean, curvature, top, at_rest = _expanded(partial(evaluated, given), begin)
     else:
         with double_precision():  # JAX would remember NumPy's arrays, once traced, in the width of that time
             log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
             parts = _expanded(partial(evaluated, log), begin.astype(np.float64))
-            mean, curvature, top, found = map(np.asarray, parts)
+            mean, curvature, top, at_rest = map(np.asarray, parts)
     L, ok = root(curvature)
-    top, mean = require(ok & found & (top == top), lambda: _no_mode(factor, reals), top, mean)
+    top, mean = require(ok & at_rest & (top == top), lambda: _no_mode(factor, reals), top, mean)
     R = L.swapaxes(-1, -2)
     quadratic = Quadratic((R @ mean[..., None])[..., 0], tuple(batch), R, tuple(batch), True)
     scale = Table.from_log(top, batch)._marked(factor.exactness | projected("laplace"))
@@ -132,10 +132,10 @@ def _expanded(log: Callable[[Data], Data], begin: Data) -> tuple[Data, Data, Dat
     def curvature(z: Data) -> Data:
         return -jax.jacfwd(lambda shift: slope(z + shift))(jnp.zeros(z.shape[-1], z.dtype))
 
-    found = jax.lax.stop_gradient(_searched(log, slope, curvature, jax.lax.stop_gradient(begin)))
-    step = _solved(jax.lax.stop_gradient(curvature(found)), slope(found))
-    mode = found + step
-    rest = jnp.max(jnp.abs(step), axis=-1) <= SMALL * (1 + jnp.max(jnp.abs(found), axis=-1))
+    end = jax.lax.stop_gradient(_searched(log, slope, curvature, jax.lax.stop_gradient(begin)))
+    step = _solved(jax.lax.stop_gradient(curvature(end)), slope(end))
+    mode = end + step
+    rest = jnp.max(jnp.abs(step), axis=-1) <= SMALL * (1 + jnp.max(jnp.abs(end), axis=-1))
     K, top = curvature(mode), log(mode)
     return mode, K, top, rest & _falls(log, jax.lax.stop_gradient(mode), jax.lax.stop_gradient(K), top)
 

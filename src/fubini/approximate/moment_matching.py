@@ -36,7 +36,7 @@ matches_multiply_out = RuleSet("moment_matching.multiply_out", head=MULTIPLY_OUT
 
 
 class MomentMatching(Interpretation):
-    """After every sum a mixture is projected; chains keep their last `window` switches apart."""
+    """After every sum a mixture is projected; chains keep their last `window` switches separate."""
 
     window: int
 
@@ -44,7 +44,7 @@ class MomentMatching(Interpretation):
 def moment_matching(window: int = 1) -> MomentMatching:
     """The interpretation in force, with mixtures of Gaussians projected onto one Gaussian after every sum.
 
-    In a chain with discrete and real states the last `window` values of the discrete ones are kept apart: a window as
+    In a chain with discrete and real states the last `window` values of the discrete ones stay separate: a window as
     long as the chain is exact.
 
     >>> wide = fb.Gaussian(mean=[[-2.0], [2.0]], precision=[[1.0]], inputs={"k": fb.Bint[2], "x": fb.Real})
@@ -66,7 +66,7 @@ def moment_matching(window: int = 1) -> MomentMatching:
 
 
 def window_of(interpretation: Interpretation | None) -> int:
-    """How many switches a chain keeps apart."""
+    """How many switches a chain keeps separate."""
     while interpretation is not None:
         if isinstance(interpretation, MomentMatching):
             return interpretation.window
@@ -160,8 +160,8 @@ def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Re
     real_names = tuple(name for name, _ in reals)
     if isinstance(joined, Gaussian) and set(real_names) == {name for name, _ in joined.reals}:
         mass = joined.reduced(frozenset(real_names))
-        found = joined.conditional(*real_names)
-        mean, covariance = (found.mean, found.mean_names), (found.covariance, found.names)
+        conditional = joined.conditional(*real_names)
+        mean, covariance = (conditional.mean, conditional.mean_names), (conditional.covariance, conditional.names)
     elif isinstance(joined, Delta) and set(joined.names) == set(real_names) and isinstance(joined.weight, Table):
         mass = joined.weight
         mean, covariance = _of_point(joined, names, reals)

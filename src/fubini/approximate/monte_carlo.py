@@ -102,9 +102,9 @@ def sampler_of(interpretation: Interpretation | None) -> MonteCarlo | None:
 
 
 def _sampler() -> MonteCarlo:
-    found = sampler_of(current())
-    assert found is not None, "a rule of Monte Carlo ran outside of one"
-    return found
+    sampler = sampler_of(current())
+    assert sampler is not None, "a rule of Monte Carlo ran outside of one"
+    return sampler
 
 
 def exactly() -> Interpretation:
@@ -142,11 +142,11 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
         with exactly():
             terms, _ = closed_part(list(terms_of(f)), [n for n in names if not f.inputs[n].is_finite], asked)
     with exactly():
-        found = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
-        left = [*found.terms, averaged(sampler.n)]
-        present = {name for term in left for name in term.inputs}
+        draws = drawn(terms, asked, sampler.randomness(f"sum over {asked}"))
+        remaining = [*draws.terms, averaged(sampler.n)]
+        present = {name for term in remaining for name in term.inputs}
         rest = [name for name in names if name not in asked and name in present]
-        each = promoted(eliminate(left, rest))
+        each = promoted(eliminate(remaining, rest))
         total = promoted(each.sum(SAMPLES))
     mark = total.exactness | estimated(sampler.n)
     if not isinstance(total, Table):
@@ -191,25 +191,27 @@ def expect_by_samples(f: Factor, value: Value, names: tuple) -> Value:
 def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler: MonteCarlo) -> Value:
     """Σ f·v / Σ f, drawn over the names asked and exact over the others."""
     mass = promoted(f.sum(*names))
-    found = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
-    left = promoted(product(*found.terms, averaged(sampler.n)))
-    inside = value.replaced(found.points)
-    reals = tuple(name for name in names if name in left.inputs and not left.inputs[name].is_finite)
+    draws = drawn(terms_of(f), asked, sampler.randomness(f"expectation over {asked}"))
+    remaining = promoted(product(*draws.terms, averaged(sampler.n)))
+    inside = value.replaced(draws.points)
+    reals = tuple(name for name in names if name in remaining.inputs and not remaining.inputs[name].is_finite)
     if reals:
         used = tuple(name for name in reals if name in inside.inputs)
-        marginal = promoted(left.sum(*(name for name in reals if name not in used))) if used != reals else left
+        marginal = (
+            promoted(remaining.sum(*(name for name in reals if name not in used))) if used != reals else remaining
+        )
         inside = interpret(EXPECT, marginal, inside, used) if used else inside
-        left = promoted(left.sum(*reals))
-    if not (isinstance(left, Table) and is_tabular(mass)):
+        remaining = promoted(remaining.sum(*reals))
+    if not (isinstance(remaining, Table) and is_tabular(mass)):
         raise Intractable(
             f"an estimate of the expectation of {value} over {listed(names)} under {f}",
             expected="factors that are known once these variables are drawn",
-            nearest=f"{left} is left",
+            nearest=f"{remaining} remains",
         )
     rest = tuple(name for name in names if name not in asked and name not in reals)
-    left = promoted(left / mass)
-    assert isinstance(left, Table), "a table over what the mass is over"
-    return weighted(left.numbers(), inside, (*rest, SAMPLES))
+    remaining = promoted(remaining / mass)
+    assert isinstance(remaining, Table), "a table over what the mass is over"
+    return weighted(remaining.numbers(), inside, (*rest, SAMPLES))
 
 
 @estimates_product.rule
@@ -225,7 +227,7 @@ def integrate_by_importance(integral: OpenIntegral) -> WeightedPoints:
     if is_traced(sampler.arrays):
         raise DomainError(
             f"an estimate of the integral over {listed(integral.names)} with a key that jit, vmap or grad traces",
-            expected="a key that is known: the draws depend on where the modes are found",
+            expected="a key that is known: the draws depend on where the modes are",
             advice="ask outside of jit, vmap and grad, in a loop over the keys",
         )
     density = integral.density()

@@ -35,18 +35,18 @@ class Drawn(NamedTuple):
 def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness) -> Drawn:
     """Each of the names drawn from the factors that determine it, parents first; the others at the points drawn.
 
-    Σ over the names of the product is then, in expectation, the mean over `SAMPLES` of what is left.
+    Σ over the names of the product is then, in expectation, the mean over `SAMPLES` of the remaining terms.
     """
-    left, waiting = list(terms), list(names)
+    remaining, waiting = list(terms), list(names)
     points: dict[Name, Value] = {}
     while waiting:
-        places, mine = _proposal(left, waiting)
-        rest = [term for place, term in enumerate(left) if place not in places]
-        found, weight = _drawn_from([left[place] for place in places], mine, randomness)
-        points = {**{name: point.replaced(found) for name, point in points.items()}, **found}
-        left = [substitute(term, found) for term in rest] + weight
-        waiting = [name for name in waiting if name not in mine]
-    return Drawn(points, left)
+        places, own = _proposal(remaining, waiting)
+        rest = [term for place, term in enumerate(remaining) if place not in places]
+        values, weight = _drawn_from([remaining[place] for place in places], own, randomness)
+        points = {**{name: point.replaced(values) for name, point in points.items()}, **values}
+        remaining = [substitute(term, values) for term in rest] + weight
+        waiting = [name for name in waiting if name not in own]
+    return Drawn(points, remaining)
 
 
 def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int], tuple[Name, ...]]:
@@ -56,9 +56,9 @@ def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int]
         if term.own in waiting and not _hidden(term, waiting - {term.own}) and not _is_conjugate(place, terms):
             return [place], (term.own,)  # type: ignore[return-value]
     near = [place for place, term in enumerate(terms) if waiting & set(term.inputs) and _is_representation(term)]
-    mine = tuple(name for name in names if any(name in terms[place].inputs for place in near))
+    own = tuple(name for name in names if any(name in terms[place].inputs for place in near))
     if near:
-        return near, mine
+        return near, own
     raise Intractable(
         f"a draw of {listed(names)} from {product(*terms)}",
         expected="densities of these variables, parents first, or factors that multiply into a Table or a Gaussian",
@@ -110,15 +110,15 @@ def _drawn_from_one(
     points: dict[Name, Value] = {}
     if finite:
         table = promoted(whole.sum(*others)) if others else whole
-        found = _constants(interpret(DRAW, randomness, table, finite))
-        weights.append(_score(table.normalize(*finite) if table.own is None else table, found))
-        points, whole = dict(found), substitute(whole, found)
+        values = _constants(interpret(DRAW, randomness, table, finite))
+        weights.append(_score(table.normalize(*finite) if table.own is None else table, values))
+        points, whole = dict(values), substitute(whole, values)
     if others:
-        found = interpret(DRAW, randomness, whole, others)
+        values = interpret(DRAW, randomness, whole, others)
         if not _is_reparametrised(whole):
-            found = _constants(found)
-            weights.append(_score(whole if whole.own is not None else whole.normalize(*others), found))
-        points.update(found)
+            values = _constants(values)
+            weights.append(_score(whole if whole.own is not None else whole.normalize(*others), values))
+        points.update(values)
     return points, weights
 
 

@@ -58,7 +58,7 @@ def integrate_on_grid(integral: OpenIntegral) -> WeightedPoints:
             advice="use fb.monte_carlo(key, n) instead, or infer(key)",
         )
     try:
-        found = integrate(density.log_density, density.size, density.plausible)
+        grid = integrate(density.log_density, density.size, density.plausible)
     except NoGrid as reason:
         raise Intractable(
             f"quadrature over {listed(integral.names)}",
@@ -66,7 +66,7 @@ def integrate_on_grid(integral: OpenIntegral) -> WeightedPoints:
             nearest=str(reason),
             advice="use fb.monte_carlo(key, n) instead, or infer(key)",
         ) from None
-    return WeightedPoints(found.points, found.log_weights, integrated(found.error))
+    return WeightedPoints(grid.points, grid.log_weights, integrated(grid.error))
 
 
 def _exactly(head: Any, *args: Any) -> Any:
@@ -101,9 +101,9 @@ def expect_on_grid(f: Factor, value: Value, names: tuple) -> Value:
     except (Intractable, NoRule) as error:
         reason = error
     grid = _points(f, names, reason)
-    left = (*(name for name in names if name in grid.weights.inputs), grid.along)
-    shares = grid.weights.normalized(left).numbers()
-    mean = to_array(weighted(shares, value.replaced(grid.values), left))
+    axes = (*(name for name in names if name in grid.weights.inputs), grid.along)
+    shares = grid.weights.normalized(axes).numbers()
+    mean = to_array(weighted(shares, value.replaced(grid.values), axes))
     return Array._of(mean.array, mean.names, mean.inputs, mean.output, mean.mark | grid.exactness)
 
 

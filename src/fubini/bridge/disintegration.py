@@ -124,7 +124,7 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
         *(whole.structure, tuple(whole.inputs), names, has_axes, pattern),  # names that are bound differ
         *(tuple(facts[id(array.array)] for array in arrays), read.key),
     )
-    recipe: Recipe = PLANS.found(key, lambda: _recipe(whole, names, facts, first, read, has_axes))
+    recipe: Recipe = PLANS.get_or_make(key, lambda: _recipe(whole, names, facts, first, read, has_axes))
     known = recipe.integrand.reader.known.values()
     if is_traced(*read.arrays, *known) or sum(np.size(array) for array in known) > LARGEST:
         PLANS.forget(key)

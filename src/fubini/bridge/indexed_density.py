@@ -66,7 +66,7 @@ def plan_of_maximum(integrand: Integrand, names: frozenset[Name]) -> Plan:
 
 def _found(integrand: Integrand, question: Hashable, make: Callable[[], Plan]) -> Plan:
     traced = is_traced(*integrand.reader.known.values())
-    return make() if traced else PLANS.found_for(integrand, question, make)
+    return make() if traced else PLANS.get_or_make_for(integrand, question, make)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,14 +22,14 @@ def sliced(distribution: Distribution, index: Any) -> Distribution:
     signature = distribution.signature
     batch = signature.shape[: len(signature.shape) - signature.event_rank]
     try:
-        left = np.empty(batch)[index].shape
+        shape = np.empty(batch)[index].shape
     except IndexError as error:
         raise DomainError(f"{distribution} at {index!r}", expected=f"an index into the shape {batch}") from error
     if distribution.family == "ExpandedDistribution":
         base = distribution["base_dist"]
         assert isinstance(base, Distribution)
         if len(base.signature.shape) == base.signature.event_rank:
-            return base.expand(left)
+            return base.expand(shape)
     if distribution.inputs or not set(distribution.keys) <= set(signature.constraints):
         raise DomainError(f"a slice of {distribution}", expected="a family with array parameters, or a plain expansion")
     given = {}

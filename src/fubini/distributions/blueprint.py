@@ -40,7 +40,7 @@ class Constant:
 
 
 class Blueprint(NamedTuple):
-    """A distribution without its Values: hashable, so that what is traced for it is found again."""
+    """A distribution without its Values: hashable, so that what is traced for it can be looked up."""
 
     family: str
     keys: tuple[str, ...]
@@ -63,22 +63,22 @@ class Blueprint(NamedTuple):
             given["mask"] = given["mask"] == 1
         if "batch_shape" in given and self.family == "ExpandedDistribution":
             return given["base_dist"].expand(given["batch_shape"])
-        found = maker(**given)
-        if self.family in CENSORED and isinstance(found.base_dist, numpyro_families.ExpandedDistribution):
-            found.base_dist.cdf = found.base_dist.base_dist.cdf  # numpyro's expansions have none
-        return with_random_count(found)
+        distribution = maker(**given)
+        if self.family in CENSORED and isinstance(distribution.base_dist, numpyro_families.ExpandedDistribution):
+            distribution.base_dist.cdf = distribution.base_dist.base_dist.cdf  # numpyro's expansions have none
+        return with_random_count(distribution)
 
 
 def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments `key:0`, `key:1` … as one list."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key, value in given.items():
         name, several, _ = key.partition(":")
         if several:
-            found.setdefault(name, []).append(value)
+            arguments.setdefault(name, []).append(value)
         else:
-            found[name] = value
-    return found
+            arguments[name] = value
+    return arguments
 
 
 class Signature(NamedTuple):
@@ -94,11 +94,11 @@ class Signature(NamedTuple):
 @lru_cache(maxsize=4096)
 def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature:
     """The signature of a blueprint over leaves of these domains, or the error of parameters that do not fit."""
-    found: list[Any] = []
+    built: list[Any] = []
 
     def inspect_built(*leaves: Data) -> Data:
         made = blueprint.build(iter(leaves))
-        found.append((made, made.support))
+        built.append((made, made.support))
         return jnp.zeros(())
 
     kinds = [jnp.result_type(int if domain.is_discrete else float) for domain in domains]
@@ -108,7 +108,7 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature
     except (TypeError, ValueError, IndexError, AssertionError, NotImplementedError) as error:
         shapes = ", ".join(map(repr, domains))
         raise DomainError(f"dist.{blueprint.family} of parameters {shapes}", expected=_first_line(error)) from error
-    made, support = found[0]
+    made, support = built[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
     return Signature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
@@ -162,10 +162,10 @@ class LogProbability:
         rank = jnp.ndim(value) - jnp.ndim(inside)
         spread = jnp.reshape(inside, jnp.shape(inside) + (1,) * max(rank, 0))
         safe = jnp.where(spread, value, support.feasible_like(value).astype(jnp.asarray(value).dtype))
-        return jnp.sum(jnp.where(inside | _is_left_out(made), made.log_prob(safe), -jnp.inf)) + allowed
+        return jnp.sum(jnp.where(inside | _is_masked(made), made.log_prob(safe), -jnp.inf)) + allowed
 
 
-def _is_left_out(made: Any) -> Data:
+def _is_masked(made: Any) -> Data:
     """Where a mask leaves values out, whatever they are."""
     while isinstance(made, numpyro_families.ExpandedDistribution):
         made = made.base_dist
@@ -185,9 +185,9 @@ def statistic(blueprint: Blueprint, name: str) -> Op:
 
     def of(*leaves: Data) -> Data:
         made = blueprint.build(iter(leaves))
-        found: Any = getattr(made, name)
+        method: Any = getattr(made, name)
         shape = made.batch_shape if name == "entropy" else made.batch_shape + made.event_shape
-        value: Data = jnp.broadcast_to(found() if name == "entropy" else found, shape)
+        value: Data = jnp.broadcast_to(method() if name == "entropy" else method, shape)
         return jnp.sum(value) if name == "entropy" else value
 
     of.__name__ = f"{name}_of_{blueprint.family}"

@@ -144,10 +144,10 @@ class Distribution(Term):
     @property
     def leaf_values(self) -> tuple[Value, ...]:
         """All parameters that are Values, in order, those of inner distributions included."""
-        found: list[Value] = []
+        leaves: list[Value] = []
         for arg in self.args:
-            found.extend(arg.leaf_values if isinstance(arg, Distribution) else [arg])  # type: ignore[list-item]
-        return tuple(found)
+            leaves.extend(arg.leaf_values if isinstance(arg, Distribution) else [arg])  # type: ignore[list-item]
+        return tuple(leaves)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -181,16 +181,16 @@ class Distribution(Term):
 
     def _checked(self, terms: Mapping[str, Term]) -> dict[str, Term]:
         """Parameters within their constraints: an error where one is not, NaN under tracing."""
-        found = dict(terms)
+        parameters = dict(terms)
         for requirement in requirements(self.family, self.signature.constraints):
-            given = [_number(found, dict(self.statics), key) for key in requirement.keys]
+            given = [_number(parameters, dict(self.statics), key) for key in requirement.keys]
             if any(term is None for term in given):
                 continue
             key = requirement.keys[0]
             checked = _allowed(requirement, given)  # type: ignore[arg-type]
-            if key in found:
-                found[key] = checked
-        return found
+            if key in parameters:
+                parameters[key] = checked
+        return parameters
 
     def notation(self) -> Notation:
         given = tuple((key, arg.notation()) for key, arg in zip(self.keys, self.args, strict=True))
@@ -273,13 +273,13 @@ def _hashable(value: Any) -> Any:
 
 def _opened(given: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of distributions as one argument for each: `key:0`, `key:1` …"""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key, value in given.items():
         if key not in STATIC and _is_column(value):
             value = np.asarray(value)
         several = isinstance(value, (list, tuple)) and value and all(isinstance(one, Distribution) for one in value)
-        found.update({f"{key}:{place}": one for place, one in enumerate(value)} if several else {key: value})
-    return found
+        arguments.update({f"{key}:{place}": one for place, one in enumerate(value)} if several else {key: value})
+    return arguments
 
 
 def _is_column(value: Any) -> bool:

@@ -89,7 +89,7 @@ def _is_normal(f: Density) -> bool:
 
 
 def _residual(f: Density) -> Affine | None:
-    """mean − value as an affine function of real variables, if everything else is known; found once."""
+    """mean − value as an affine function of real variables, if everything else is known; computed once."""
     if "_cached_residual" not in f.__dict__:
         f.__dict__["_cached_residual"] = _find_residual(f)
     return f.__dict__["_cached_residual"]

@@ -34,10 +34,10 @@ class Family:
                 nearest=str(error),
             ) from error
         given = {key: value for key, value in bound.arguments.items() if value is not None and key != "validate_args"}
-        found = Distribution(self.name, {**_defaults(parameters, given), **given})
-        if has_traced_setting(dict(found.statics)):
-            return foreign(found.blueprint.build(to_array(value).array for value in found.leaf_values))
-        return found
+        distribution = Distribution(self.name, {**_defaults(parameters, given), **given})
+        if has_traced_setting(dict(distribution.statics)):
+            return foreign(distribution.blueprint.build(to_array(value).array for value in distribution.leaf_values))
+        return distribution
 
     def __repr__(self) -> str:
         return f"dist.{self.name}"
@@ -45,12 +45,12 @@ class Family:
 
 def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that a parameter has when it is not given, in numpyro's order."""
-    found = {}
+    defaults = {}
     for key, parameter in parameters.parameters.items():
         number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
         if key not in given and number and key not in STATIC:
-            found[key] = parameter.default
-    return found
+            defaults[key] = parameter.default
+    return defaults
 
 
 @cache

@@ -46,8 +46,8 @@ class MarkovChain(numpyro_families.Distribution):
             first = draw(self.init, keys[0])
 
             def step(value: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
-                t, mine = here
-                new = draw(self.after(value, t), mine).astype(value.dtype)
+                t, key = here
+                new = draw(self.after(value, t), key).astype(value.dtype)
                 return new, new
 
             _, others = jax.lax.scan(step, first, (jnp.arange(1, self.length), keys[1:]))
@@ -92,17 +92,17 @@ def _require_alike(chain: MarkovChain) -> None:
     """Each value is of the kind of the first."""
     domain = chain.init.domain
     kind = jax.dtypes.canonicalize_dtype(int if domain.is_discrete else float)
-    found: list[Any] = []
+    seen: list[Any] = []
 
     def look(value: Data) -> Data:
-        found.append(chain.after(value, jnp.zeros((), int)))
+        seen.append(chain.after(value, jnp.zeros((), int)))
         return value
 
     jax.eval_shape(look, jax.ShapeDtypeStruct(domain.shape, kind))
-    if not isinstance(found[0], Distribution) or found[0].domain != domain:
-        what = found[0].domain if isinstance(found[0], Distribution) else found[0]
+    if not isinstance(seen[0], Distribution) or seen[0].domain != domain:
+        what = seen[0].domain if isinstance(seen[0], Distribution) else seen[0]
         raise DomainError(f"a step of dist.Markov to {what!r}", expected=f"a distribution on {domain!r}, as the first")
-    first, later = chain.init, found[0]
+    first, later = chain.init, seen[0]
     if domain.kind == "real" and not (_is_everywhere(first) and _is_everywhere(later)):
         raise DomainError(
             f"dist.Markov from {first.family} to {later.family}",
@@ -112,14 +112,14 @@ def _require_alike(chain: MarkovChain) -> None:
 
 
 def _is_everywhere(of: Distribution) -> bool:
-    found: list[bool] = []
+    everywhere: list[bool] = []
 
     def look(leaves: list[Data]) -> list[Data]:
-        found.append(is_everywhere(of.blueprint.build(iter(leaves)).support))
+        everywhere.append(is_everywhere(of.blueprint.build(iter(leaves)).support))
         return leaves
 
     jax.eval_shape(look, [jax.ShapeDtypeStruct(value.output.shape, jnp.result_type(float)) for value in of.leaf_values])
-    return found[0]
+    return everywhere[0]
 
 
 def markov_chain(distribution: Any) -> MarkovChain | None:

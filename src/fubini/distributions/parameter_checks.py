@@ -102,17 +102,17 @@ def is_symmetric(matrix: Data) -> Data:
 
 def parameters_hold(made: Any) -> Data:
     """Where all parameters of numpyro's distribution are allowed, those of the ones inside it included."""
-    found: Data = jnp.asarray(True)
+    allowed: Data = jnp.asarray(True)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
     for requirement in requirements(type(made).__name__, checks):
         given = [made.__dict__.get(key) for key in requirement.keys]
         if all(value is not None for value in given):
-            found = found & _holds_inside(requirement.constraint, requirement.quantity(*map(jnp.asarray, given)))
+            allowed = allowed & _holds_inside(requirement.constraint, requirement.quantity(*map(jnp.asarray, given)))
     for inner in _inside(made):
         ok = parameters_hold(inner)
-        found = found & jnp.all(ok, axis=tuple(range(len(made.batch_shape), ok.ndim)))
+        allowed = allowed & jnp.all(ok, axis=tuple(range(len(made.batch_shape), ok.ndim)))
     masked = isinstance(made, numpyro_families.MaskedDistribution) and made._mask is not None
-    return found | ~jnp.asarray(made._mask, bool) if masked else found
+    return allowed | ~jnp.asarray(made._mask, bool) if masked else allowed
 
 
 def _holds_inside(constraint: Any, data: Data) -> Data:

@@ -46,16 +46,16 @@ class PowerDistribution(numpyro_families.Distribution):
 def over_batch(exponent: Data, batch: tuple[int, ...]) -> Data:
     """An array of exponents over the batch: summed along the axes that it lacks, where log p is the same."""
     xp = namespace(exponent)
-    found = xp.asarray(exponent, float)
+    exponents = xp.asarray(exponent, float)
     try:
-        np.broadcast_shapes(found.shape, batch)
+        np.broadcast_shapes(exponents.shape, batch)
     except ValueError:
         raise DomainError(
-            f"a scale of shape {found.shape} over the batch shape {batch}",
+            f"a scale of shape {exponents.shape} over the batch shape {batch}",
             expected="shapes that broadcast together",
             advice="give one number, or one for each entry of the batch",
         ) from None
-    found = xp.sum(found, axis=tuple(range(found.ndim - len(batch))))
-    lead = len(batch) - found.ndim
-    single = tuple(axis for axis, size in enumerate(found.shape) if batch[lead + axis] == 1 != size)
-    return xp.broadcast_to(xp.sum(found, axis=single, keepdims=True), batch) if found.ndim else found
+    exponents = xp.sum(exponents, axis=tuple(range(exponents.ndim - len(batch))))
+    lead = len(batch) - exponents.ndim
+    single = tuple(axis for axis, size in enumerate(exponents.shape) if batch[lead + axis] == 1 != size)
+    return xp.broadcast_to(xp.sum(exponents, axis=single, keepdims=True), batch) if exponents.ndim else exponents

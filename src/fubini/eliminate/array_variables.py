@@ -129,15 +129,15 @@ def plated_marginal(factor: Factor, name: Name, plates: Sequence[Name]) -> Facto
     cells = math.prod(domain.shape[: len(plates)])
     element = domain.with_shape(domain.shape[len(plates) :])
     size = math.prod(element.shape)
-    found = factor.conditional(name)
-    whole = found.covariance
+    conditional = factor.conditional(name)
+    whole = conditional.covariance
     xp = namespace(whole)
     blocks = [whole[..., k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(cells)]
     extents = domain.shape[: len(plates)]
     batch = whole.shape[:-2]
     covariance = xp.stack(blocks, axis=-3).reshape((*batch, *extents, size, size))
-    mean = found.mean.reshape((*found.mean.shape[:-1], *extents, size))
-    return _from_moments(factor, name, element, plates, extents, mean, covariance, found)
+    mean = conditional.mean.reshape((*conditional.mean.shape[:-1], *extents, size))
+    return _from_moments(factor, name, element, plates, extents, mean, covariance, conditional)
 
 
 def _from_moments(
@@ -148,7 +148,7 @@ def _from_moments(
     extents: tuple[int, ...],
     mean: object,
     covariance: object,
-    found: elimination.Conditional,
+    conditional: elimination.Conditional,
 ) -> Gaussian:
     """A normalised Gaussian for each cell, its mass that of the whole."""
     domains: Mapping[Name, Domain] = {
@@ -156,9 +156,9 @@ def _from_moments(
         **{plate: Bint[size] for plate, size in zip(plates, extents, strict=True)},
     }
     xp = namespace(covariance)
-    K, K_names = xp.linalg.inv(covariance), (*found.names, *plates)
+    K, K_names = xp.linalg.inv(covariance), (*conditional.names, *plates)
     h, h_names = numerics.by_name(
-        lambda M, v: xp.matmul(M, v[..., None])[..., 0], (K, K_names, 2), (mean, (*found.mean_names, *plates), 1)
+        lambda M, v: xp.matmul(M, v[..., None])[..., 0], (K, K_names, 2), (mean, (*conditional.mean_names, *plates), 1)
     )
     quadratic = numerics.Quadratic(h, h_names, K, K_names)
     made = Gaussian._of(factor.scale, quadratic, ((name, element),), domains)

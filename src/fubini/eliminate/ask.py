@@ -68,7 +68,7 @@ def eliminate(
         return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
     if semiring.homogeneous and semiring.embed is not same_pair and any(t.entrances for t in split_terms(factors)):
         embedded = [embedded_term(semiring, term) for term in split_terms(factors)]
-        semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that are left
+        semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that remain
         return eliminate(embedded, sum, plates, semiring=semiring, scale=scale, memory_limit=memory_limit)
     if current() is not exact and not plates and not scale:
         terms, summed = covering_terms(split_terms(factors), sum)
@@ -104,8 +104,8 @@ def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
     """What a compiled function could not say: the error of the same run step by step."""
     try:
         run(*args)
-    except DataError as found:
-        return found
+    except DataError as error:
+        return error
     return otherwise
 
 
@@ -156,9 +156,9 @@ def marginals(
             otherwise = no_mass(belief) if isinstance(belief, Table) else _not_a_number(terms)
             again = partial(_cause, otherwise, run_marginals, plan, terms, semiring, wanted, tuple(batch))
             require(_is_number(belief), again)
-    found = dict(zip(wanted, beliefs, strict=True))
-    found.update((name, plated_marginal(found[name], name, arrays[name])) for name in wanted if name in arrays)
-    return {name: _ordered(belief, inputs) for name, belief in found.items()}
+    by_name = dict(zip(wanted, beliefs, strict=True))
+    by_name.update((name, plated_marginal(by_name[name], name, arrays[name])) for name in wanted if name in arrays)
+    return {name: _ordered(belief, inputs) for name, belief in by_name.items()}
 
 
 def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
@@ -168,9 +168,9 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     {'a': np.int64(0), 'b': np.int64(1)}
     """
     asked = _assignment_plan(factors, names, plates, "argmax over")
-    found = on_engine(_run_argmax, asked.plan, asked.terms)
-    _require_chosen(found, asked.names, partial(_run_argmax, asked.plan, asked.terms))
-    return {name: _plain(found[name], name, asked) for name in asked.names}
+    assignment = on_engine(_run_argmax, asked.plan, asked.terms)
+    _require_chosen(assignment, asked.names, partial(_run_argmax, asked.plan, asked.terms))
+    return {name: _plain(assignment[name], name, asked) for name in asked.names}
 
 
 def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
@@ -189,16 +189,16 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
         raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
     asked = _assignment_plan(factors, names, plates, "a sample of")
-    found = on_engine(_run_sample, asked.plan, asked.terms, 1 if n is None else n, arrays=(key,))
-    _require_chosen(found, asked.names, partial(_run_sample, asked.plan, asked.terms, key, 1))
-    drawn = {name: _plain(found[name], name, asked, 1 if n is None else n) for name in asked.names}
+    values = on_engine(_run_sample, asked.plan, asked.terms, 1 if n is None else n, arrays=(key,))
+    _require_chosen(values, asked.names, partial(_run_sample, asked.plan, asked.terms, key, 1))
+    drawn = {name: _plain(values[name], name, asked, 1 if n is None else n) for name in asked.names}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
 
-def _require_chosen(found: Mapping[Name, Array], names: list[Name], again: Callable) -> None:
+def _require_chosen(values: Mapping[Name, Array], names: list[Name], again: Callable) -> None:
     """A compiled function cannot raise: it marks what it could not choose by −1 or NaN."""
     for name in names:
-        value = found[name]
+        value = values[name]
         ok = value.array >= 0 if value.output.is_discrete else value.array == value.array
         require(ok, lambda: _cause(nothing_to_choose(names), again))
 
@@ -210,7 +210,7 @@ def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_li
 
 
 def _open_marginal(terms: list[Factor], name: Name, others: tuple[Name, ...]) -> Factor:
-    """Of terms that no rule joins: the order in which the others go is chosen for this one to be what is left."""
+    """Of terms that no rule joins: the order in which the others go is chosen so that this one remains."""
     try:
         return interpret(MARGINAL, product(*terms), name, others)
     except (Intractable, NoRule) as error:
@@ -267,9 +267,9 @@ def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
 
 def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dict[Name, Array]:
     randomness = source_of(key, n, engine_of(factors))
-    found = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
+    values = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
     randomness.finish()
-    return found
+    return values
 
 
 def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -> Data:
@@ -321,15 +321,15 @@ def _standard_bound(position: int) -> Bound:
 
 
 def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]) -> Factor:
-    """Bound names by position, so that plans and compiled functions are found again for alike terms."""
+    """Bound names by position, so that alike terms share plans and compiled functions."""
     bounds = [name for name in f.inputs if isinstance(name, Bound)]
     standard = [_standard_bound(position) for position, _ in enumerate(bounds)]
     there: dict[Name, Name] = dict(zip(bounds, standard, strict=True))
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))
     try:
-        found = rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
-        return relabelled(found, {str(new): str(old) for new, old in back.items()})
+        factor = rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+        return relabelled(factor, {str(new): str(old) for new, old in back.items()})
     except FubiniError:  # once more, with the names as they are called: the error should say them
         return eliminate(f.terms, names, semiring=semiring)
 

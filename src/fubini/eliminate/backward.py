@@ -63,13 +63,13 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
     """For each name the slot to read its marginal from: one whose adjoint is needed anyway, else the smallest."""
-    found: dict[Name, int] = {}
+    slots: dict[Name, int] = {}
     inputs = len(plan.inputs)
     sizes = [_size(plan, scope) for scope in plan.names]
     for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot])):
         for name in plan.names[slot]:
-            found.setdefault(name, slot)
-    return {name: found[name] for name in names}
+            slots.setdefault(name, slot)
+    return {name: slots[name] for name in names}
 
 
 def _size(plan: Plan, names: frozenset[Name]) -> int:
@@ -135,9 +135,9 @@ def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: C
     return _refused_without_mass(chosen, results(plan, slots))
 
 
-def _refused_without_mass(chosen: dict, found: Sequence[Factor]) -> dict[Name, Array]:
+def _refused_without_mass(chosen: dict, totals: Sequence[Factor]) -> dict[Name, Array]:
     """A zero that no variable has any more, in a result that is closed, refuses every choice."""
-    for total in found:
+    for total in totals:
         if isinstance(total, Table) and not total.inputs:
             for name, value in chosen.items():
                 (array,) = require(total.pair.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)

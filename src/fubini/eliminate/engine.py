@@ -20,8 +20,8 @@ NARROW = SAFE_LOG["float32"]
 
 def engine_of(factors: Sequence[Factor]) -> str:
     """Which engine the data decide: numpy, xla, or trace."""
-    found = {_engine(factor) for factor in factors}
-    return next((engine for engine in ("trace", "xla") if engine in found), "numpy")
+    engines = {_engine(factor) for factor in factors}
+    return next((engine for engine in ("trace", "xla") if engine in engines), "numpy")
 
 
 def _engine(factor: Factor) -> str:

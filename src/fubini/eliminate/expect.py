@@ -56,7 +56,7 @@ def integrate(factor: Factor, value: Any, *names: Name) -> Value:
 
 
 def _settled(value: Value) -> Value:
-    """Numbers, where all that is left to depend on are bounded integers."""
+    """Numbers, where all remaining inputs are bounded integers."""
     return to_array(value) if is_enumerable(value) else value
 
 
@@ -116,16 +116,16 @@ def expect_gaussian(f: Gaussian, value: Value, names: tuple) -> Value:
 
 def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value:
     others = tuple(name for name, domain in value.inputs.items() if not domain.is_finite and name not in names)
-    found = degree(value, names)
-    if found > 2:
+    order = degree(value, names)
+    if order > 2:
         raise Intractable(
             f"the expectation of {value} under {f}",
             expected=f"a polynomial of degree two at most in {listed(names)}",
-            nearest=f"its degree is {found:g}" if found != np.inf else "it is not a polynomial",
+            nearest=f"its degree is {order:g}" if order != np.inf else "it is not a polynomial",
             advice="estimate it by sampling: draw from the factor and average",
         )
     centre = value.replaced(_means(f, names))
-    if found < 2:
+    if order < 2:
         return centre
     used = tuple(name for name in names if name in value.inputs)
     covariance = _covariance(f, names, used)
@@ -182,9 +182,9 @@ def _covariance(f: Gaussian, names: tuple[Name, ...], used: tuple[Name, ...]) ->
     gone = frozenset(name for name in names if name not in used)
     rest = f.reduced(gone) if gone else f
     assert isinstance(rest, Gaussian)
-    found = rest.conditional(*used)
-    size = found.half.shape[-1]
-    return Array._of(found.covariance, found.names, rest.inputs, Real[size, size], f.exactness)
+    conditional = rest.conditional(*used)
+    size = conditional.half.shape[-1]
+    return Array._of(conditional.covariance, conditional.names, rest.inputs, Real[size, size], f.exactness)
 
 
 @exact_expect.rule
@@ -222,9 +222,9 @@ def expect_square(f: Density, value: Value, names: tuple) -> Value:
 @exact_expect.rule
 def expect_product(f: Product, value: Value, names: tuple) -> Value:
     """E[v] under the one term that depends on the names; the others do not change it"""
-    mine = [term for term in f.terms if any(name in term.inputs for name in names)]
-    if len(mine) == 1:
-        return interpret(EXPECT, mine[0], value, names)
+    dependent = [term for term in f.terms if any(name in term.inputs for name in names)]
+    if len(dependent) == 1:
+        return interpret(EXPECT, dependent[0], value, names)
     return expect_open(f, value, names)
 
 

@@ -137,17 +137,17 @@ def _equation(step: Step, plan: Plan, semiring: Semiring) -> str:
 def _rule(step: Step, operands: Sequence[Factor], made: Factor, semiring: Semiring) -> str:
     """The name of the rule that will run; of a general one, what it multiplies by and what it makes."""
     if step.kind == "multiply out":
-        found = current().find(MULTIPLY_OUT, (*operands, step.eliminated))
+        rule = current().find(MULTIPLY_OUT, (*operands, step.eliminated))
     elif len(operands) == 1:
-        found = current().find(SUM, (semiring, *operands, step.eliminated))
+        rule = current().find(SUM, (semiring, *operands, step.eliminated))
     else:
-        found = current().find(CONTRACT, (semiring, *operands, step.keep))
-    if found is None:
+        rule = current().find(CONTRACT, (semiring, *operands, step.keep))
+    if rule is None:
         return "none"
-    if len(operands) == 2 and found.signature[1] == (Factor,):
+    if len(operands) == 2 and rule.signature[1] == (Factor,):
         multiply = current().find(MULTIPLY, tuple(operands))
-        return f"{found.name if multiply is None else multiply.name} → {type(made).__name__}"
-    return found.name if not isinstance(made, Mixture) else f"{found.name} → Mixture"
+        return f"{rule.name if multiply is None else multiply.name} → {type(made).__name__}"
+    return rule.name if not isinstance(made, Mixture) else f"{rule.name} → Mixture"
 
 
 def _stand_in(names: frozenset[Name]) -> Table:

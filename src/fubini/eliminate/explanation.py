@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The plan of one question, what is left and what blocks it. Prints as text, shows as HTML in a notebook."""
+    """The plan of one question, what remains and what blocks it. Prints as text, shows as HTML in a notebook."""
 
     title: str
     lines: tuple[Line, ...]
@@ -56,7 +56,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
     arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
     graph: Drawing | None = None  # of a model
-    left: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
     blocked: tuple[tuple[str, str, str], ...] = ()  # site, what was expected, where
     refused: tuple[tuple[str, str], ...] = ()  # question, why
 
@@ -75,12 +75,12 @@ class Explanation:
         """What can be asked of a model; nothing of factors."""
         if self.graph is None:
             return ""
-        if self.left:
-            left = f"left: {listed(self.left)}; infer(key) samples them and draws the others back exactly"
-            return f"{left}\nlog_evidence, marginal, posterior and predict have no closed form"
+        if self.remaining:
+            latents = f"remaining: {listed(self.remaining)}; infer(key) samples them and draws the others back exactly"
+            return f"{latents}\nlog_evidence, marginal, posterior and predict have no closed form"
         if any(question.startswith("marginal") for question, _ in self.refused):
-            return "nothing is left: evidence and draws are exact, and so are the other marginals"
-        return "nothing is left: evidence, marginals and draws are exact"
+            return "nothing remains: evidence and draws are exact, and so are the other marginals"
+        return "nothing remains: evidence, marginals and draws are exact"
 
     # -- text --------------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Explanation:
             parts += [*self._summary, *_columns([HEAD, *self._rows])]
         parts += self._integrals_told
         for name, expected, where in self.blocked:
-            parts += [f"not {name}: expected {expected}", f"     found {where}"]
+            parts += [f"not {name}: expected {expected}", f"     in {where}"]
         parts += [f"not {question}: {why}" for question, why in self.refused]
         return "\n".join([*parts, *([self.verdict] if self.verdict else [])])
 
@@ -140,7 +140,7 @@ class Explanation:
     # -- HTML --------------------------------------------------------------------------------------------------------
 
     def to_html(self) -> str:
-        """A page: the graph, the steps, how they integrate, what is left and why."""
+        """A page: the graph, the steps, how they integrate, what remains and why."""
         parts = [f"<h3>{escape(self.title)}</h3>", *(f"<p>{escape(note)}</p>" for note in self.notes)]
         if self.graph is not None:
             parts.append(self.graph.to_svg())
@@ -154,7 +154,7 @@ class Explanation:
             parts.append(_table(("variable", "given the rest", "equation", "cost"), rows))
         elif not self._is_table:
             parts.append("<p>nothing is eliminated</p>")
-        kept = [f"<b>{escape(n)}</b>: expected {escape(e)}; found <code>{escape(w)}</code>" for n, e, w in self.blocked]
+        kept = [f"<b>{escape(n)}</b>: expected {escape(e)}; in <code>{escape(w)}</code>" for n, e, w in self.blocked]
         kept += [f"<b>{escape(question)}</b>: {escape(why)}" for question, why in self.refused]
         parts += [f"<ul>{''.join(f'<li>{item}</li>' for item in kept)}</ul>"] if kept else []
         return f"<div>{''.join(parts)}<p>{escape(self.verdict)}</p></div>"

@@ -52,10 +52,10 @@ def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Fact
 
 
 def find_plan(problem: Problem, whole: bool) -> Plan:
-    """The plan for a problem; found again where the structure is the same."""
+    """The plan for a problem, shared by problems of the same structure."""
     plan = PLANS.get((problem, whole))
     if plan is None:
-        plan = PLANS.found((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
+        plan = PLANS.get_or_make((problem, whole), lambda: with_slices(make_plan(problem), problem.limit, whole))
     return plan
 
 
@@ -124,10 +124,10 @@ def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> li
         return results(plan, forward(plan, [embed(semiring, factor) for factor in at], semiring))
 
     reached = reached_by_slices(plan) if plan.slices else None
-    found = over_slices(plan, factors, semiring, one_pass, reached)
-    if not semiring.homogeneous:  # its ⊗ is not the product of weights: what is left must be joined in the carrier
-        found = [reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), found)]
-    return [read(semiring, factor) for factor in found]
+    totals = over_slices(plan, factors, semiring, one_pass, reached)
+    if not semiring.homogeneous:  # its ⊗ is not the product of weights: the results are joined in the carrier
+        totals = [reduce(lambda a, b: contract(semiring, [a, b], frozenset(a.inputs) | frozenset(b.inputs)), totals)]
+    return [read(semiring, factor) for factor in totals]
 
 
 def results(plan: Plan, slots: Sequence[Factor]) -> list[Factor]:

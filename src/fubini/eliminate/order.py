@@ -84,9 +84,9 @@ class Graph:
         gone = 1 << node
         factor = 1 if self.weights is None else self.weights[node]
         for other in bits(mask):
-            apart = self.near[other] & ~mask & ~gone
-            if apart:
-                self.fill[other] -= factor * self._weight(apart)
+            outside = self.near[other] & ~mask & ~gone
+            if outside:
+                self.fill[other] -= factor * self._weight(outside)
             self.near[other] &= ~gone
             self.bits[other] -= self.logs[node]
         return touched & ~gone
@@ -199,9 +199,9 @@ def components(scopes: Sequence[Iterable[Name]], names: Iterable[Name]) -> list[
     linking = set(names)
     groups: list[tuple[list[int], set[Name]]] = []
     for position, scope in enumerate(scopes):
-        mine = set(scope) & linking
-        joined = [group for group in groups if group[1] & mine]
-        groups = [group for group in groups if not group[1] & mine]
+        own = set(scope) & linking
+        joined = [group for group in groups if group[1] & own]
+        groups = [group for group in groups if not group[1] & own]
         members = sorted({position, *(member for group in joined for member in group[0])})
-        groups.append((members, mine.union(*(group[1] for group in joined))))
+        groups.append((members, own.union(*(group[1] for group in joined))))
     return sorted(groups)

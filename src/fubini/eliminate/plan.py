@@ -37,7 +37,7 @@ class Step:
 class Plan:
     """Steps over `inputs` slots; `results` are the slots that remain, `slices` the names fixed one value at a time.
 
-    After steps that integrate, `terms` is what is left of the log-density in index notation, and `blocked` says why
+    After steps that integrate, `terms` is the remaining log-density in index notation, and `blocked` says why
     names that were asked for stayed.
     """
 
@@ -105,7 +105,7 @@ class PlanCache:
         self.get = self._plans.get
         self._owners: dict[int, set[Hashable]] = {}
 
-    def found(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get_or_make(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The plan for a key, made where there is none yet."""
         plan = self._plans.get(key)
         if plan is None:
@@ -115,14 +115,14 @@ class PlanCache:
                 del self._plans[next(iter(self._plans))]
         return plan
 
-    def found_for(self, owner: object, question: Hashable, make: Callable[[], Any]) -> Any:
+    def get_or_make_for(self, owner: object, question: Hashable, make: Callable[[], Any]) -> Any:
         """The plan for a question to this object, forgotten with it: its data are not kept for the sake of a plan."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = set()
             weakref.finalize(owner, self._disown, id(owner))
         key = (id(owner), question)
         self._owners[id(owner)].add(key)
-        return self.found(key, make)
+        return self.get_or_make(key, make)
 
     def _disown(self, owner: int) -> None:
         for key in self._owners.pop(owner, ()):

@@ -1,7 +1,7 @@
 """Planning with plates: tensor variable elimination (Obermeyer et al. 2019, algorithm 1).
 
 A variable inside plates is an array variable; a factor counts once for each cell of the plates among its inputs. The
-innermost plates go first: the variables that live there are summed out of each connected component, and what is left
+innermost plates go first: the variables that live there are summed out of each connected component, and what remains
 is multiplied out over the plates that none of its remaining variables live in. Without plates that is one component.
 """
 
@@ -20,7 +20,7 @@ from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
 
 
 class Problem(NamedTuple):
-    """What is asked of the planner, without any numbers: hashable, so that plans are found again."""
+    """What is asked of the planner, without any numbers: hashable, so that plans can be looked up."""
 
     scopes: tuple[tuple[Name, ...], ...]
     sizes: tuple[tuple[Name, int], ...]
@@ -75,25 +75,25 @@ class _Planner:
         """Steps that sum variables that are not finite out of open factors integrate."""
         is_open = [slot in self.problem.products for slot in range(len(self.problem.scopes))]
         for step in steps:
-            mine, reals = any(is_open[slot] for slot in step.operands), self.precedence.reals
-            integrates = mine and step.kind == "contract" and bool(reals.intersection(step.eliminated))
-            is_open.append(mine and bool(reals.intersection(step.keep)))
+            has_open, reals = any(is_open[slot] for slot in step.operands), self.precedence.reals
+            integrates = has_open and step.kind == "contract" and bool(reals.intersection(step.eliminated))
+            is_open.append(has_open and bool(reals.intersection(step.keep)))
             yield replace(step, kind="integrate") if integrates else step
 
     def _groups(self, slots: list[int], here: Sequence[Name], inner: frozenset[Name]) -> list[list[int]]:
         """Outside plates everything is one group: the order search sees the components by itself."""
         if not inner:
             return [slots]
-        found = components([self.forest.names[slot] for slot in slots], here)
-        return [[slots[member] for member in members] for members, _ in found]
+        groups = components([self.forest.names[slot] for slot in slots], here)
+        return [[slots[member] for member in members] for members, _ in groups]
 
     def _sum_out(self, slots: list[int], here: Sequence[Name]) -> list[int]:
         scopes = [self.forest.names[slot] for slot in slots]
         present = frozenset().union(*scopes)
-        mine = [name for name in here if name in present]
-        if not mine:
+        summed = [name for name in here if name in present]
+        if not summed:
             return slots
-        return self.forest.contract(slots, mine, search_order(scopes, self.sizes, mine, self.precedence))
+        return self.forest.contract(slots, summed, search_order(scopes, self.sizes, summed, self.precedence))
 
     def _multiply_out(self, slot: int, inner: frozenset[Name]) -> None:
         """Take a partial result out of the plates that no remaining variable of it lives in."""
@@ -124,10 +124,10 @@ def where_variables_live(problem: Problem) -> dict[Name, frozenset[Name]]:
     plates = frozenset(problem.plates)
     lives: dict[Name, frozenset[Name]] = {}
     for scope in problem.scopes:
-        mine = plates.intersection(scope)
+        own = plates.intersection(scope)
         for name in scope:
             if name not in plates:
-                lives[name] = lives.get(name, mine) & mine
+                lives[name] = lives.get(name, own) & own
     for name, declared in problem.summed:
         if declared is not None:
             _require_within(name, declared, problem)

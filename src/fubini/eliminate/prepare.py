@@ -34,8 +34,8 @@ def prepared(
         terms = _place_deltas(terms, [] if plates else [name for name, _ in summed])
     if any(term.entrances for term in terms):
         terms = _absorbed(terms, summed, plates, semiring)
-    left = {name for term in terms for name in term.inputs}
-    return terms, [(name, home) for name, home in summed if name in left]
+    present = {name for term in terms for name in term.inputs}
+    return terms, [(name, home) for name, home in summed if name in present]
 
 
 def together(
@@ -58,12 +58,12 @@ def together(
         return list(terms)
     coupled = _without_leaves(coupled, wanted)
     homes = [frozenset(plates).intersection(term.inputs) for term in coupled]
-    found = list(terms)
+    joined = list(terms)
     for members, _ in components([tuple(wanted.intersection(term.inputs)) for term in coupled], wanted):
-        mine = [coupled[member] for member in members]
-        if len(mine) > 1 and any(map(is_open, mine)) and len({homes[member] for member in members}) == 1:
-            found = [term for term in found if all(term is not other for other in mine)] + [Product(*mine)]
-    return found
+        group = [coupled[member] for member in members]
+        if len(group) > 1 and any(map(is_open, group)) and len({homes[member] for member in members}) == 1:
+            joined = [term for term in joined if all(term is not other for other in group)] + [Product(*group)]
+    return joined
 
 
 def one_or_other(run: Callable[[list[Factor]], T], grouped: list[Factor], terms: list[Factor]) -> T:
@@ -89,7 +89,7 @@ def _without_leaves(terms: list[Factor], names: set[Name]) -> list[Factor]:
 
 
 def split_terms(factors: Factors) -> list[Factor]:
-    """The terms of all the factors, products taken apart."""
+    """The terms of all the factors, products split."""
     given = [factors] if isinstance(factors, Factor) else list(factors)
     return [term for factor in given for term in terms_of(to_factor(factor))]
 
@@ -205,12 +205,12 @@ class _Profile(NamedTuple):
 
 
 def _profile(term: Factor) -> _Profile:
-    found = term.__dict__.get("_cached_profile")
-    if found is None:
+    profile = term.__dict__.get("_cached_profile")
+    if profile is None:
         sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
         infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
-        found = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite)
-    return found
+        profile = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite)
+    return profile
 
 
 def _own_first(term: Factor) -> list[tuple[Name, Name]]:

@@ -73,13 +73,13 @@ class Forest:
         operands = (first,) if second is None else (first, second)
         both = set(operands)
         union = self.names[first] if second is None else self.names[first] | self.names[second]
-        mine = [name for name in union if name in using]
-        gone = frozenset(name for name in mine if using[name] <= both)
+        own = [name for name in union if name in using]
+        gone = frozenset(name for name in own if using[name] <= both)
         made = self.add("contract", operands, gone)
         for slot in operands:
             del live[slot]
         live[made] = None
-        for name in mine:
+        for name in own:
             using[name] -= both
             if name not in gone:
                 using[name].add(made)

@@ -91,9 +91,11 @@ class Delta(Factor):
         rest = {name: point for name, point in self.located.items() if name not in names}
         gone = [self.point(name) for name in names]
         marks = [Weight(mark_of(point)) for point in gone if isinstance(point, Array) and is_traced(point.array)]
-        left = Delta._of(rest, self.weight) if rest else self.weight
-        lost = {name: domain for name, domain in self.inputs.items() if name not in left.inputs and name not in names}
-        return product(left, *([Unit(lost)] if lost else []), *marks) if lost or marks else left
+        remaining = Delta._of(rest, self.weight) if rest else self.weight
+        lost = {
+            name: domain for name, domain in self.inputs.items() if name not in remaining.inputs and name not in names
+        }
+        return product(remaining, *([Unit(lost)] if lost else []), *marks) if lost or marks else remaining
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         fresh = {old: Variable(new, self.inputs[old]) for old, new in names.items()}
@@ -162,7 +164,7 @@ def all_of(truth: Data) -> Data:
 
 
 def mark_of(point: Array) -> Value:
-    """0, and NaN where a traced point was found outside its domain."""
+    """0, and NaN where a traced point lies outside its domain."""
     if point.output.is_discrete:
         return Array(jnp.where(point.array < 0, jnp.nan, 0.0), point.names)
     bad = namespace(point.array).isnan(point.array)

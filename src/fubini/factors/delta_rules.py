@@ -1,4 +1,4 @@
-"""Rules of Deltas: where a Delta meets another factor it puts its point there."""
+"""Rules of Deltas: a Delta times another factor puts its point there."""
 
 from __future__ import annotations
 
@@ -242,11 +242,11 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
         if name not in values:
             kept[name] = points[bound]
             continue
-        found, factor = _placed(values[name], points[bound], name, f)
-        clash = [new for new in found if new in kept]
+        fixed, factor = _placed(values[name], points[bound], name, f)
+        clash = [new for new in fixed if new in kept]
         if clash:
             raise DomainError(f"{f} with {name}={values[name]}", expected=f"one point for {clash[0]!r}")
-        kept.update(found)
+        kept.update(fixed)
         weights.append(factor)
     for name, point in kept.items():
         if any(other in point.inputs for other in kept):
@@ -263,12 +263,12 @@ def _within_domain(value: Value, target: Value, name: Name) -> Solution | None:
         return solution
     if domain.kind not in ("positive", "unit"):
         return None
-    found = solution.value
-    inside = ops.greater(found, 0.0)
+    solved = solution.value
+    inside = ops.greater(solved, 0.0)
     if domain.kind == "unit":
-        inside = ops.logical_and(inside, ops.less(found, 1.0))
+        inside = ops.logical_and(inside, ops.less(solved, 1.0))
     whole = all_of(inside) if inside.output.shape else inside
-    point = apply(_as_domain(domain), ops.where(inside, found, 0.5))
+    point = apply(_as_domain(domain), ops.where(inside, solved, 0.5))
     return Solution(name, point, ops.where(whole, solution.log_jacobian, -np.inf))
 
 

@@ -84,7 +84,7 @@ def lifted(*factors: Factor) -> tuple[Factor, ...]:
     if any(new is not old for new, old in zip(joined, factors, strict=True)):
         return joined
     kind = common_kind(*factors)
-    assert kind is not None, "the guard has found one"
+    assert kind is not None, "the guard requires one"
     return tuple(to_kind(factor, kind) for factor in factors)
 
 
@@ -316,33 +316,33 @@ def _are_integers(f: Factor, names: tuple) -> bool:
 def sum_of_product(semiring: Semiring, f: Product, names: tuple[Name, ...]) -> Factor:
     """⊕_x of terms that no rule multiplies: through those without x, a Mixture over bounded integers, or blocked."""
     rest = [term for term in f.terms if not any(name in term.inputs for name in names)]
-    mine = [term for term in f.terms if any(name in term.inputs for name in names)]
-    if len(mine) == 1:
-        return product(*rest, interpret(SUM, semiring, mine[0], names))
-    if len(mine) == 2:
-        keep = frozenset(name for term in mine for name in term.inputs if name not in names)
-        rule = current().find(CONTRACT, (semiring, *mine, keep))
+    dependent = [term for term in f.terms if any(name in term.inputs for name in names)]
+    if len(dependent) == 1:
+        return product(*rest, interpret(SUM, semiring, dependent[0], names))
+    if len(dependent) == 2:
+        keep = frozenset(name for term in dependent for name in term.inputs if name not in names)
+        rule = current().find(CONTRACT, (semiring, *dependent, keep))
         if rule is not None and rule.signature[1] != (Factor,):  # the general one has been here
-            return product(*rest, rule.function(semiring, *mine, keep))
+            return product(*rest, rule.function(semiring, *dependent, keep))
     if semiring is sum_product and all(f.inputs[name].is_finite for name in names):
-        return product(*rest, summed(product(*mine), names))
+        return product(*rest, summed(product(*dependent), names))
     if semiring is sum_product:
-        return product(*rest, interpret(DISINTEGRATE, product(*mine), names).remaining)
+        return product(*rest, interpret(DISINTEGRATE, product(*dependent), names).remaining)
     if semiring is max_product and not all(f.inputs[name].is_finite for name in names):
-        return product(*rest, interpret(MAXIMISE, product(*mine), names).remaining)
-    raise blocked(semiring, product(*mine), names)
+        return product(*rest, interpret(MAXIMISE, product(*dependent), names).remaining)
+    raise blocked(semiring, product(*dependent), names)
 
 
 def blocked(semiring: Semiring, f: Factor, names: Sequence[Name]) -> Intractable:
     """The error of a sum that has no closed form: which variable, and which factors stand in its way."""
     terms = terms_of(f)
     real = [name for name in names if not f.inputs[name].is_finite] or list(names)
-    mine = [term for term in terms if any(name in term.inputs for name in real)]
+    dependent = [term for term in terms if any(name in term.inputs for name in real)]
     what = "the integral" if semiring is sum_product else f"{semiring}"
     return Intractable(
-        f"{what} over {listed(real)} of {' * '.join(map(repr, mine or terms))}",
+        f"{what} over {listed(real)} of {' * '.join(map(repr, dependent or terms))}",
         expected="factors that multiply into one Table, Gaussian, Delta or Mixture, or one density summed over its own",
-        nearest="; ".join(f"{term} does not in {_mentioned(term, real)}" for term in mine),
+        nearest="; ".join(f"{term} does not in {_mentioned(term, real)}" for term in dependent),
         advice="observe or keep these variables, record the sum with `with fb.lazy:`, or approximate it",
     )
 

@@ -102,9 +102,9 @@ class Gaussian(Factor):
     @property
     def quadratic(self) -> Quadratic:
         """The exponent as named arrays."""
-        found = self.__dict__.get("_cached_quadratic")
-        if found is None:
-            found = Quadratic(self.vector, self.vector_names, self.matrix, self.matrix_names, self.white)
+        quadratic = self.__dict__.get("_cached_quadratic")
+        if quadratic is None:
+            quadratic = Quadratic(self.vector, self.vector_names, self.matrix, self.matrix_names, self.white)
             extra = self.vector.ndim - len(self.vector_names) - 1
             if extra:
                 raise DomainError(
@@ -112,8 +112,8 @@ class Gaussian(Factor):
                     expected="a name for each axis: this term was returned from vmap",
                     advice='name the axis first: fb.name_axis(term, "i")',
                 )
-            self.__dict__["_cached_quadratic"] = found
-        return found
+            self.__dict__["_cached_quadratic"] = quadratic
+        return quadratic
 
     @property
     def is_known_zero(self) -> bool:
@@ -144,8 +144,8 @@ class Gaussian(Factor):
 
         v, v_names, M, M_names, white = self.quadratic
         there = Quadratic(v, tuple(map(new, v_names)), M, tuple(map(new, M_names)), white)
-        mine = {name: other for name, other in names.items() if name in self.scale.inputs}
-        scale = self.scale._renamed(mine) if mine else self.scale
+        own = {name: other for name, other in names.items() if name in self.scale.inputs}
+        scale = self.scale._renamed(own) if own else self.scale
         reals = tuple((new(name), domain) for name, domain in self.reals)
         return Gaussian._of(scale, there, reals, {new(name): domain for name, domain in self.inputs.items()})
 
@@ -181,15 +181,15 @@ class Gaussian(Factor):
     def reduced(self, names: frozenset[Name], integrate: bool = True) -> Factor:
         """∫ (or max) over real names."""
         gone, kept = self.positions(names)
-        found = elimination.reduced(self.quadratic, gone, kept, integrate)
-        if found.ok is not True:
-            found = found._replace(log=require(found.ok, lambda: improper(self, names), found.log)[0])
-        return self.left(found, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
+        exponent = elimination.reduced(self.quadratic, gone, kept, integrate)
+        if exponent.ok is not True:
+            exponent = exponent._replace(log=require(exponent.ok, lambda: improper(self, names), exponent.log)[0])
+        return self.with_exponent(exponent, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
 
-    def left(self, found: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
-        """The scale times what a reduction left, over the remaining variables: a Table where none remain."""
-        scale = shifted(self.scale, found.log, found.log_names, domains)
-        return to_gaussian(scale, found.rest, reals, domains)
+    def with_exponent(self, exponent: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+        """The scale times the result of a reduction, over the remaining variables: a Table where none remain."""
+        scale = shifted(self.scale, exponent.log, exponent.log_names, domains)
+        return to_gaussian(scale, exponent.rest, reals, domains)
 
     def __repr__(self) -> str:
         return with_moments(self)
@@ -198,19 +198,21 @@ class Gaussian(Factor):
 
     def _mean(self, name: Name) -> Value:
         """E[x | the other real inputs]  =  K_xx⁻¹ (h_x − K_xy y)"""
-        found, shape = self.conditional(name), dict(self.reals)[name].shape
+        conditional, shape = self.conditional(name), dict(self.reals)[name].shape
         others = tuple(pair for pair in self.reals if pair[0] != name)
         if not others:
-            mean = found.mean.reshape((*found.mean.shape[:-1], *shape))
-            return Array._of(mean, found.mean_names, self.inputs, Real.with_shape(shape), self.exactness)
-        centre = Array._of(found.mean, found.mean_names, self.inputs, Real[found.mean.shape[-1]], self.exactness)
-        slope = self._matrix(found.slope, found.names)
+            mean = conditional.mean.reshape((*conditional.mean.shape[:-1], *shape))
+            return Array._of(mean, conditional.mean_names, self.inputs, Real.with_shape(shape), self.exactness)
+        centre = Array._of(
+            conditional.mean, conditional.mean_names, self.inputs, Real[conditional.mean.shape[-1]], self.exactness
+        )
+        slope = self._matrix(conditional.slope, conditional.names)
         return Apply(_linear(others, shape), (centre, slope, *(Variable(*pair) for pair in others)))
 
     def _covariance(self, name: Name) -> Array:
-        found, shape = self.conditional(name), dict(self.reals)[name].shape
+        conditional, shape = self.conditional(name), dict(self.reals)[name].shape
         with np.errstate(over="ignore", invalid="ignore"):
-            covariance = found.covariance
+            covariance = conditional.covariance
         if not is_jax(covariance) and not np.isfinite(covariance).all():
             raise DataError(
                 f"the variance of {name!r} in {self}",
@@ -218,31 +220,33 @@ class Gaussian(Factor):
                 advice="scale the variable",
             )
         data = covariance.reshape((*covariance.shape[:-2], *shape, *shape))
-        return Array._of(data, found.names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
+        return Array._of(data, conditional.names, self.inputs, Real.with_shape((*shape, *shape)), self.exactness)
 
     def conditional(self, *names: Name) -> elimination.Conditional:
         """Mean and covariance of some variables, in this order, given the others."""
         places = numerics.places(self.reals)
-        mine = tuple(position for name in names for position in places[name])
+        own = tuple(position for name in names for position in places[name])
         others = tuple(position for name, place in places.items() if name not in names for position in place)
-        found = elimination.conditional(self.quadratic, mine, others)
-        mean, half = require(found.ok.all(), lambda: improper(self, frozenset(names)), found.mean, found.half)
-        return found._replace(mean=mean, half=half)
+        conditional = elimination.conditional(self.quadratic, own, others)
+        mean, half = require(
+            conditional.ok.all(), lambda: improper(self, frozenset(names)), conditional.mean, conditional.half
+        )
+        return conditional._replace(mean=mean, half=half)
 
     def given_rest(self, names: frozenset[Name]) -> Gaussian:
         """The density of some real variables given all the others: normalised over them, whatever the others are."""
-        mine, _ = self.positions(names)
-        found = elimination.given_rest(self.quadratic, mine)
-        (log,) = require(found.ok, lambda: improper(self, names), found.log)
-        scale = shifted(Table(np.ones(())), log, found.log_names, self.inputs)
-        return Gaussian._of(scale, found.rest, self.reals, self.inputs)
+        own, _ = self.positions(names)
+        conditional = elimination.given_rest(self.quadratic, own)
+        (log,) = require(conditional.ok, lambda: improper(self, names), conditional.log)
+        scale = shifted(Table(np.ones(())), log, conditional.log_names, self.inputs)
+        return Gaussian._of(scale, conditional.rest, self.reals, self.inputs)
 
     def _entropy(self) -> Value:
         """½ log det(2πe Σ) of a normalised Gaussian without a batch."""
         self._require_no_batch("entropy")
-        found = self.conditional(*dict(self.reals))
+        conditional = self.conditional(*dict(self.reals))
         size = self.quadratic.size
-        entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + found.log_determinant)
+        entropy = 0.5 * (size * (1 + math.log(2 * math.pi)) + conditional.log_determinant)
         return Array._of(namespace(entropy).asarray(entropy), (), {}, Real, self.exactness)
 
     def _kl(self, other: Factor) -> Value:
@@ -252,11 +256,11 @@ class Gaussian(Factor):
             raise DomainError(f"the divergence of {self} from {other}", expected="two Gaussians")
         other._require_no_batch("kl")
         names = tuple(dict(self.reals))
-        mine, theirs = self.conditional(*names), other.conditional(*names)
-        xp = namespace(mine.half, theirs.half)
-        log_ratio = theirs.log_determinant - mine.log_determinant
-        spread = xp.sum(xp.linalg.solve(theirs.half, mine.half) ** 2)
-        distance = xp.sum(xp.linalg.solve(theirs.half, (mine.mean - theirs.mean)[:, None]) ** 2)
+        own, theirs = self.conditional(*names), other.conditional(*names)
+        xp = namespace(own.half, theirs.half)
+        log_ratio = theirs.log_determinant - own.log_determinant
+        spread = xp.sum(xp.linalg.solve(theirs.half, own.half) ** 2)
+        distance = xp.sum(xp.linalg.solve(theirs.half, (own.mean - theirs.mean)[:, None]) ** 2)
         total = 0.5 * (log_ratio + spread + distance - self.quadratic.size)
         return Array._of(xp.asarray(total), (), {}, Real, self.exactness | other.exactness)
 
@@ -271,7 +275,7 @@ class Gaussian(Factor):
 
 
 def to_gaussian(scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
-    """A Gaussian, or the Table that it is where no real variable is left."""
+    """A Gaussian, or the Table that it is where no real variable remains."""
     return Gaussian._of(scale, quadratic, reals, domains) if reals else scale
 
 
@@ -352,8 +356,8 @@ class _White(_Canonical):
     __hash__ = _Canonical.__hash__
 
     def __call__(self, r: Data, R: Data, *variables: Data) -> Data:
-        left = R @ _flat(variables) - r
-        return -0.5 * (left @ left)
+        residual = R @ _flat(variables) - r
+        return -0.5 * (residual @ residual)
 
 
 class _Linear(_Canonical):

@@ -27,8 +27,8 @@ def choose_gaussian(f: Gaussian, names: tuple) -> dict:
     """max over z at K⁻¹h; of the bounded integers the arg max of what that leaves"""
     integers, given = _integers_first(f, names, False, lambda table, few: interpret(CHOOSE, table, few))
     everything = tuple(range(given.quadratic.size))
-    found = elimination.conditional(given.quadratic, everything, ())
-    return {**integers, **_placed(given, found.mean, found.mean_names, found.ok)}
+    conditional = elimination.conditional(given.quadratic, everything, ())
+    return {**integers, **_placed(given, conditional.mean, conditional.mean_names, conditional.ok)}
 
 
 @exact_draw.rule

@@ -29,11 +29,11 @@ def require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:
 
 def only_one(what: str, **given: Data) -> tuple[str, Data]:
     """The one parameter that was given, of several that say the same; its numbers are finite."""
-    found = [(key, as_floats(value)) for key, value in given.items() if value is not None]
-    if len(found) != 1:
-        nearest = f"given: {listed(key for key, _ in found)}" if found else "none was given"
+    present = [(key, as_floats(value)) for key, value in given.items() if value is not None]
+    if len(present) != 1:
+        nearest = f"given: {listed(key for key, _ in present)}" if present else "none was given"
         raise DomainError(f"a Gaussian with {what}", expected=f"one of {listed(given)}", nearest=nearest)
-    key, data = found[0]
+    key, data = present[0]
 
     def error() -> DataError:
         return DataError(f"a Gaussian with {key} that has NaN or infinity", expected="finite numbers")

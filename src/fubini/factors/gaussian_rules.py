@@ -63,10 +63,10 @@ def _scales(f: Table, g: Table) -> Table:
     return multiply_tables(f, g)
 
 
-def _with(scale: Table, found: Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
+def _with(scale: Table, exponent: Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
     """A Gaussian from a scale, an exponent and the constant that came off it."""
-    scale = shifted(scale, found.log, found.log_names, domains)
-    return Gaussian._of(scale, found.rest, reals, domains)
+    scale = shifted(scale, exponent.log, exponent.log_names, domains)
+    return Gaussian._of(scale, exponent.rest, reals, domains)
 
 
 @exact_multiply.rule
@@ -190,7 +190,7 @@ def _sum_batch(semiring: Semiring, f: Gaussian, names: tuple[Name, ...]) -> Fact
     if semiring is not sum_product:
         raise Intractable(
             f"the maximum over {listed(coupled)} of {f}",
-            expected="no real input left whose exponent depends on it",
+            expected="no remaining real input whose exponent depends on it",
             nearest=f"{listed(name for name, _ in f.reals)} stays: a maximum of Gaussians is not one",
             advice="maximise over the real inputs too",
         )
@@ -216,8 +216,8 @@ def _indices_are_known(f: Gaussian, values: Mapping) -> bool:
 def substitute_gaussian(f: Gaussian, values: Mapping) -> Factor:
     """z = b + A y:  h′ = Aᵀ(h − K b),  K′ = AᵀK A;  where z is not affine, exp of the exponent there"""
     mark = combined(values.values())
-    found = _substituted(f, values)
-    return found if mark.is_exact or isinstance(found, Weight) else found._marked(mark)
+    factor = _substituted(f, values)
+    return factor if mark.is_exact or isinstance(factor, Weight) else factor._marked(mark)
 
 
 def _substituted(f: Gaussian, values: Mapping[Name, Value]) -> Factor:
@@ -259,9 +259,9 @@ def _conditioned(f: Gaussian, values: Mapping[Name, Array]) -> Factor:
     gone, kept = f.positions(names)
     places = numerics.places(f.reals)
     at, at_names = stacked([_flattened(values[name], len(places[name])) for name, _ in f.reals if name in names], 1)
-    found = algebra.conditioned(f.quadratic, gone, kept, at, at_names)
+    exponent = algebra.conditioned(f.quadratic, gone, kept, at, at_names)
     domains = merge_inputs(f.inputs, *(value.inputs for value in values.values()))
-    return f.left(found, tuple(pair for pair in f.reals if pair[0] not in names), domains)
+    return f.with_exponent(exponent, tuple(pair for pair in f.reals if pair[0] not in names), domains)
 
 
 def _transformed(f: Gaussian, values: Mapping[Name, Value], parts: Mapping[Name, Affine]) -> Factor:
@@ -273,8 +273,8 @@ def _transformed(f: Gaussian, values: Mapping[Name, Value], parts: Mapping[Name,
     rows = [_row(pair, parts.get(pair[0]), reals) for pair in f.reals]
     A, A_names = stacked([row[0] for row in rows], 2)
     b, b_names = stacked([row[1] for row in rows], 1)
-    found = algebra.transformed(f.quadratic, A, A_names, b, b_names)
-    return f.left(found, reals, merge_inputs(dict(f.batch), incoming))
+    exponent = algebra.transformed(f.quadratic, A, A_names, b, b_names)
+    return f.with_exponent(exponent, reals, merge_inputs(dict(f.batch), incoming))
 
 
 def _row(pair: tuple[Name, Domain], part: Affine | None, reals: Reals) -> tuple[tuple[Data, Names], tuple[Data, Names]]:

@@ -175,9 +175,9 @@ def _without_zeros(components: list[Factor]) -> list[Factor]:
     """The components that are not known to be zero everywhere; all inputs stay."""
     if len(components) < 2:
         return components
-    left = [component for component in components if not component.is_known_zero]
+    nonzero = [component for component in components if not component.is_known_zero]
     inputs = {name for component in components for name in component.inputs}
-    return left if left and inputs == {name for component in left for name in component.inputs} else components
+    return nonzero if nonzero and inputs == {name for component in nonzero for name in component.inputs} else components
 
 
 def bounds_within(term: Term) -> set[Bound]:

@@ -67,15 +67,15 @@ def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
     if infinite and sum(any(name in term.inputs for name in infinite) for term in terms_of(given)) > 1:
         return {**chosen, **_draw_open(randomness, given, infinite)}
     for term in terms_of(given):
-        mine = tuple(name for name in (infinite or finite) if name in term.inputs)
-        if any(name in chosen for name in mine):
+        own = tuple(name for name in (infinite or finite) if name in term.inputs)
+        if any(name in chosen for name in own):
             raise NoRule(
-                f"a draw of {', '.join(map(repr, mine))} from {f}",
+                f"a draw of {', '.join(map(repr, own))} from {f}",
                 expected="each variable in one factor, or factors that multiply into one",
                 advice="observe some of the variables, or sum them out first",
             )
-        if mine:
-            chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), mine)}
+        if own:
+            chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), own)}
     return dict(chosen)
 
 
@@ -132,8 +132,8 @@ def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
             name: Array._of(position, tuple(batch), batch, domain)
             for (name, domain), position in zip(bounds.items(), positions, strict=True)
         }
-        found = interpret(DRAW, randomness, _assured(substitute(part, at), inside, batch), names)
-        drawn = {name: _chosen(inside, batch, found[name], drawn.get(name)) for name in names}
+        values = interpret(DRAW, randomness, _assured(substitute(part, at), inside, batch), names)
+        drawn = {name: _chosen(inside, batch, values[name], drawn.get(name)) for name in names}
         start += size
     return drawn
 

@@ -171,10 +171,10 @@ def multiply_out_mixture(f: Mixture, names: tuple) -> Factor:
 
 
 def _cells(f: Factor, names: tuple) -> list[dict[Name, Value]]:
-    found: list[dict[Name, Value]] = [{}]
+    cells: list[dict[Name, Value]] = [{}]
     for name in names:
-        found = [{**cell, name: to_value(index)} for cell in found for index in range(f.inputs[name].extent)]
-    return found
+        cells = [{**cell, name: to_value(index)} for cell in cells for index in range(f.inputs[name].extent)]
+    return cells
 
 
 @exact_substitute.rule

@@ -17,8 +17,8 @@ def at_greatest(f: Factor, names: tuple) -> dict:
     if not infinite:
         return interpret(CHOOSE, interpret(JOIN, f), names)
     chosen = interpret(CHOOSE, promoted(f.reduce(max_product, *infinite)), finite) if finite else {}
-    found = interpret(MAXIMISE, substitute(f, chosen), infinite)
-    return {**chosen, **{name: to_array(value) for name, value in found.modes.items()}}
+    maximum = interpret(MAXIMISE, substitute(f, chosen), infinite)
+    return {**chosen, **{name: to_array(value) for name, value in maximum.modes.items()}}
 
 
 @exact_choose.rule

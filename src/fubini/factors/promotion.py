@@ -26,23 +26,23 @@ def promotion(source: type[Factor], target: type[Factor]) -> Callable[[Callable]
 
 def _paths(kind: type[Factor]) -> dict[type[Factor], tuple[Callable, ...]]:
     """The representations at or above one, nearest first, each with the steps there."""
-    found: dict[type[Factor], tuple[Callable, ...]] = {kind: ()}
+    paths: dict[type[Factor], tuple[Callable, ...]] = {kind: ()}
     waiting = [kind]
     while waiting:
         here = waiting.pop(0)
         for target, step in _above.get(here, {}).items():
-            if target not in found:
-                found[target] = (*found[here], step)
+            if target not in paths:
+                paths[target] = (*paths[here], step)
                 waiting.append(target)
-    return found
+    return paths
 
 
 def common_kind(f: Factor, g: Factor) -> type[Factor] | None:
     """The least representation above both that is not already theirs."""
-    mine, theirs = _paths(type(f)), _paths(type(g))
-    shared = [kind for kind in mine if kind in theirs]
+    own, theirs = _paths(type(f)), _paths(type(g))
+    shared = [kind for kind in own if kind in theirs]
     shared = [kind for kind in shared if not (kind is type(f) and kind is type(g))]
-    return min(shared, key=lambda kind: len(mine[kind]) + len(theirs[kind]), default=None)
+    return min(shared, key=lambda kind: len(own[kind]) + len(theirs[kind]), default=None)
 
 
 def to_kind(factor: Factor, kind: type[Factor]) -> Factor:

@@ -139,9 +139,9 @@ def substitute_table(f: Table, values: Mapping) -> Table:
     """f(x = v(j), y)  =  the entries gathered along j"""
     args = {name: to_array(value) for name, value in values.items()}
     if all(type(arg.array) is np.ndarray and not arg.names for arg in args.values()):
-        found = f.at({name: require_in_range(name, arg.array, f.inputs[name]) for name, arg in args.items()})
+        table = f.at({name: require_in_range(name, arg.array, f.inputs[name]) for name, arg in args.items()})
         mark = combined(args.values())
-        return found if mark.is_exact else found._marked(mark)
+        return table if mark.is_exact else table._marked(mark)
     indices = {name: (arg.array, arg.names) for name, arg in args.items()}
     weights, shift, *_ = f.pair
     rest = {name: domain for name, domain in f.inputs.items() if name not in args}

@@ -55,20 +55,21 @@ def derivatives(value: Value, names: tuple[Name, ...]) -> tuple[Array, Array, Ar
             name: Array._of(flat[start:end].reshape(domain.shape), (), {}, Real.with_shape(domain.shape))
             for (name, domain), start, end in zip(domains.items(), pieces, pieces[1:], strict=False)
         }
-        found = to_array(value.replaced(parts))
-        return _over(found, batch)
+        return _over(to_array(value.replaced(parts)), batch)
 
     on_jax = any(map(is_jax, value.leaves()))
     zeros = np.zeros(sum(sizes))
     if on_jax:
-        found = _expanded(at, jax.numpy.asarray(zeros, float))
+        expansion = _expanded(at, jax.numpy.asarray(zeros, float))
     else:
         with double_precision(), jax.ensure_compile_time_eval():
-            found = [np.asarray(part) for part in _expanded(at, jax.numpy.asarray(zeros))]
+            expansion = [np.asarray(part) for part in _expanded(at, jax.numpy.asarray(zeros))]
     order = tuple(batch)
     size = sum(sizes)
     shapes = ((), (size,), (size, size))
-    arrays = [Array._of(data, order, batch, Real.with_shape(shape)) for data, shape in zip(found, shapes, strict=True)]
+    arrays = [
+        Array._of(data, order, batch, Real.with_shape(shape)) for data, shape in zip(expansion, shapes, strict=True)
+    ]
     return arrays[0], arrays[1], arrays[2]
 
 
@@ -83,7 +84,7 @@ def _expanded(function: Callable[[Data], Data], at: Data) -> list[Data]:
     return [value, gradient, hessian]
 
 
-def _over(found: Array, batch: dict) -> Data:
+def _over(value: Array, batch: dict) -> Data:
     """The data over the whole batch."""
-    data = align(found.array, found.names, tuple(batch))
+    data = align(value.array, value.names, tuple(batch))
     return jax.numpy.broadcast_to(data, [domain.extent for domain in batch.values()])

@@ -44,14 +44,14 @@ def parse_json(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> N
 class _Reader:
     """The nodes of one file, checked against each other."""
 
-    def __init__(self, source: str, found: Any, limits: Limits) -> None:
+    def __init__(self, source: str, document: Any, limits: Limits) -> None:
         self.source, self.limits, self.cells, self.sums = source, limits, 0, RowSums(source)
-        if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+        if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
             raise self.error("the text", "is not a network", expected='{"name": …, "nodes": [ … ]}')
-        self.title = str(found.get("name", ""))
-        limits.require("variables", len(found["nodes"]), source)
+        self.title = str(document.get("name", ""))
+        limits.require("variables", len(document["nodes"]), source)
         self.nodes: dict[str, dict] = {}
-        for node in found["nodes"]:
+        for node in document["nodes"]:
             self._add(node)
         self.domains = {name: self._domain(name, node) for name, node in self.nodes.items()}
         cycle = find_cycle({name: self.parents(name) for name in self.nodes})
@@ -142,16 +142,16 @@ class _Reader:
         cause = _flatten(entries, shape, flat)
         if cause:
             raise self.error(f"node {name!r}", f"has {key} {cause}", expected=f"finite numbers of shape {shape}")
-        found = np.array(flat, np.float64).reshape(shape)
-        if not np.all(np.isfinite(found)):
+        array = np.array(flat, np.float64).reshape(shape)
+        if not np.all(np.isfinite(array)):
             raise self.error(f"node {name!r}", f"has {key} that are infinite or not numbers", expected="finite numbers")
-        return found
+        return array
 
     def _table(self, name: str, node: Mapping) -> Factor:
         axes = (*node["parents"], name)
         sizes = tuple(self.domains[axis].extent for axis in axes)
-        found = self._numbers(name, "prob", node["prob"], (sizes[-1], *sizes[:-1]))
-        rows = np.moveaxis(found, 0, -1)
+        array = self._numbers(name, "prob", node["prob"], (sizes[-1], *sizes[:-1]))
+        rows = np.moveaxis(array, 0, -1)
         if first_invalid(rows) is not None or first_unnormalised(rows) is not None:
             raise self.error(
                 f"node {name!r}", "has a bad distribution", expected="probabilities that sum to 1 over its states"
@@ -199,8 +199,8 @@ class _Reader:
         sizes = tuple(self.domains[parent].extent for parent in parents)
         if not parents:
             return self._numbers(name, key, given, ())
-        found = self._numbers(name, key, given, (math.prod(sizes),)).reshape(sizes, order="F")
-        return np.ascontiguousarray(found[np.ix_(*orders)])
+        array = self._numbers(name, key, given, (math.prod(sizes),)).reshape(sizes, order="F")
+        return np.ascontiguousarray(array[np.ix_(*orders)])
 
     def _order(self, name: str, parent: str, node: Mapping) -> list[int]:
         """For each state of a parent, where this node lists it."""

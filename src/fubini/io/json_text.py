@@ -1,4 +1,4 @@
-"""JSON texts, read within limits: nesting, long numbers and repeated keys are found out before they do harm."""
+"""JSON texts, read within limits: nesting, long numbers and repeated keys are refused before they do harm."""
 
 from __future__ import annotations
 

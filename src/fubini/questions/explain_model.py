@@ -36,7 +36,7 @@ def explain_model(model: FlatModel) -> Explanation:
     blocked = tuple((name, error.why, short(written(error.node))) for name, error in left.blocked.items())
     refused = tuple(_refused(left))
     return Explanation(
-        f"{joint}", lines, left.plan, graph=joint.graph(), left=left.kept, blocked=blocked, refused=refused
+        f"{joint}", lines, left.plan, graph=joint.graph(), remaining=left.kept, blocked=blocked, refused=refused
     )
 
 

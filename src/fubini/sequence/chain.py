@@ -49,7 +49,7 @@ class Chain:
 
     `step` maps states before a step to states after it, as in `fb.markov`. `sum` names global variables that are summed
     out of every answer but `final`; other names stay its inputs. `method` is sequential, parallel or chunks, and chosen
-    where it is left out; chunks are for the evidence alone, and states with lags are filtered in order.
+    where it is not given; chunks are for the evidence alone, and states with lags are filtered in order.
 
     >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next")) * fb.Table([[0.7, 0.3], [0.1, 0.6]], ("t", "x_next"))
     >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
@@ -87,10 +87,10 @@ class Chain:
                     expected=f"a factor over {listed(self.links.before)} and other names, not {name!r}",
                 )
         for name in self.links.before:
-            mine = self.init.inputs.get(name)
-            if mine is not None and mine != self.domains[name]:
+            domain = self.init.inputs.get(name)
+            if domain is not None and domain != self.domains[name]:
                 raise DomainError(
-                    f"a chain whose first {name!r} is {mine!r}", expected=f"{self.domains[name]!r}, as in the step"
+                    f"a chain whose first {name!r} is {domain!r}", expected=f"{self.domains[name]!r}, as in the step"
                 )
         known = {**self.init.inputs, **self.factor.inputs}
         for name in self.globals:
@@ -105,7 +105,7 @@ class Chain:
     # -- questions --------------------------------------------------------------------------------------------------
 
     def evidence(self) -> Factor:
-        """Σ over all states: a factor over the names that are left."""
+        """Σ over all states: a factor over the remaining names."""
         return self._tagged(self._run(questions.evidence))
 
     def log_evidence(self) -> Value:
@@ -128,16 +128,15 @@ class Chain:
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step."""
-        found = self._run(questions.best, windowed=False)
-        return self._chosen(found)
+        return self._chosen(self._run(questions.best, windowed=False))
 
     def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
         """Draws of all states together; n first, then time."""
         require_key(key)
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
             raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
-        found = self._chosen(self._run(questions.drawn, key, n=1 if n is None else int(n)))
-        return found if n is not None else {name: value[0] for name, value in found.items()}
+        draws = self._chosen(self._run(questions.drawn, key, n=1 if n is None else int(n)))
+        return draws if n is not None else {name: value[0] for name, value in draws.items()}
 
     # -- how --------------------------------------------------------------------------------------------------------
 
@@ -181,24 +180,24 @@ class Chain:
             raise Intractable(
                 f"{question.__name__} of {self} by particles",
                 expected="evidence() or filter(): a particle filter knows the past, not the future",
-                advice="keep the switches of a linear model apart instead: `with fb.moment_matching(window=…):`",
+                advice="keep the switches of a linear model separate instead: `with fb.moment_matching(window=…):`",
             )
-        found = run(estimate, outline, [start, terms], sampler.next_key("chain"), names=names, n=sampler.n)
-        return found._marked(found.exactness | estimated(sampler.n))
+        answer = run(estimate, outline, [start, terms], sampler.next_key("chain"), names=names, n=sampler.n)
+        return answer._marked(answer.exactness | estimated(sampler.n))
 
-    def _tagged(self, found: Factor) -> Factor:
-        return tagged(found, (self.init, self.factor), self.domains)
+    def _tagged(self, answer: Factor) -> Factor:
+        return tagged(answer, (self.init, self.factor), self.domains)
 
-    def _chosen(self, found: Mapping[Name, Data]) -> dict[Name, Data]:
+    def _chosen(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
-        return {name: found[name] for name in names}
+        return {name: values[name] for name in names}
 
     def explain(self) -> Explanation:
         """Which way its questions go through the steps, and why; and the plan of one step."""
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if is_projected(self.domains):
-            notes.append(f"{current()}: the last {window_of(current())} values of the discrete states are kept apart")
+            notes.append(f"{current()}: the last {window_of(current())} values of the discrete states stay separate")
         terms = [substitute(term, {self.time: to_value(0)}) for term in terms_of(self.factor)]
         names = [name for name in self.links.oldest if name in {*self.init.inputs, *self.factor.inputs}]
         return replace(explain([*terms_of(self.init), *terms], sum=names), notes=(*notes, "each step is"))

@@ -45,8 +45,8 @@ CHUNK = 1024
 def whole(outline: Outline, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
     """The bare product: over the states before the first step and after the last."""
     steps = outline.steps(terms, semiring)
-    found = multiplied_in_pairs(steps) if outline.method == "parallel" else multiplied_through(steps)
-    return read(semiring, found)
+    steps_product = multiplied_in_pairs(steps) if outline.method == "parallel" else multiplied_through(steps)
+    return read(semiring, steps_product)
 
 
 def through(
@@ -73,8 +73,8 @@ def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], ke
     """p(last state, and global variables | everything), as the state before a step; not summed over the latter."""
     last = rename(through(outline, start, terms), outline.links.to_before)
     gone = [name for name in outline.links.before if name not in kept and name in last.inputs]
-    left = joined([last.sum(*gone)]) if gone else last
-    return joined([left.normalize(*(name for name in left.inputs if name in (*kept, *outline.globals)))])
+    remaining = joined([last.sum(*gone)]) if gone else last
+    return joined([remaining.normalize(*(name for name in remaining.inputs if name in (*kept, *outline.globals)))])
 
 
 # -- every step -----------------------------------------------------------------------------------------------------
@@ -84,24 +84,24 @@ def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
     """What is known after each step, over time and the state before the next one; not normalised."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
-    found = scanned(steps, start, True)[1]
-    assert found is not None
-    return found
+    carries = scanned(steps, start, True)[1]
+    assert carries is not None
+    return carries
 
 
 def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
     """Normalised over the states kept; other states, and what else is summed, are gone."""
     links = outline.links
     gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
-    left = joined([factor.sum(*gone)]) if gone else factor
-    return joined([left.normalize(*(name for name in left.inputs if name in kept))])
+    remaining = joined([factor.sum(*gone)]) if gone else factor
+    return joined([remaining.normalize(*(name for name in remaining.inputs if name in kept))])
 
 
 def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
     """p(state after step t | everything up to t)."""
     steps = outline.steps(terms)
-    found = _finished(outline, _forward(steps, outline, joined(start)), kept)
-    return rename(found, outline.links.to_after)
+    finished = _finished(outline, _forward(steps, outline, joined(start)), kept)
+    return rename(finished, outline.links.to_after)
 
 
 def smoothed(
@@ -160,8 +160,8 @@ def smoothed_by_kernels(
         return now, later
 
     begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
-    found = _finished(outline, name_axis(after, steps.time), kept)
-    return rename(found, outline.links.to_after), _finished(outline, begin, kept)
+    finished = _finished(outline, name_axis(after, steps.time), kept)
+    return rename(finished, outline.links.to_after), _finished(outline, begin, kept)
 
 
 def _kernel(joint: Factor, steps: Steps) -> list[Factor]:

@@ -1,7 +1,7 @@
 """Chains of tables in linear weights: a few multiplications for each step, the scale of each taken out.
 
-Whether a product of weights could have left the range of the dtype is known afterwards, from the least weights met; if
-one could, the general way is taken instead.
+Whether a product of weights may be outside the range of the dtype is known afterwards, from its least weights; if so,
+the general way is taken instead.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from fubini.terms.factor import Unit, rename
 
 
 class Turn(NamedTuple):
-    """One way along a chain: what the carry is called as a step begins, what is summed, and what is left called."""
+    """One way along a chain: the names of the carry as a step begins, what is summed, and the names of the result."""
 
     enter: Mapping[Name, Name]
     gone: Names
@@ -51,7 +51,7 @@ def backwards(links: Links) -> Turn:
     return Turn(links.moves_back, links.newest, {}, True)
 
 
-class Found(NamedTuple):
+class Recurrence(NamedTuple):
     """The carry at the end, those after every step if they were kept, and whether all of it was in range."""
 
     last: Table
@@ -72,7 +72,7 @@ def _logs_of(weights: Sequence[Weights], time: Name, rest: Names, sizes: Mapping
     return total
 
 
-def recurred(steps: Steps, start: Table, layout: Layout, turn: Turn, keep: bool) -> Found:
+def recurred(steps: Steps, start: Table, layout: Layout, turn: Turn, keep: bool) -> Recurrence:
     """One step after another. `start` is in the layout; so is every carry."""
     order, sizes = tuple(name for name, _ in layout.batch), dict(layout.batch)
     rest = tuple(name for name in order if name not in steps.links.before)
@@ -108,7 +108,7 @@ def recurred(steps: Steps, start: Table, layout: Layout, turn: Turn, keep: bool)
         running = jnp.cumsum(logs[::-1], axis=0)[::-1] if turn.reverse else jnp.cumsum(logs, axis=0)
         over_time = {steps.time: Bint[steps.length], **sizes}
         kept = table_of(every, begin_log + running, (steps.time, *rest), over_time)
-    return Found(table_of(last, begin_log + jnp.sum(logs, axis=0), rest, sizes), kept, safe)
+    return Recurrence(table_of(last, begin_log + jnp.sum(logs, axis=0), rest, sizes), kept, safe)
 
 
 def _at_one_time(table: Table, time: Name) -> Table:
@@ -154,12 +154,12 @@ class Pairing(NamedTuple):
     def kept(self, weights: Data, log: Data, safe: Data) -> Pairs:
         """Weights over their greatest for each place and batch cell."""
         axes = tuple(axis for axis, name in enumerate(self.names, 1) if name not in self.rest)
-        found = gauged(weights, axes)
-        constant = jax.lax.stop_gradient(found.weights)
+        gauge = gauged(weights, axes)
+        constant = jax.lax.stop_gradient(gauge.weights)
         others = tuple(range(1, weights.ndim))
         least = jnp.min(jnp.where(constant > 0, constant, 1.0), axis=others)
         sound = jnp.all(constant == constant, axis=others) & (least >= jnp.exp(-SAFE_LOG[weights.dtype.name]))
-        return Pairs(found.weights, log + found.log, safe & sound)
+        return Pairs(gauge.weights, log + gauge.log, safe & sound)
 
 
 def pairs(steps: Steps, layout: Layout) -> tuple[Pairing, Pairs]:
@@ -179,24 +179,24 @@ def pairs(steps: Steps, layout: Layout) -> tuple[Pairing, Pairs]:
     return pairing, pairing.kept(weights, logs, safe)
 
 
-def multiplied(pairing: Pairing, found: Pairs) -> tuple[Table, Data]:
+def multiplied(pairing: Pairing, elements: Pairs) -> tuple[Table, Data]:
     """The product of all elements, neighbours first, and whether it was in range."""
-    while found.weights.shape[0] > 1:
-        half = found.weights.shape[0] // 2
+    while elements.weights.shape[0] > 1:
+        half = elements.weights.shape[0] // 2
         even, odd, last = (
-            Pairs(*(data[part] for data in found))
+            Pairs(*(data[part] for data in elements))
             for part in (slice(0, 2 * half, 2), slice(1, 2 * half, 2), slice(2 * half, None))
         )
         made = pairing.combined(even, odd)
-        found = Pairs(*(jnp.concatenate(both) for both in zip(made, last, strict=True)))
-    table = table_of(found.weights[0], found.log[0], pairing.rest, dict(pairing.inputs))
-    return table, found.safe[0]
+        elements = Pairs(*(jnp.concatenate(both) for both in zip(made, last, strict=True)))
+    table = table_of(elements.weights[0], elements.log[0], pairing.rest, dict(pairing.inputs))
+    return table, elements.safe[0]
 
 
-def running(pairing: Pairing, found: Pairs, reverse: bool) -> tuple[Table, Data]:
+def running(pairing: Pairing, elements: Pairs, reverse: bool) -> tuple[Table, Data]:
     """The products of the elements up to each place, or from each place on."""
     combine = (lambda a, b: pairing.combined(b, a)) if reverse else pairing.combined
-    every = jax.lax.associative_scan(combine, found, reverse=reverse)
+    every = jax.lax.associative_scan(combine, elements, reverse=reverse)
     time = pairing.steps.time
     inputs = {time: Bint[pairing.steps.length], **dict(pairing.inputs)}
     return table_of(every.weights, every.log, (time, *pairing.rest), inputs), jnp.all(every.safe)

@@ -109,7 +109,7 @@ class Links:
 
 @lru_cache(maxsize=4096)
 def fixed_bound(label: str) -> Bound:
-    """A bound name that is the same each time, so that compiled functions are found again."""
+    """A bound name that is the same each time, so that compiled functions can be looked up."""
     return Bound(label)
 
 
@@ -150,20 +150,20 @@ def linked(factor: Factor, links: Links) -> tuple[Factor, dict[Name, Domain]]:
     aliases = {new: old for link in links.chains for new, old in link.aliases.items() if new in factor.inputs}
     domains: dict[Name, Domain] = {}
     for link in links.chains:
-        found = {name: factor.inputs[name] for name in (*link.before, *link.after) if name in factor.inputs}
-        if not found:
+        states = {name: factor.inputs[name] for name in (*link.before, *link.after) if name in factor.inputs}
+        if not states:
             raise UnknownName(
                 f"the step {listed(link.before)} → {listed(link.after)} of {factor}",
                 expected=f"states among the inputs of the factor: {listed(factor.inputs)}",
                 nearest=closest(link.newest, factor.inputs),
             )
-        name, domain = next(iter(found.items()))
-        for other, mine in found.items():
-            if mine != domain:
+        name, domain = next(iter(states.items()))
+        for other, other_domain in states.items():
+            if other_domain != domain:
                 raise DomainError(
                     f"the step {listed(link.before)} → {listed(link.after)}",
                     expected=f"one domain for a state before and after: {name!r} is {domain!r}",
-                    nearest=f"{other!r} is {mine!r}",
+                    nearest=f"{other!r} is {other_domain!r}",
                 )
         domains.update((name, domain) for name in (*link.before, *link.after))
     both = [new for new, old in aliases.items() if old in factor.inputs]

@@ -91,7 +91,7 @@ def markov(
     `step` maps the state before a step to the state after it; lagged states go in groups, the oldest first:
     `{("c", "c1"): ("c2", "c3")}`, where c2 is c1 again. Everything else is a batch or a global variable, and stays.
     `length` is needed where the factor does not depend on time. `method` is sequential, parallel or chunks; it is
-    chosen where it is left out.
+    chosen where it is not given.
 
     >>> f = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
     >>> markov(f, time="t", step={"x": "x_next"}, length=3).sum("x_next")(x=0)
@@ -116,14 +116,14 @@ def join_markov(f: Markov) -> Factor:
 
 def bare(f: Markov, semiring: Semiring) -> Factor:
     """The product of all steps."""
-    found = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
-    return tagged(found, [f.body], dict(f.states))
+    steps_product = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
+    return tagged(steps_product, [f.body], dict(f.states))
 
 
-def _covering(f: Markov, found: Factor) -> Factor:
+def _covering(f: Markov, result: Factor) -> Factor:
     """With 1 over the states that no step depends on."""
-    lost = {name: domain for name, domain in f.inputs.items() if name not in found.inputs}
-    return product(found, Unit(lost)) if lost else found
+    lost = {name: domain for name, domain in f.inputs.items() if name not in result.inputs}
+    return product(result, Unit(lost)) if lost else result
 
 
 @exact_absorb.rule
@@ -132,23 +132,23 @@ def absorb_into_markov(semiring: Semiring, f: Markov, others: tuple) -> Factor:
     flat = [term for other in others for term in terms_of(other)] or [product()]
     if any(set(f.links.after) & set(term.inputs) for term in flat):  # a ring: the last state is there already
         away: dict[Name, Name] = {name: fixed_bound(f"{name} last") for name in f.links.after}
-        found = interpret(ABSORB, semiring, rename(f, away), others)
+        ring = interpret(ABSORB, semiring, rename(f, away), others)
         same = {fresh: Variable(name, dict(f.states)[name]) for name, fresh in away.items()}
-        return substitute(found, same)
+        return substitute(ring, same)
     outline, past = with_past(f.outline(True, flat))
-    found = run(questions.through, outline, [[*flat, *past], terms_of(f.body)], semiring=semiring)
-    forgotten = [name for name in outline.links.after if name not in f.links.after and name in found.inputs]
-    left = found.reduce(semiring, *forgotten) if forgotten else found
-    return tagged(left, [*flat, f.body], dict(f.states))
+    total = run(questions.through, outline, [[*flat, *past], terms_of(f.body)], semiring=semiring)
+    forgotten = [name for name in outline.links.after if name not in f.links.after and name in total.inputs]
+    remaining = total.reduce(semiring, *forgotten) if forgotten else total
+    return tagged(remaining, [*flat, f.body], dict(f.states))
 
 
 @exact_sum.rule
 def sum_markov(semiring: Semiring, f: Markov, names: tuple) -> Factor:
     """Σ over the states before starts a scan from 1; over others it is the sum of the product"""
     if set(f.links.before) <= set(names):
-        found = interpret(ABSORB, semiring, f, ())
-        rest = tuple(name for name in names if name in found.inputs)
-        return found.reduce(semiring, *rest) if rest else found
+        total = interpret(ABSORB, semiring, f, ())
+        rest = tuple(name for name in names if name in total.inputs)
+        return total.reduce(semiring, *rest) if rest else total
     return interpret(SUM, semiring, bare(f, semiring), names)
 
 

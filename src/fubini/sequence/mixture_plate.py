@@ -59,7 +59,7 @@ class MixturePlate(Factor):
 
 @matches_multiply_out.rule
 def multiply_out_mixture_in_order(f: Mixture, names: tuple) -> Factor:
-    """Π_j Σ_c f(j, c), lazy until a Gaussian meets it"""
+    """Π_j Σ_c f(j, c), lazy until a Gaussian is multiplied in"""
     require_discrete(f, names)
     if len(names) != 1:
         raise Intractable(
@@ -74,8 +74,8 @@ def multiply_out_mixture_in_order(f: Mixture, names: tuple) -> Factor:
 @matches_multiply.rule
 def multiply_gaussian_mixture_plate(f: Gaussian, g: MixturePlate) -> Factor:
     """f·Π_j Σ_c g(j, c)  →  each cell multiplied in, and the mixture matched by one Gaussian"""
-    found = run(_filtered, _Plate(g.plate), [[f], [g.body]])
-    return found._marked(combined((f, g)) | projected(current().name))
+    gaussian = run(_filtered, _Plate(g.plate), [[f], [g.body]])
+    return gaussian._marked(combined((f, g)) | projected(current().name))
 
 
 @matches_multiply.rule

@@ -130,7 +130,7 @@ def _systematic(key: Data, shares: Data) -> Data:
 def _chosen(
     whole: Factor, names: tuple[Name, ...], others: tuple[Name, ...], randomness: Randomness
 ) -> tuple[dict[Name, Array], Factor]:
-    """A value of the names for each particle, and what is left of the factor, with the weight that this leaves."""
+    """A value of the names for each particle, and the remaining factor, with the weight that this leaves."""
     if isinstance(whole, (Table, Gaussian)):
         present = tuple(name for name in others if name in whole.inputs)
         marginal = joined([whole.sum(*present)]) if present else whole
@@ -139,8 +139,8 @@ def _chosen(
         total, there = joined([marginal.sum(*names)]), substitute(marginal, points)
         # The quotient is a constant: the weight then has the derivative of the draw too, as with a DiCE weight.
         return points, joined([substitute(whole, points), jax.lax.stop_gradient(interpret(DIVIDE, total, there))])
-    found = drawn(terms_of(whole), names, randomness)
-    return dict(found.points), joined(found.terms)  # type: ignore[arg-type]
+    draws = drawn(terms_of(whole), names, randomness)
+    return dict(draws.points), joined(draws.terms)  # type: ignore[arg-type]
 
 
 def filter_of(
@@ -154,7 +154,7 @@ def filter_of(
     free = [name for name, _ in plain.reals if name not in exact]
     if free:
         raise Intractable(
-            f"a particle filter with {listed(free)} left free",
+            f"a particle filter with {listed(free)} free",
             expected="no real variable beside the states",
             advice="condition on it, or make it a state that does not change",
         )

@@ -1,7 +1,7 @@
 """The three ways through a sequence: one step after another, pairs of steps at once, and chunks of pairs.
 
 All of them multiply neighbouring factors and sum the states between them; what the factors are, their rules say. Chains
-of tables go in linear weights, and once more in the general way where those might have left the range of the dtype.
+of tables go in linear weights, and once more in the general way where those might be outside the range of the dtype.
 """
 
 from __future__ import annotations
@@ -211,13 +211,13 @@ class Elements(NamedTuple):
         middle: dict[Name, Name] = {name: Bound(name) for name in self.links.before}
         to_middle = {after: middle[before] for before, after in self.links.to_after.items()}
         parts = [rename(self.factor(left), to_middle), rename(self.factor(right), middle)]
-        found = summed(parts, tuple(middle.values()), self.semiring)
-        whole = settled(found, self.layout.over(PLACE, Bint[left[0].shape[0]]))
+        product = summed(parts, tuple(middle.values()), self.semiring)
+        whole = settled(product, self.layout.over(PLACE, Bint[left[0].shape[0]]))
         return slices(whole, PLACE).stacked
 
 
 def elements(steps: Steps) -> Elements:
-    """Blocks of as many steps as there are lags, over places; steps that do not fill a block are left out."""
+    """Blocks of as many steps as there are lags, over places; steps that do not fill a block are omitted."""
     lag = steps.links.lag
     count = steps.length // lag
     place = Bint[count]
@@ -235,15 +235,15 @@ def elements(steps: Steps) -> Elements:
     return Elements(cut.stacked, cut.at, layout, steps.links, steps.semiring)
 
 
-def halved(found: Elements) -> Factor:
+def halved(blocks: Elements) -> Factor:
     """The product of all elements in order, neighbours first, then neighbours of those."""
-    stacked = found.stacked
+    stacked = blocks.stacked
     while stacked[0].shape[0] > 1:
         half = stacked[0].shape[0] // 2
         even, odd = ([data[start : 2 * half : 2] for data in stacked] for start in (0, 1))
-        made = found.combined(even, odd)
+        made = blocks.combined(even, odd)
         stacked = tuple(jnp.concatenate([new, old[2 * half :]]) for new, old in zip(made, stacked, strict=True))
-    return found.at([data[0] for data in stacked])
+    return blocks.at([data[0] for data in stacked])
 
 
 def multiplied_in_pairs(steps: Steps) -> Factor:
@@ -253,9 +253,9 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
         return multiplied_through(steps)
     if steps.is_linear and lag == 1:
         layout = steps.layout([])
-        found, safe = multiplied(*pairs(steps, layout))
-        order = Layout(tuple(found.inputs.items()), (), (), (), False, layout.dtype, True)
-        return if_in_range(safe, lambda: found, lambda: settled(multiplied_through(steps), order))
+        table, safe = multiplied(*pairs(steps, layout))
+        order = Layout(tuple(table.inputs.items()), (), (), (), False, layout.dtype, True)
+        return if_in_range(safe, lambda: table, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag
     return _continued(within(steps, steps.length - rest, rest), whole) if rest else whole
@@ -272,8 +272,8 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
         )
 
     if not (steps.is_linear and isinstance(start, Table)):
-        found = elements(steps)
-        every = found.factor(jax.lax.associative_scan(found.combined, found.stacked))
+        blocks = elements(steps)
+        every = blocks.factor(jax.lax.associative_scan(blocks.combined, blocks.stacked))
         return started(rename(every, {PLACE: steps.time}))
     products, safe = running(*pairs(steps, steps.layout([])), False)
     fast = started(products)
@@ -291,9 +291,9 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
         return joined_along(steps.time, made, last)
 
     if not steps.is_linear:
-        found = elements(steps)
-        swapped = jax.lax.associative_scan(lambda a, b: found.combined(b, a), found.stacked, reverse=True)
-        return ended(rename(found.factor(swapped), {PLACE: steps.time}))
+        blocks = elements(steps)
+        swapped = jax.lax.associative_scan(lambda a, b: blocks.combined(b, a), blocks.stacked, reverse=True)
+        return ended(rename(blocks.factor(swapped), {PLACE: steps.time}))
     products, safe = running(*pairs(steps, layout), True)
     fast = ended(products)
     return if_in_range(safe, lambda: fast, lambda: scanned_back(steps))

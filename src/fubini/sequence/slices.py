@@ -56,13 +56,13 @@ def _slices_of_gaussian(gaussian: Gaussian, time: Name) -> Slices:
     inputs = {name: domain for name, domain in gaussian.inputs.items() if name != time}
     moving = [time in v_names, time in M_names]
     stacked = [_front(data, names, time) for data, names in ((v, v_names), (M, M_names)) if time in names]
-    left = [tuple(name for name in names if name != time) for names in (v_names, M_names)]
+    untimed = [tuple(name for name in names if name != time) for names in (v_names, M_names)]
 
     def at(parts: Sequence[Data]) -> Factor:
         own = iter(parts)
         vector = next(own) if moving[0] else v
         matrix = next(own) if moving[1] else M
-        quadratic = Quadratic(vector, left[0], matrix, left[1], white)
+        quadratic = Quadratic(vector, untimed[0], matrix, untimed[1], white)
         return Gaussian._of(scale.at(tuple(own)), quadratic, gaussian.reals, inputs)  # type: ignore[arg-type]
 
     return Slices((*stacked, *scale.stacked), at)

@@ -89,7 +89,7 @@ class Steps:
         return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
 
     def advanced(self, carry: Factor, terms: Sequence[Factor], layout: Layout) -> Factor:
-        """One step: the product, the oldest states summed out, and what is left called as before it."""
+        """One step: the product, the oldest states summed out, and the result named as before it."""
         after = summed([carry, *terms], self.links.oldest, self.semiring)
         return settled(rename(after, self.links.moves), layout)
 

@@ -43,9 +43,9 @@ def with_past(outline: Outline) -> tuple[Outline, list[Factor]]:
     return replace(outline, links=Links(tuple(chains)), domains=tuple(domains.items())), first
 
 
-def tagged(found: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domain]) -> Factor:
+def tagged(result: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domain]) -> Factor:
     """A result with how it came about: loops carry numbers alone."""
-    mark = found.exactness | combined(parts)
+    mark = result.exactness | combined(parts)
     if is_projected(domains):
         mark = mark | projected(current().name)
-    return found if mark.is_exact else found._marked(mark)
+    return result if mark.is_exact else result._marked(mark)

@@ -32,25 +32,25 @@ def affine(value: Value, names: Collection[Name]) -> Affine | None:
 
     >>> from fubini.base.domains import Real
     >>> x, y = Variable("x", Real), Variable("y", Real)
-    >>> found = affine(2.0 * x + 1.0 - y, {"x", "y"})
-    >>> found.constant.data, found.slopes["x"].data, found.slopes["y"].data
+    >>> coefficients = affine(2.0 * x + 1.0 - y, {"x", "y"})
+    >>> coefficients.constant.data, coefficients.slopes["x"].data, coefficients.slopes["y"].data
     (array(1.), array([2.]), array([-1.]))
     """
-    mine = [name for name in value.inputs if name in names]
-    if degree(value, mine) > 1:
+    present = [name for name in value.inputs if name in names]
+    if degree(value, present) > 1:
         return None
     memo: dict[int, Affine] = {}
 
     def visit(term: Value) -> Affine:
-        if not any(name in term.inputs for name in mine):
+        if not any(name in term.inputs for name in present):
             return Affine(to_array(term), {})
         if id(term) not in memo:
             memo[id(term)] = _of_node(term, visit)
         return memo[id(term)]
 
-    found = visit(value)
+    coefficients = visit(value)
     memo.clear()  # arrays that `visit`, which refers to itself, would keep
-    return found
+    return coefficients
 
 
 def _of_node(term: Value, visit: Callable[[Value], Affine]) -> Affine:
@@ -72,9 +72,9 @@ def _of_binder(term: Value, parts: list[Affine]) -> Affine:
     for name in _names(parts):
         children = [_slope(part, name, parts) if k in term.linear_children else part.constant
                     for k, part in enumerate(parts)]  # fmt: skip
-        found = term._ground(*children)
+        slope = term._ground(*children)
         size = children[term.linear_children[0]].output.shape[-1]
-        slopes[name] = _real(found, (*term.output.shape, size))
+        slopes[name] = _real(slope, (*term.output.shape, size))
     return Affine(_real(term._ground(*constants), term.output.shape), slopes)
 
 

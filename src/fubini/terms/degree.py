@@ -52,7 +52,7 @@ def _of_node(term: Value, degrees: list[Degree]) -> Degree:
     if isinstance(term, Apply):
         return _of_op(term, degrees)
     linear = term.linear_children
-    rest = [found for position, found in enumerate(degrees) if position not in linear]
+    rest = [degree for position, degree in enumerate(degrees) if position not in linear]
     return math.inf if any(rest) else max((degrees[position] for position in linear), default=math.inf)
 
 
@@ -109,15 +109,15 @@ def _of_lifted(op: Op, domains: tuple[Domain, ...], degrees: tuple[Degree, ...])
 
 
 def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
-    found: dict[Any, Degree] = dict(zip(jaxpr.invars, degrees, strict=True))
+    known: dict[Any, Degree] = dict(zip(jaxpr.invars, degrees, strict=True))
 
     def read(atom: Any) -> Degree:
-        return 0 if isinstance(atom, Literal) else found.get(atom, 0)
+        return 0 if isinstance(atom, Literal) else known.get(atom, 0)
 
     for equation in jaxpr.eqns:
         given: list[Degree] = [0] if _asks_if_finite(equation) else [read(atom) for atom in equation.invars]
         results = _of_equation(equation.primitive.name, equation.params, given)
-        found.update(zip(equation.outvars, results * len(equation.outvars), strict=False))  # one for all, or one each
+        known.update(zip(equation.outvars, results * len(equation.outvars), strict=False))  # one for all, or one each
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -136,14 +136,14 @@ def _of_scan(params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
     """The degrees of a loop: those of its state until they no longer grow."""
     start, carry = scan_counts(params)
     end = start + carry
-    found: list[Degree] = []
+    results: list[Degree] = []
     for _ in range(4):
-        found = _of_jaxpr(params["jaxpr"].jaxpr, given)
-        state = list(map(max, given[start:end], found))
+        results = _of_jaxpr(params["jaxpr"].jaxpr, given)
+        state = list(map(max, given[start:end], results))
         if state == given[start:end]:
-            return found
+            return results
         given = [*given[:start], *state, *given[end:]]
-    return [math.inf] * len(found)
+    return [math.inf] * len(results)
 
 
 def _asks_if_finite(equation: Any) -> bool:

@@ -286,7 +286,7 @@ def _missing(factor: Factor, what: str) -> NoRule:
         f"{what} of {factor}",
         expected=f"a representation that supplies {what}",
         nearest=f"{type(factor).__name__} does not",
-        advice="sum variables out until a representation that does is left",
+        advice="sum variables out until a representation that does remains",
     )
 
 
@@ -351,12 +351,12 @@ class Product(Factor):
 
     def _only(self, name: Name, asked: str) -> Factor:
         """The one term that depends on a name: the others do not change what is normalised over it."""
-        mine = [term for term in self.terms if name in term.inputs]
-        if len(mine) > 1:
-            mine = [term for term in terms_of(Product(*mine).normalize(name)) if name in term.inputs]
-        if len(mine) != 1:
+        dependent = [term for term in self.terms if name in term.inputs]
+        if len(dependent) > 1:
+            dependent = [term for term in terms_of(Product(*dependent).normalize(name)) if name in term.inputs]
+        if len(dependent) != 1:
             raise _missing(self, f"{asked} of {name!r}")
-        return mine[0]
+        return dependent[0]
 
     def _mean(self, name: Name) -> Value:
         return self._only(name, "the mean").mean(name)
@@ -394,11 +394,10 @@ def after_sum(factor: Factor, names: tuple[Name, ...]) -> Factor:
     interpretation = current()
     if interpretation.project is None:
         return factor
-    found = interpretation.project(factor, names)
-    if found is None:
+    projection = interpretation.project(factor, names)
+    if projection is None:
         return factor
-    projection = to_factor(found)
-    return projection._marked(factor.exactness | projected(interpretation.name))
+    return to_factor(projection)._marked(factor.exactness | projected(interpretation.name))
 
 
 def terms_of(factor: Factor) -> tuple[Factor, ...]:
@@ -408,8 +407,8 @@ def terms_of(factor: Factor) -> tuple[Factor, ...]:
 
 def rename(factor: Factor, names: Mapping[Name, Name]) -> Factor:
     """The same function of other names, one to one."""
-    mine = {old: new for old, new in names.items() if old in factor.inputs}
-    return factor._renamed(mine) if mine else factor
+    present = {old: new for old, new in names.items() if old in factor.inputs}
+    return factor._renamed(present) if present else factor
 
 
 def substitute(factor: Factor, values: Mapping[Name, Value]) -> Factor:

@@ -28,8 +28,8 @@ def solve(value: Value, target: Value, name: Name) -> Solution | None:
     """The y with value(y) = target; None where the value is not known to be invertible in it.
 
     >>> from fubini.base.domains import Real
-    >>> found = solve(ops.exp(2.0 * Variable("y", Real)), to_value(4.0), "y")
-    >>> round(float(found.value), 6), round(float(found.log_jacobian), 6)
+    >>> solution = solve(ops.exp(2.0 * Variable("y", Real)), to_value(4.0), "y")
+    >>> round(float(solution.value), 6), round(float(solution.log_jacobian), 6)
     (0.693147, -2.079442)
     """
     log_jacobian = to_value(0.0)
@@ -59,8 +59,8 @@ def _step(value: Value, target: Value, name: Name) -> tuple[Value, Value, Value]
     held = next((arg for k, arg in enumerate(value.args) if k != position), None)
     if value.op in (ops.multiply, ops.divide) and _is_known_zero(held):
         return None
-    found, slope = rule(target, held)
-    return inside, found, slope + 0.0 * found
+    argument, slope = rule(target, held)
+    return inside, argument, slope + 0.0 * argument
 
 
 def _is_known_zero(value: Value | None) -> bool:
@@ -72,8 +72,8 @@ def _within(low: float, high: float, middle: float, rule: Callable) -> Callable:
 
     def checked(t: Value, c: Value | None) -> tuple[Value, Value]:
         inside = ops.logical_and(ops.greater(t, low), ops.less(t, high))
-        found, slope = rule(ops.where(inside, t, middle), c)
-        return found, ops.where(inside, slope, -np.inf)
+        argument, slope = rule(ops.where(inside, t, middle), c)
+        return argument, ops.where(inside, slope, -np.inf)
 
     return checked
 

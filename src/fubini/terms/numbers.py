@@ -1,4 +1,4 @@
-"""Numbers as they are printed: four digits each, the middle of a large array left out."""
+"""Numbers as they are printed: four digits each, the middle of a large array omitted."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Term:
     _leaf_fields: ClassVar[tuple[str, ...]] = ()
     _term_fields: ClassVar[tuple[str, ...]] = ()  # each a term or a tuple of terms
     _static_fields: ClassVar[tuple[str, ...]] = ()  # hashable; may contain names
-    _is_record: ClassVar[bool] = False  # a pytree of its sub-terms, so that those can be told apart in it
+    _is_record: ClassVar[bool] = False  # a pytree of its sub-terms, so that those can be distinguished in it
     inputs: dict[Name, Domain]
     __array_ufunc__ = None  # so that NumPy's arrays and numbers on the left of an operator leave it to the term
 
@@ -51,11 +51,11 @@ class Term:
     @property
     def children(self) -> tuple[Term, ...]:
         """The sub-terms, in order."""
-        found: list[Term] = []
+        terms: list[Term] = []
         for field in self._term_fields:
             value = self.__dict__[field]
-            found.extend(value) if isinstance(value, tuple) else found.append(value)
-        return tuple(found)
+            terms.extend(value) if isinstance(value, tuple) else terms.append(value)
+        return tuple(terms)
 
     def leaves(self) -> Iterator[Data]:
         """The arrays in the term, in a fixed order."""

@@ -126,8 +126,8 @@ class Value(Operators, Term):
 
     def replaced(self, values: Mapping[Name, Value]) -> Value:
         """The value with Values of the right domains for some of the names given; others are passed over."""
-        mine = {name: value for name, value in values.items() if name in self.inputs}
-        return _marked_where_outside(self._substituted(mine), mine, self.inputs) if mine else self
+        present = {name: value for name, value in values.items() if name in self.inputs}
+        return _marked_where_outside(self._substituted(present), present, self.inputs) if present else self
 
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Value:
         return apply(op, *args)
@@ -209,8 +209,8 @@ class Array(Value):
     ) -> Array:
         """The array as it is, unchecked; `inputs` may be a larger mapping."""
         new = object.__new__(cls)
-        mine = {name: inputs[name] for name in names}
-        new._set(array=array, names=names, inputs=mine, output=output, mark=mark)
+        own = {name: inputs[name] for name in names}
+        new._set(array=array, names=names, inputs=own, output=output, mark=mark)
         return new
 
     @property
@@ -377,8 +377,8 @@ def to_array(value: Value) -> Array:
 
     def ground(term: Value) -> Array:
         if id(term) not in memo:
-            found = term._ground(*(ground(child) for child in term.value_children))
-            memo[id(term)] = found._marked(term.exactness)
+            array = term._ground(*(ground(child) for child in term.value_children))
+            memo[id(term)] = array._marked(term.exactness)
         return memo[id(term)]
 
     return ground(value)
