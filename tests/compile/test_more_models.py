@@ -87,5 +87,5 @@ def test_conditional_equals_enumeration(name: str) -> None:
 
 def test_many_slopes_that_meet_are_left_in() -> None:
     collapsed = slopes(2, g.normal(size=(5, 12))).condition(s=S).eliminate("theta", "w")
-    with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'y'.*leave the latents that meet there in"):
+    with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'y'.*leave the latents coupled there in"):
         collapsed.gibbs("y").source()

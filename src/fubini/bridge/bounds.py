@@ -56,14 +56,14 @@ def known_bounds(f: Factor) -> dict[Name, Bounds]:
             base = base_of(term.distribution)
             parameters = {**dict(base.statics), **dict(zip(base.keys, base.args, strict=True))}
             known = {key: _known(value) for key, value in parameters.items()}
-            found = bounds_between(base, known, term.value.output)
-            if found is not None:
-                bounds[term.value.name] = found
+            ends = bounds_between(base, known, term.value.output)
+            if ends is not None:
+                bounds[term.value.name] = ends
     return bounds
 
 
 def _known(value: Any) -> np.ndarray | None:
-    """Whole numbers, or one number: the range of other numbers is no part of what a plan is found again by."""
+    """Whole numbers, or one number: the range of other numbers is no part of the key of a plan."""
     data = value.array if isinstance(value, Array) else value
     is_number = isinstance(data, (int, float, np.generic, np.ndarray, jax.Array)) and not is_traced(data)
     numbers = np.asarray(data) if is_number else None

@@ -84,20 +84,20 @@ class Conditionals:
         probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf))
         if not is_enumerable(probs):
             raise self._refusal(step, name, f"it depends on {', '.join(map(str, probs.inputs))}")
-        found = to_array(probs)
+        probabilities = to_array(probs)
         places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
-        return Table(found.array, (*found.names, *places, name))._marked(found.exactness)
+        return Table(probabilities.array, (*probabilities.names, *places, name))._marked(probabilities.exactness)
 
     def modes(self, step: Step) -> dict[Name, Value]:
         """The values at which the density of the variables of a step is greatest."""
         return {name: self._mode(step, name) for name in step.names}
 
     def _mode(self, step: Step, name: Name) -> Value:
-        found = self._parameter("mode", How(step), name, self.integrand.latents[name].shape)
+        mode = self._parameter("mode", How(step), name, self.integrand.latents[name].shape)
         domain = self.integrand.domains[name]
-        if not isinstance(found, Array):
-            return found
-        return Array._of(found.array, found.names, found.inputs, domain, found.mark)
+        if not isinstance(mode, Array):
+            return mode
+        return Array._of(mode.array, mode.names, mode.inputs, domain, mode.mark)
 
     # -- blocks of normal variables ----------------------------------------------------------------------------------
 
@@ -108,11 +108,11 @@ class Conditionals:
             raise self._refusal(step, name, "its parameters differ along named axes")
         if isinstance(result, Student) and before:
             raise self._refusal(step, name, f"it is one of Student's t with {', '.join(map(str, before))}")
-        apart = result.layout.axes[: len(result.layout.independent)]
-        is_vector = apart == tuple(range(len(apart))) and len(leaf.shape) == len(apart) + 1
+        batch_axes = result.layout.axes[: len(result.layout.independent)]
+        is_vector = batch_axes == tuple(range(len(batch_axes))) and len(leaf.shape) == len(batch_axes) + 1
         if not _is_one(leaf) and not is_vector:
-            if apart or before or later or isinstance(result, Student):
-                raise self._refusal(step, name, f"entries of shape {leaf.shape} meet along several axes")
+            if batch_axes or before or later or isinstance(result, Student):
+                raise self._refusal(step, name, f"entries of shape {leaf.shape} are coupled along several axes")
             return self._gaussian(step, (name,))
         scale, shape = ("scale", leaf.shape) if _is_one(leaf) else ("scale_tril", (*leaf.shape, leaf.shape[-1]))
         kind = ("" if _is_one(leaf) else "Multivariate") + ("Normal" if isinstance(result, Block) else "StudentT")

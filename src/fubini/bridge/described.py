@@ -25,10 +25,10 @@ POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |Aᵀ
 @exact_describe.rule
 def describe(f: Factor, names: tuple) -> tuple:
     """How a product of factors is integrated"""
-    found = indexed(f, names).without(names)
-    if found.plan.blocked:
-        raise not_integrable(f, found)
-    return described(found.plan, found.of.integrand)
+    disintegration = indexed(f, names).without(names)
+    if disintegration.plan.blocked:
+        raise not_integrable(f, disintegration)
+    return described(disintegration.plan, disintegration.of.integrand)
 
 
 def described(plan: Plan, integrand: Integrand) -> tuple[Integral, ...]:
@@ -51,10 +51,10 @@ def _described(step: Step, integrand: Integrand) -> Integral:
 
 def _together(step: Step, result: Block | Student) -> Integral:
     frame = result.layout.frame
-    shape = [f"{i.size:,} apart" for i in result.layout.independent]
+    shape = [f"{i.size:,} independent" for i in result.layout.independent]
     if frame.length is not None:
         shape.append(f"a chain of {frame.length:,}")
-    shape.append(f"{frame.cell:,} that meet")
+    shape.append(f"{frame.cell:,} coupled")
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
         return Integral(step.names, "MultivariateStudentT", POWERS, (("df", short(written(result.df))),), cost)

@@ -1,6 +1,6 @@
 """f(x, y) = p(x | y) · Z(y): open products of densities, integrated in index notation.
 
-A plan is found once for factors of one structure whose numbers have the same ranges; new numbers run it again.
+A plan is made once for factors of one structure whose numbers have the same ranges; new numbers run it again.
 """
 
 from __future__ import annotations
@@ -85,28 +85,28 @@ def disintegrate(f: Factor, names: tuple) -> Disintegration:
 @exact_maximise.rule
 def maximise(f: Factor, names: tuple) -> Disintegration:
     """max_x f(x, y), and where"""
-    found = indexed(f, names, has_axes=False).at_greatest(names)
-    if found.plan.blocked:
-        raise not_integrable(f, found, "the maximum")
-    return found
+    disintegration = indexed(f, names, has_axes=False).at_greatest(names)
+    if disintegration.plan.blocked:
+        raise not_integrable(f, disintegration, "the maximum")
+    return disintegration
 
 
 def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
     """The names integrated out of a product of factors that no rule joins, or the error that says why not."""
-    found = indexed(f, names).without(names)
-    if found.plan.blocked:
-        raise not_integrable(f, found)
-    return replace(found, otherwise=lambda: indexed(f, names, has_axes=False).without(names))
+    disintegration = indexed(f, names).without(names)
+    if disintegration.plan.blocked:
+        raise not_integrable(f, disintegration)
+    return replace(disintegration, otherwise=lambda: indexed(f, names, has_axes=False).without(names))
 
 
-def not_integrable(f: Factor, found: Disintegration, what: str = "the integral") -> Intractable:
+def not_integrable(f: Factor, disintegration: Disintegration, what: str = "the integral") -> Intractable:
     """Why names stayed that were asked for."""
-    require_convergent(found.plan.blocked)
+    require_convergent(disintegration.plan.blocked)
     why = "; ".join(
         f"{name!r} needs {error.why}, in {written(error.node)[:160]}"  # type: ignore[attr-defined]
-        for name, error in found.plan.blocked.items()
+        for name, error in disintegration.plan.blocked.items()
     )
-    return _blocked(f, list(found.plan.blocked), why, found.plan.eliminated, what)
+    return _blocked(f, list(disintegration.plan.blocked), why, disintegration.plan.eliminated, what)
 
 
 def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedDensity:
@@ -114,7 +114,7 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
     as_written = (Delta, Mixture)  # the reader says why they stand in the way
     terms = [term if term.promotes or isinstance(term, as_written) else Weight(term.log()) for term in terms_of(f)]
     whole = product(*terms)
-    names = tuple(name for name in whole.inputs if name in names)  # as they are first met: orders begin with the last
+    names = tuple(name for name in whole.inputs if name in names)  # as they first occur: orders begin with the last
     arrays = arrays_of(whole)
     facts = {id(array.array): Facts.of(array.array) for array in arrays}
     first: dict[int, int] = {}

@@ -143,13 +143,13 @@ class Expression(Value):
         along = tuple(tuple(name in child.names for name in outer) for child in children)
         fields = (getattr(self, field) for field in self._static_fields if field not in ("mark", "reader"))
         key = (id(self.reader), type(self), *fields, along)
-        found = _COMPILED.get(key)
-        if found is None:
+        compiled = _COMPILED.get(key)
+        if compiled is None:
             weakref.finalize(self.reader, _COMPILED.pop, key, None)
-            found = _COMPILED[key] = jax.jit(self._bare()._mapped(children, outer))
+            compiled = _COMPILED[key] = jax.jit(self._bare()._mapped(children, outer))
             if len(_COMPILED) > KEPT:
                 del _COMPILED[next(iter(_COMPILED))]
-        return found
+        return compiled
 
     def _bare(self) -> Expression:
         """Without its numbers: what is compiled is kept longer than these."""
@@ -161,8 +161,8 @@ class Expression(Value):
 
     def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:
         order = (*self.axes, *self.event)
-        found = self._evaluation(data, xp).of(self.node)
-        return xp.broadcast_to(aligned(found, order), tuple(index.size for index in order))
+        entries = self._evaluation(data, xp).of(self.node)
+        return xp.broadcast_to(aligned(entries, order), tuple(index.size for index in order))
 
     def _evaluation(self, data: Sequence[Data], xp: Any) -> Evaluation:
         given = dict(zip((*self.slots, *self._known), data, strict=True))

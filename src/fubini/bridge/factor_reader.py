@@ -135,11 +135,11 @@ class FactorReader:
         point = _spread(self.value(value, axes), whole)
         given = [self.value(leaf, axes) for leaf in leaves]
         batch = len(whole) - signature.event_rank
-        found = log_density(blueprint, given, point, batch, None, self.reader)
-        if found is None:
+        log_p = log_density(blueprint, given, point, batch, None, self.reader)
+        if log_p is None:
             raise Unreadable(f"{blueprint.family}(…)({value})")
         inside = self._inside(value.output, point, signature.domain)
-        return found if inside is ONE else where(inside, found, MINUS_INFINITY)
+        return log_p if inside is ONE else where(inside, log_p, MINUS_INFINITY)
 
     def _inside(self, given: Domain, value: SymbolicArray, domain: Domain) -> Node:
         """That a value lies in the support of its family: 1 where its domain or its range says so."""
@@ -171,8 +171,8 @@ class FactorReader:
         if isinstance(value, Array):
             return self._array(value, axes)
         if isinstance(value, Apply) and isinstance(log_probability := _function(value.op), LogProbability):
-            found = self._density(log_probability.blueprint, value.args[0], value.args[1:], axes)
-            return SymbolicArray((), lambda: found)
+            log_p = self._density(log_probability.blueprint, value.args[0], value.args[1:], axes)
+            return SymbolicArray((), lambda: log_p)
         if isinstance(value, Apply):
             return self._apply(value.op, [self.value(arg, axes) for arg in value.args], value)
         if isinstance(value, Getitem):
@@ -236,8 +236,8 @@ class FactorReader:
     def _apply(self, op: Op, args: list[SymbolicArray], value: Apply) -> SymbolicArray:
         shapes = tuple((arg.shape, child.output.is_discrete) for arg, child in zip(args, value.args, strict=True))
         jaxpr, consts = _traced(op, shapes)
-        (found,) = self.reader.read(jaxpr, consts, args)
-        return found
+        (result,) = self.reader.read(jaxpr, consts, args)
+        return result
 
     def _stack(self, value: Stack, axes: Axes) -> SymbolicArray:
         return SymbolicArray(
@@ -277,12 +277,12 @@ def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[
     memo: dict[Node, Node] = dict(named)
 
     def visit(this: Node) -> Node:
-        found = memo.get(this)
-        if found is None:
+        rewritten = memo.get(this)
+        if rewritten is None:
             own = this.kind == "get" and this.args[0] in leaves
-            found = leaves[this.args[0]].at(*map(visit, this.args[1:])) if own else remade(this, visit)
-            memo[this] = found
-        return found
+            rewritten = leaves[this.args[0]].at(*map(visit, this.args[1:])) if own else remade(this, visit)
+            memo[this] = rewritten
+        return rewritten
 
     return visit(node)
 

@@ -1,4 +1,4 @@
-"""A density in index notation, and what is left of it when names are integrated out: p(x | y) · Z(y)."""
+"""A density in index notation, and what remains of it when names are integrated out: p(x | y) · Z(y)."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class IndexedDensity:
 
 
 def plan_of(integrand: Integrand, names: frozenset[Name], last: Name | None = None) -> Plan:
-    """The plan for some names of an integrand; found again, unless its numbers are of a trace in progress."""
-    return _found(integrand, (names, last), lambda: integrand.plan(names, last))
+    """The plan for some names of an integrand; reused, unless its numbers are of a trace in progress."""
+    return _reuse_plan(integrand, (names, last), lambda: integrand.plan(names, last))
 
 
 def plan_of_maximum(integrand: Integrand, names: frozenset[Name]) -> Plan:
     """The same for a maximum."""
-    return _found(integrand, ("maximum", names), lambda: integrand.plan_of_maximum(names))
+    return _reuse_plan(integrand, ("maximum", names), lambda: integrand.plan_of_maximum(names))
 
 
-def _found(integrand: Integrand, question: Hashable, make: Callable[[], Plan]) -> Plan:
+def _reuse_plan(integrand: Integrand, question: Hashable, make: Callable[[], Plan]) -> Plan:
     traced = is_traced(*integrand.reader.known.values())
     return make() if traced else PLANS.get_or_make_for(integrand, question, make)
 
@@ -79,17 +79,17 @@ class Disintegration:
 
     @cached_property
     def remaining(self) -> Factor:
-        """Z, over all names that are left: a Table where these are finite."""
+        """Z, over all remaining names: a Table where these are finite."""
         whole, integrand = plus(*self.plan.terms), self.of.integrand
         used = {leaf: value for leaf, value in self.of.slots.items() if leaf in whole.leaves}
-        found = Expression(whole, used, integrand.reader, integrand.axes, mark=self.of.mark)
+        expression = Expression(whole, used, integrand.reader, integrand.axes, mark=self.of.mark)
         gone = set(self.plan.eliminated)
-        missing = {n: domain for n, domain in self.of.inputs.items() if n not in gone and n not in found.inputs}
-        if is_enumerable(found):
-            logs = to_array(found)
-            made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(found.exactness)
+        missing = {n: domain for n, domain in self.of.inputs.items() if n not in gone and n not in expression.inputs}
+        if is_enumerable(expression):
+            logs = to_array(expression)
+            made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(expression.exactness)
         else:
-            made = Weight(found)
+            made = Weight(expression)
         return product(Unit(missing), made) if missing else made
 
     @cached_property
@@ -116,7 +116,7 @@ class Disintegration:
     @cached_property
     def modes(self) -> dict[Name, Value]:
         """The values of greatest density, from the last that is eliminated to the first."""
-        found: dict[Name, Value] = {}
+        modes: dict[Name, Value] = {}
         for step in reversed(self.plan.integrals):
-            found.update(self.of.given(found).conditionals.modes(step))
-        return found
+            modes.update(self.of.given(modes).conditionals.modes(step))
+        return modes

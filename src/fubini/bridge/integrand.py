@@ -43,12 +43,12 @@ class Integrand:
         domains = {**self.domains, **self.supports}
         return {n: Latent(leaf, domains[n]) for n, leaf in self.latents.items() if n in asked}  # type: ignore[misc]
 
-    def planned(self, found: Reduced) -> Plan:
+    def planned(self, eliminated: Reduced) -> Plan:
         """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""
         inputs = tuple(map(self._names, self.terms))
         scopes, alive = list(inputs), set(range(len(inputs)))
         steps = []
-        for step in found.steps:
+        for step in eliminated.steps:
             operands = tuple(slot for slot in sorted(alive) if scopes[slot] & set(step.names))
             keep = frozenset().union(*(scopes[slot] for slot in operands)) - set(step.names)
             entries = sum(math.prod(self.latents[name].shape) for name in step.names)
@@ -59,8 +59,8 @@ class Integrand:
         homes: dict[Name, tuple[Name, ...]] = dict.fromkeys(self.latents, ())
         return Plan(
             *(inputs, tuple(steps), tuple(sorted(alive)), sizes, homes),
-            terms=found.terms,
-            blocked=found.blocked,
+            terms=eliminated.terms,
+            blocked=eliminated.blocked,
         )
 
     def _names(self, term: Node) -> frozenset[Name]:

@@ -26,11 +26,11 @@ from fubini.terms.value import Array, Value
 def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
     """p(x)  =  ∫ f(x, y) dy / ∫∫ f(x, y) dy dx"""
     names = (*others, name)
-    found = marginal(indexed(f, names), name, others)
-    if not found.is_closed:
-        raise not_integrable(f, found.whole)
+    density = marginal(indexed(f, names), name, others)
+    if not density.is_closed:
+        raise not_integrable(f, density.whole)
     try:
-        return found.factor()
+        return density.factor()
     except NoRule:  # of a block along named axes: each of their values on its own
         return marginal(indexed(f, names, has_axes=False), name, others).factor()
 
@@ -49,10 +49,10 @@ class Marginal(NamedTuple):
 
     def factor(self) -> Factor:
         """p(x), or  Σ_k p(k) p(x | k)."""
-        found = self.whole.marginal(self.name)
+        density = self.whole.marginal(self.name)
         if self.along is None:
-            return found
-        return (self.whole.remaining.normalize(self.along) * found).sum(self.along)
+            return density
+        return (self.whole.remaining.normalize(self.along) * density).sum(self.along)
 
 
 def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Marginal:
@@ -64,11 +64,11 @@ def marginal(density: IndexedDensity, name: Name, others: Sequence[Name]) -> Mar
     for labels in _choices({other: leaves[other] for other in others}):
         index = _index_of(labels)
         rest = [other for other in (*others, name) if other not in labels]
-        found = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(
+        conditional = density.given(_assignments({label: leaves[label] for label in labels}, index, density)).without(
             rest, name
         )
-        if not found.plan.blocked:
-            return Marginal(name, found, index)
+        if not conditional.plan.blocked:
+            return Marginal(name, conditional, index)
     return Marginal(name, direct)
 
 

@@ -29,7 +29,7 @@ from fubini.terms.value import Value
 
 
 class How:
-    """A step, compared by identity: found again with its plan, it finds again what was compiled for it.
+    """A step, compared by identity: reused with its plan, it reuses what was compiled for it.
 
     Inside `with how:` parameters of one variable are computed once, all together: arrays do not change there.
     """
@@ -98,8 +98,8 @@ class Parameter(Expression):
         result = self.how.step.result
         if self.which == "probs" and self.axes:
             logits = result.distribution.parameters["logits"]  # type: ignore[union-attr]
-            found = over(evaluation, logits, (*self.axes, *result.at))  # type: ignore[union-attr]
-            return _from_zero(xp.exp(found - log_sum_exp(found)[..., None]), self.leaf, xp)
+            scores = over(evaluation, logits, (*self.axes, *result.at))  # type: ignore[union-attr]
+            return _from_zero(xp.exp(scores - log_sum_exp(scores)[..., None]), self.leaf, xp)
         if self.which == "mode":
             leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)
             return xp.asarray(mode(self.how.step, leaves, evaluation).values[self.leaf]).reshape(self.output.shape)
@@ -151,5 +151,5 @@ def _root(covariance: Data, xp: Any) -> Data:
             return np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             return np.linalg.cholesky(regular)
-    found = xp.linalg.cholesky(covariance)
-    return xp.where(xp.isnan(found), xp.linalg.cholesky(regular), found)
+    root = xp.linalg.cholesky(covariance)
+    return xp.where(xp.isnan(root), xp.linalg.cholesky(regular), root)

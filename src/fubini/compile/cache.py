@@ -50,12 +50,12 @@ def _fault(path: Path) -> str | None:
     """Why others may have written to a folder; one that they may only read is closed to them."""
     if not hasattr(os, "geteuid"):  # no such modes
         return None
-    found = path.stat()
-    if found.st_uid != os.geteuid():
+    status = path.stat()
+    if status.st_uid != os.geteuid():
         return "it belongs to another user"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"others may write to it: its mode is {stat.S_IMODE(found.st_mode):04o}"
-    if stat.S_IMODE(found.st_mode) != 0o700:
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"others may write to it: its mode is {stat.S_IMODE(status.st_mode):04o}"
+    if stat.S_IMODE(status.st_mode) != 0o700:
         path.chmod(0o700)
     return None
 
@@ -183,11 +183,11 @@ def prune(home: Path, most: int = MOST_BYTES, oldest: float = OLDEST) -> None:
     files = []
     for path in home.glob("loops_*"):
         try:
-            found = path.lstat()
+            status = path.lstat()
         except OSError:
             continue
-        if stat.S_ISREG(found.st_mode):
-            files.append((found.st_mtime, found.st_size, path))
+        if stat.S_ISREG(status.st_mode):
+            files.append((status.st_mtime, status.st_size, path))
     total, now = 0, time.time()
     for used, size, path in sorted(files, reverse=True):
         total += size

@@ -40,13 +40,13 @@ class Derivation(NamedTuple):
 
 def derived(terms: Sequence[Node], labels: Sequence[Leaf], differences: bool = True) -> Derivation:
     """Statistics, and the difference that each label makes."""
-    mine = tuple(term for term in terms if term.leaves & set(labels))
+    with_labels = tuple(term for term in terms if term.leaves & set(labels))
     try:
-        return _derived(mine, labels)
+        return _derived(with_labels, labels)
     except NoRule:
         if differences:
             raise
-    return Derivation(mine, ZERO, ZERO, (), (), tuple(_bare(leaf) for leaf in labels))
+    return Derivation(with_labels, ZERO, ZERO, (), (), tuple(_bare(leaf) for leaf in labels))
 
 
 def _bare(leaf: Leaf) -> Label:
@@ -55,20 +55,25 @@ def _bare(leaf: Leaf) -> Label:
 
 
 def _derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
-    found = Statistics(terms, labels)
-    keeping = Keeping(frozenset(one.leaf for one in found.all))
-    plain = plus(*found.terms)
+    statistics = Statistics(terms, labels)
+    keeping = Keeping(frozenset(one.leaf for one in statistics.all))
+    plain = plus(*statistics.terms)
     density = keeping.of(plain)
     kept = tuple(keeping.derived.values())
-    mine = tuple(term for term in terms if term.leaves & set(labels))
+    with_labels = tuple(term for term in terms if term.leaves & set(labels))
     return Derivation(
-        mine, plain, density, found.all, kept, tuple(_label(leaf, found, keeping, density) for leaf in labels)
+        with_labels,
+        plain,
+        density,
+        statistics.all,
+        kept,
+        tuple(_label(leaf, statistics, keeping, density) for leaf in labels),
     )
 
 
-def _label(leaf: Leaf, found: Statistics, keeping: Keeping, density: Node) -> Label:
+def _label(leaf: Leaf, statistics: Statistics, keeping: Keeping, density: Node) -> Label:
     at, k = tuple(Index(size, "u") for size in leaf.shape), Index(candidates(leaf), "k")
-    steps = {one.leaf: (one.axes, increment(one, leaf, at, k)) for one in found.all}
+    steps = {one.leaf: (one.axes, increment(one, leaf, at, k)) for one in statistics.all}
     difference = Difference(steps, keeping.derived)
     score = whole(difference.of(density))
     parts = score.args if score.kind == "add" else ((score, 1.0),)
@@ -94,8 +99,8 @@ def candidates(leaf: Leaf) -> int:
 
 def _classes(axes: tuple[Index, ...], change: Change, k: Index) -> set[int]:
     """Axes that every part of a change has a test [axis = k] of."""
-    found = [
+    tested = [
         {place for place, axis in enumerate(axes) for test in guards if set(test.args) == {index(axis), index(k)}}
         for guards in change
     ]
-    return set.intersection(*found) if found else set(range(len(axes)))
+    return set.intersection(*tested) if tested else set(range(len(axes)))

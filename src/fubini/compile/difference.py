@@ -124,8 +124,8 @@ def _summed(over: Sequence[Index], guards: Guards, value: Node) -> Node:
     """Σ over what tests leave of a change, kept in one: where nothing is added, it is 0 as it stands."""
     if value.kind != "add":
         return total(over, times(*guards, value))
-    found = total(over, times(*guards, node("call", "same", value)))
-    return found if any("same" in calls(part) for part in inner_sums(found)) else bared(found)
+    change = total(over, times(*guards, node("call", "same", value)))
+    return change if any("same" in calls(part) for part in inner_sums(change)) else bared(change)
 
 
 def bared(of: Node) -> Node:
@@ -137,8 +137,8 @@ def bared(of: Node) -> Node:
 
 def calls(of: Node) -> frozenset[str]:
     """The names of the functions in a node."""
-    mine = {of.args[0]} if of.kind == "call" else ()
-    return frozenset(mine).union(*(calls(part) for part in children(of)))
+    own = {of.args[0]} if of.kind == "call" else ()
+    return frozenset(own).union(*(calls(part) for part in children(of)))
 
 
 # -- changes --------------------------------------------------------------------------------------------------------
@@ -168,11 +168,11 @@ def _rest(of: Node) -> Node:
 
 def joined(changes: Sequence[tuple[Change, float]]) -> Change:
     """Σ coefficient · change"""
-    found: dict[Guards, list[tuple[Node, float]]] = {}
+    by_guards: dict[Guards, list[tuple[Node, float]]] = {}
     for change, coefficient in changes:
         for guards, value in change.items():
-            found.setdefault(guards, []).append((value, coefficient))
-    summed = {guards: add(parts) for guards, parts in found.items()}
+            by_guards.setdefault(guards, []).append((value, coefficient))
+    summed = {guards: add(parts) for guards, parts in by_guards.items()}
     return {guards: value for guards, value in summed.items() if value is not ZERO}
 
 
@@ -229,7 +229,7 @@ def _residual(b: Node, a: Node, mean: Node) -> tuple[Node, Node] | None:
 
 
 def _powers(of: Node) -> Sequence[tuple[Node, float]]:
-    """The bases of a product and their powers; a number in front apart."""
+    """The bases of a product and their powers, without a number in front."""
     if of.kind == "add" and len(of.args) == 1:
         return factors_in(of.args[0][0])
     return () if of.kind == "const" else factors_in(of)

@@ -216,11 +216,11 @@ class Writer:
         return f"int({self.value(this, env)})"
 
     def _add(self, this: Node, env: Env) -> str:
-        found = ""
+        terms = ""
         for part, coefficient in sorted(this.args, key=lambda item: item[1] < 0):
             text = _times(abs(coefficient), self.value(part, env)) if part.kind != "const" else repr(abs(coefficient))
-            found += (" - " if found else "-") + text if coefficient < 0 else (" + " if found else "") + text
-        return f"({found})"
+            terms += (" - " if terms else "-") + text if coefficient < 0 else (" + " if terms else "") + text
+        return f"({terms})"
 
     def _mul(self, this: Node, env: Env) -> str:
         tests = [base for base, exponent in this.args if exponent > 0 and is_test(base)]

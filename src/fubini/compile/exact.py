@@ -1,4 +1,4 @@
-"""Exact posteriors as one function of arrays: parameters of laws, their sums fused into few passes over the data."""
+"""Exact posteriors as one function of arrays: parameters of distributions, sums fused into few passes over the data."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def levels(roots: Sequence[Node]) -> list[list[Node]]:
 
     for root in roots:
         visit(root)
-    found: dict[int, list[Node]] = {}
+    by_depth: dict[int, list[Node]] = {}
     for of, place in depth.items():
         if of.kind == "sum" and not of.free and not escapes(of):
-            found.setdefault(place, []).append(of)
-    return [found[place] for place in sorted(found)]
+            by_depth.setdefault(place, []).append(of)
+    return [by_depth[place] for place in sorted(by_depth)]
 
 
 def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
@@ -90,28 +90,28 @@ def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
     for group in groups.values():
         over, _ = opened(group[0])
         bodies = _outside(writer, [_along(of, over) for of in group], over, env)
-        mine = [writer.fresh("sum") for _ in group]
-        for name in mine:
+        sums = [writer.fresh("sum") for _ in group]
+        for name in sums:
             writer.line(f"{name} = 0.0")
         depth = writer.depth
         inner = {**env, **{i: writer.fresh("j") for i in over}}
         for i in over:
             writer.line(f"for {inner[i]} in range({writer.size(i.size)}):")
             writer.depth += 1
-        for name, body in zip(mine, bodies, strict=True):
+        for name, body in zip(sums, bodies, strict=True):
             writer.line(f"{name} += {writer.bare(body, inner)}")
         writer.depth = depth
-        env.update(zip(group, mine, strict=True))
+        env.update(zip(group, sums, strict=True))
 
 
 def _outside(writer: Writer, bodies: Sequence[Node], over: tuple[Index, ...], env: dict) -> list[Node]:
     """Bodies of a loop, with what is the same for all items in variables before it."""
     store = Store("a")
-    found = [hoisted(body, lambda node: not node.free and bool(node.leaves), store) for body in bodies]
+    inner = [hoisted(body, lambda node: not node.free and bool(node.leaves), store) for body in bodies]
     for kept in store.kept.values():
         env[get(kept.leaf)] = writer.fresh("a")
         writer.line(f"{env[get(kept.leaf)]} = {writer.bare(kept.value, env)}")
-    return found
+    return inner
 
 
 def settled(of: Node) -> Node:
@@ -121,8 +121,8 @@ def settled(of: Node) -> Node:
 
 
 def _along(of: Node, over: tuple[Index, ...]) -> Node:
-    mine, body = opened(of)
-    return replaced(body, dict(zip(map(index, mine), map(index, over), strict=True)))
+    own, body = opened(of)
+    return replaced(body, dict(zip(map(index, own), map(index, over), strict=True)))
 
 
 def _fill(writer: Writer, name: str, output: Output, env: dict) -> None:

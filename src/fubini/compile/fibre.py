@@ -35,10 +35,10 @@ def fibre_of(of: Node, u: Index) -> Fibre | None:
     over, body = opened(of)
     if len(over) != 1:
         return None
-    found = {part for part in rows_in(body, u) if over[0] in part.free}
-    if len(found) != 1:
+    sums = {part for part in rows_in(body, u) if over[0] in part.free}
+    if len(sums) != 1:
         return None
-    (rows,) = found
+    (rows,) = sums
     return Fibre(over[0], rows, body) if is_zero(replaced(body, {rows: ZERO})) else None
 
 
@@ -46,7 +46,7 @@ def rows_in(of: Node, u: Index) -> list[Node]:
     """Sums F(u, l) over data in a node."""
     if of.kind == "sum" and is_data(of) and u in of.free and len(of.free) == 2 and grouped(of, u) is not None:
         return [of]
-    return [found for part in children(of) for found in rows_in(part, u)]
+    return [rows for part in children(of) for rows in rows_in(part, u)]
 
 
 def grouped(of: Node, u: Index) -> Grouped | None:
@@ -54,17 +54,17 @@ def grouped(of: Node, u: Index) -> Grouped | None:
     (l,) = of.free - {u}  # noqa: E741
     over, body = opened(of)
     factors = dict(factors_in(body))
-    found: dict[Index, Node] = {}
+    keys: dict[Index, Node] = {}
     for test in [base for base in factors if base.kind == "eq"]:
         for one, other in (test.args, test.args[::-1]):
-            if one in (index(u), index(l)) and one.args[0] not in found and other.free <= set(over) and is_whole(other):
-                found[one.args[0]] = other
+            if one in (index(u), index(l)) and one.args[0] not in keys and other.free <= set(over) and is_whole(other):
+                keys[one.args[0]] = other
                 factors.pop(test)
                 break
     weight = multiply(factors.items())
-    if len(found) < 2 or weight.free & {u, l}:
+    if len(keys) < 2 or weight.free & {u, l}:
         return None
-    return Grouped(over, found[u], found[l], weight)
+    return Grouped(over, keys[u], keys[l], weight)
 
 
 def is_data(of: Node) -> bool:

@@ -34,7 +34,7 @@ def fused(passes: list[Pass]) -> list[list[Pass]]:
     return list(groups.values())
 
 
-def apart(passes: list[Pass]) -> list[list[Pass]]:
+def separate(passes: list[Pass]) -> list[list[Pass]]:
     """Every pass in a loop of its own."""
     return [[one] for one in passes]
 
@@ -55,6 +55,6 @@ def _joined(group: list[tuple[Node, float]]) -> Node:
     over, first = opened(group[0][0])
     bodies = [(first, group[0][1])]
     for part, coefficient in group[1:]:
-        mine, body = opened(part)
-        bodies.append((replaced(body, dict(zip(map(index, mine), map(index, over), strict=True))), coefficient))
+        own, body = opened(part)
+        bodies.append((replaced(body, dict(zip(map(index, own), map(index, over), strict=True))), coefficient))
     return closed("sum", over, add(bodies))

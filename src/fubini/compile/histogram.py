@@ -101,11 +101,11 @@ def summarised(over: Sequence[Index], body: Node, stem: str = "hist") -> Summary
             final.append(scale(coefficient, closed))
             continue
         outside, inside = _parted(part, over)
-        found = _reducer(over, inside, (), _numbered(stem, count))
-        if found is None:
+        addition = _reducer(over, inside, (), _numbered(stem, count))
+        if addition is None:
             return None
-        reducer = found if isinstance(reducer, Nop) else Fanout(reducer, found)
-        for slot in slots(found):
+        reducer = addition if isinstance(reducer, Nop) else Fanout(reducer, addition)
+        for slot in slots(addition):
             count += 1
             final.append(scale(coefficient, times(outside, get(slot.leaf, *(index(one.axis) for one in slot.indexed)))))
     return Summary(over, reducer, plus(*final) if final else ZERO)
@@ -124,16 +124,16 @@ def _numbered(stem: str, first: int) -> Callable[[tuple[int, ...]], Leaf]:
 
 
 def _terms(body: Node) -> Iterator[tuple[Node, float]]:
-    """A body as a sum, with tests of choices taken apart: [a = where(c, x, y)] is c [a = x] + (1 − c) [a = y]."""
+    """A body as a sum, with tests of choices split: [a = where(c, x, y)] is c [a = x] + (1 − c) [a = y]."""
     for part, coefficient in body.args if body.kind == "add" else ((body, 1.0),):
-        apart = _apart(part)
-        if apart is part:
+        split = _split_choice(part)
+        if split is part:
             yield part, coefficient
         else:
-            yield from ((inner, coefficient * more) for inner, more in _terms(apart))
+            yield from ((inner, coefficient * more) for inner, more in _terms(split))
 
 
-def _apart(of: Node) -> Node:
+def _split_choice(of: Node) -> Node:
     factors = list(factors_in(of))
     for base, exponent in factors:
         rest = multiply(factor for factor in factors if factor[0] is not base)
@@ -150,12 +150,12 @@ def _apart(of: Node) -> Node:
 
 def _spread(rest: Node, sum_of: Node) -> Node:
     """rest · Σ parts, multiplied out"""
-    found = []
+    products = []
     for part, coefficient in sum_of.args if sum_of.kind == "add" else ((sum_of, 1.0),):
         inner = part.args if part.kind == "add" else ((part, 1.0),)
-        found.extend((times(rest, this), coefficient * more) for this, more in inner)
+        products.extend((times(rest, this), coefficient * more) for this, more in inner)
     expanded = []
-    for part, coefficient in found:
+    for part, coefficient in products:
         factors = list(factors_in(part))
         sums = [base for base, exponent in factors if base.kind == "add" and exponent == 1 and _of_tests(base)]
         if sums:
@@ -225,19 +225,19 @@ def placed(one: Idx, entries: np.ndarray) -> np.ndarray:
     """Where items go along an axis, outside of it for those that count nowhere; intervals are cumulated from there."""
     size = one.axis.size
     if one.side == "above":  # [i < e]: counted at ⌈e⌉ − 1 and all before
-        found = np.clip(np.ceil(entries) - 1, -1, size - 1)
+        places = np.clip(np.ceil(entries) - 1, -1, size - 1)
     elif one.side == "below":  # [e < i]: counted at ⌊e⌋ + 1 and all after
-        found = np.clip(np.floor(entries) + 1, 0, size)
+        places = np.clip(np.floor(entries) + 1, 0, size)
     else:
-        found = np.clip(entries, -1, size)
-    return found.astype(np.int64)
+        places = np.clip(entries, -1, size)
+    return places.astype(np.int64)
 
 
 def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndarray]) -> dict[Leaf, np.ndarray]:
     """The arrays of a pass, by NumPy."""
     shape = tuple(i.size for i in summary.over)
     numbers = lambda node: np.broadcast_to(evaluate(node, summary.over), shape).ravel()  # noqa: E731
-    found = {}
+    arrays = {}
     for slot in slots(summary.reducer):
         keep = np.ones(int(np.prod(shape, dtype=int)), bool)
         for test, holds in slot.tests:
@@ -249,8 +249,8 @@ def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndar
             places.append(place)
         flat = np.ravel_multi_index([place[keep] for place in places], slot.leaf.shape) if places else keep[keep] * 0
         array = np.bincount(flat, numbers(slot.value)[keep], minlength=int(np.prod(slot.leaf.shape, dtype=int)))
-        found[slot.leaf] = _cumulated(array.reshape(slot.leaf.shape), slot.indexed)
-    return found
+        arrays[slot.leaf] = _cumulated(array.reshape(slot.leaf.shape), slot.indexed)
+    return arrays
 
 
 def grouped_sum(
@@ -258,11 +258,11 @@ def grouped_sum(
 ) -> np.ndarray | None:
     """A sum that is one histogram and no more, over its free indices in this order; None for others."""
     over, body = opened(of)
-    found = summarised(over, body)
-    if found is None or found.final.kind != "get" or len(found.final.args) != len(order) + 1:
+    summary = summarised(over, body)
+    if summary is None or summary.final.kind != "get" or len(summary.final.args) != len(order) + 1:
         return None
-    (array,) = filled(found, evaluate).values()
-    axes = [part.args[0] for part in found.final.args[1:]]
+    (array,) = filled(summary, evaluate).values()
+    axes = [part.args[0] for part in summary.final.args[1:]]
     return np.transpose(array, [axes.index(i) for i in order]) if set(axes) == set(order) else None
 
 

@@ -79,5 +79,5 @@ def _is_row(entry: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> boo
 
 
 def _entries(of: Node) -> list[Node]:
-    found = [of] if of.kind == "get" else []
-    return [*found, *(entry for part in children(of) for entry in _entries(part))]
+    own = [of] if of.kind == "get" else []
+    return [*own, *(entry for part in children(of) for entry in _entries(part))]

@@ -44,7 +44,7 @@ def weights_of(score: Node, at: tuple[Index, ...]) -> Weights:
 
 
 def _is_log(of: Node) -> bool:
-    """The logarithm of what is not negative; that of another number stays one, and is found to be none."""
+    """The logarithm of what is not negative; that of another number stays a logarithm, and may not be a number."""
     return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
@@ -175,14 +175,14 @@ class Loop:
         """What does not depend on the candidate, in variables of its own."""
         if not self.names.hoists:
             return {}
-        found: dict[Node, str] = {}
+        variables: dict[Node, str] = {}
         for part in (*(base for base, _ in self.weights.factors), self.weights.exponent):
             for node in fixed_parts(part, self.label.k):
-                if node not in found:
+                if node not in variables:
                     text = self.writer.bare(node, self.env)
-                    found[node] = self.writer.fresh("a")
-                    self.writer.line(f"{found[node]} = {text}")
-        return found
+                    variables[node] = self.writer.fresh("a")
+                    self.writer.line(f"{variables[node]} = {text}")
+        return variables
 
     def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
         return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
@@ -249,27 +249,27 @@ def fixed_parts(of: Node, k: Index) -> list[Node]:
         return []
     if k not in of.free and not escapes(of):
         return [of]
-    return [found for part in children(of) for found in fixed_parts(part, k)]
+    return [fixed for part in children(of) for fixed in fixed_parts(part, k)]
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:
-    """Tests [axis = e] solved for axes, and the tests that are left; places beyond an axis are tested for."""
+    """Tests [axis = e] solved for axes, and the remaining tests; places beyond an axis are tested for."""
     targets: dict[Node, Node] = {}
-    left: list[Node] = []
+    remaining: list[Node] = []
     for test in guards:
         pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
-        found = next(
+        solution = next(
             ((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes) and is_whole(b)), None
         )
-        if found is None:
-            left.append(test)
+        if solution is None:
+            remaining.append(test)
             continue
-        axis, entry = found
+        axis, entry = solution
         targets[axis] = entry
         low, high = bounds(entry)
-        left.extend([less(const(-1.0), entry)] if low < 0 else [])
-        left.extend([less(entry, const(axis.args[0].size))] if high > axis.args[0].size - 1 else [])
-    return targets, left
+        remaining.extend([less(const(-1.0), entry)] if low < 0 else [])
+        remaining.extend([less(entry, const(axis.args[0].size))] if high > axis.args[0].size - 1 else [])
+    return targets, remaining
 
 
 def _is_open(of: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> bool:

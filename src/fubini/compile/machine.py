@@ -139,5 +139,5 @@ class Machine:
 
     def _call(self, name: str, uniforms: np.ndarray, items: np.ndarray) -> Any:
         given = {"propose": self.proposal, "uniforms": uniforms, "items": items, **self.arrays}
-        with np.errstate(all="ignore"):  # as compiled: what overflows is found by the sum of the weights
+        with np.errstate(all="ignore"):  # as compiled: what overflows is detected by the sum of the weights
             return getattr(self.functions, name)(*(given[argument] for argument in self.program.arguments))

@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 
 class Names(dict):
-    """Names by leaf; data are named, and found, when they are first read."""
+    """Names by leaf; data are named, and evaluated, when they are first read."""
 
     def __init__(self, evaluate: Evaluate, specialised: bool = True, hoists: bool = True) -> None:
         super().__init__()
@@ -101,13 +101,13 @@ class Names(dict):
 
     def name(self, wanted: str) -> str:
         """A name like the one that is wanted, and not in use."""
-        found = re.sub(r"\W", "_", wanted, flags=re.ASCII)
-        if not found or found[0].isdigit() or keyword.iskeyword(found):
-            found = f"x_{found}"
-        while found in self._taken or NUMBERED.fullmatch(found):
-            found += "_"
-        self._taken.add(found)
-        return found
+        name = re.sub(r"\W", "_", wanted, flags=re.ASCII)
+        if not name or name[0].isdigit() or keyword.iskeyword(name):
+            name = f"x_{name}"
+        while name in self._taken or NUMBERED.fullmatch(name):
+            name += "_"
+        self._taken.add(name)
+        return name
 
     def state(self, leaf: Leaf, last: int | None) -> Array:
         """An array of statistics, the axis of candidates last."""
@@ -141,22 +141,22 @@ def _key(rows: Node, u: Index, l: Index) -> Node:  # noqa: E741
 
 def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     """A data-only sum F(u, l), without the entries that are 0."""
-    found = grouped(of, u)
-    assert found is not None
+    group = grouped(of, u)
+    assert group is not None
     (l,) = of.free - {u}  # noqa: E741
-    shape = tuple(i.size for i in found.over)
+    shape = tuple(i.size for i in group.over)
     row, place, weight = (
-        np.broadcast_to(evaluate(part, found.over), shape).ravel() for part in (found.row, found.place, found.weight)
+        np.broadcast_to(evaluate(part, group.over), shape).ravel() for part in (group.row, group.place, group.weight)
     )
     if not (_is_within(row, u.size) and _is_within(place, l.size)):
         inside = (row >= 0) & (row < u.size) & (place >= 0) & (place < l.size)
         row, place, weight = row[inside], place[inside], weight[inside]
     kind = np.int32 if max(u.size, l.size) < 2**31 else np.int64  # short ones are sorted faster
     at = (row.astype(kind), place.astype(kind))
-    found_rows = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
-    found_rows.sum_duplicates()
-    found_rows.eliminate_zeros()
-    return Rows(found_rows.indptr.astype(np.int64), found_rows.indices.astype(np.int64), found_rows.data)
+    matrix = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return Rows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 
 
 def _is_within(entries: np.ndarray, size: int) -> bool:

@@ -25,7 +25,7 @@ from fubini.integrate.search import Latent
 def without(
     terms: Sequence[Node], latents: Mapping[str, Latent], labels: frozenset[Leaf] = frozenset()
 ) -> tuple[Node, ...]:
-    """log ∫ exp(Σ terms) over latents, one after another; blocked where entries of a normal one meet."""
+    """log ∫ exp(Σ terms) over latents, one after another; blocked where entries of a normal one are coupled."""
     for leaf, domain in latents.values():
         if domain.kind == "real":
             terms = natural_or_unrolled(terms, leaf, labels)
@@ -35,16 +35,16 @@ def without(
 
 
 def natural_or_unrolled(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf]) -> tuple[Node, ...]:
-    """A normal latent, or its slices along a short axis one after another where entries along it meet."""
+    """A normal latent, or its slices along a short axis one after another where entries along it are coupled."""
     try:
         return natural(terms, latent, labels)
     except Blocked:
         for axis in short_axes(latent):
             try:
-                found, slices = unrolled(terms, latent, axis)
+                remaining, slices = unrolled(terms, latent, axis)
                 for part in slices:
-                    found = natural_or_unrolled(found, part, labels)
-                return tuple(found)
+                    remaining = natural_or_unrolled(remaining, part, labels)
+                return tuple(remaining)
             except Blocked:
                 continue
         raise
@@ -53,14 +53,14 @@ def natural_or_unrolled(terms: Sequence[Node], latent: Leaf, labels: frozenset[L
 def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = frozenset()) -> tuple[Node, ...]:
     """∫ exp(−½ P x² + B x) dx  =  √(2π/P) exp(½ B²/P), at every entry"""
     rest = [term for term in terms if latent not in term.leaves]
-    mine = add((term, 1.0) for term in terms if latent in term.leaves)
+    log_density = add((term, 1.0) for term in terms if latent in term.leaves)
     at = tuple(Index(size, "i") for size in latent.shape)
-    found: dict[float, list[Node]] = {0.0: [], 1.0: [], 2.0: []}
-    for part in monomials(mine, latent):
-        found[_degree(part, mine, latent)].append(_at_entry(part, at))
-    precision, push = scale(-2.0, _whole(found[2.0])), _whole(found[1.0])
+    coefficients: dict[float, list[Node]] = {0.0: [], 1.0: [], 2.0: []}
+    for part in monomials(log_density, latent):
+        coefficients[_degree(part, log_density, latent)].append(_at_entry(part, at))
+    precision, push = scale(-2.0, _whole(coefficients[2.0])), _whole(coefficients[1.0])
     if precision is ZERO:
-        raise Blocked(latent, mine, "a quadratic term: its integral is infinite")
+        raise Blocked(latent, log_density, "a quadratic term: its integral is infinite")
     if labels and without_items(precision, labels) is ZERO:
         raise DataError(
             f"a sampler with {latent.name!r} integrated out",
@@ -69,7 +69,7 @@ def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = froze
         )
     quadratic = scale(0.5, multiply(((push, 2.0), (precision, -1.0))))
     normaliser = add(((ONE, 0.5 * math.log(2 * math.pi)), (call("log", precision), -0.5), (quadratic, 1.0)))
-    return (*rest, _whole(found[0.0]), total(at, normaliser))
+    return (*rest, _whole(coefficients[0.0]), total(at, normaliser))
 
 
 def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
@@ -79,12 +79,12 @@ def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
     return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))
 
 
-def _degree(of: Monomial, mine: Node, latent: Leaf) -> float:
+def _degree(of: Monomial, log_density: Node, latent: Leaf) -> float:
     if not of.features:
         return 0.0
     feature, *others = of.features
     if others or feature.kind != "power" or feature.power not in (1.0, 2.0):
-        raise Blocked(latent, mine, "one of its entries in a square: entries that meet there are coupled")
+        raise Blocked(latent, log_density, "one of its entries in a square: entries of one square are coupled")
     return feature.power
 
 

@@ -83,11 +83,11 @@ class Assembly:
     def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
         """Room for the statistics that scores read, directly or through what is derived from them."""
         if not self.updates:
-            found = {}
+            states = {}
             for one in self.derivation.statistics if "histogram" in self.passes else ():
                 array = self.names.state(one.leaf, None)
-                found[array.name] = (one.leaf, array.order)
-            return found
+                states[array.name] = (one.leaf, array.order)
+            return states
         read = frozenset().union(*(label.score.leaves for label in self.labels))
         needed = set(read)
         for one in reversed(self.derivation.derived):
@@ -96,14 +96,14 @@ class Assembly:
                 needed |= frozenset().union(
                     *(v.leaves for label in self.labels for v in label.changes.get(one.leaf, ((), {}))[1].values())
                 )
-        found = {}
+        states = {}
         for leaf in [*(one.leaf for one in self.derivation.statistics), *(one.leaf for one in self.derivation.derived)]:
             if leaf in needed:
                 rows = [label.rows[leaf] for label in self.derivation.labels if label.rows.get(leaf)]
                 array = self.names.state(leaf, min(rows[0]) if rows else None)
-                found[array.name] = (leaf, array.order)
-        self._read_at_start({leaf for leaf, _ in found.values()})
-        return found
+                states[array.name] = (leaf, array.order)
+        self._read_at_start({leaf for leaf, _ in states.values()})
+        return states
 
     def _read_at_start(self, kept: set[Leaf]) -> None:
         """Names for the latents that only the start of what is derived reads."""
@@ -172,13 +172,13 @@ class Assembly:
         alone = len(self.labels) == 1
         for label in self.labels:
             loop = Loop(label, Weights((), label.score, ()), self.names, writer)
-            mine = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
-            seen.update(mine)
+            changed = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
+            seen.update(changed)
             with writer.block(f"for u in range({loop.count}):"):
                 loop.place()
                 writer.line(f"k = {loop.entry}")
                 kept = {one.leaf for one in self.derivation.derived}
-                for leaf in reversed(mine):
+                for leaf in reversed(changed):
                     if alone or leaf not in kept:
                         loop.change(leaf, "+=")
         writer.line("return 0")
@@ -222,21 +222,23 @@ class Assembly:
 
     def _cached(self, label: Label) -> Weights:
         """The weights of candidates, with what depends on a class alone in arrays."""
-        found = weights_of(label.score, label.at)
+        weights = weights_of(label.score, label.at)
         if "hoist" not in self.passes:
-            return found
+            return weights
         store = self.names.stores[label.leaf] = Store("C")
         rows = {leaf: axes for leaf, axes in label.rows.items()}
         loose = lambda node: is_of_class(node, label.k, rows)  # noqa: E731
-        mine = [(base, power) for base, power in found.factors if loose(base)]
-        others = [(hoisted(base, loose, store), power) for base, power in found.factors if (base, power) not in mine]
-        if mine:
-            whole = multiply(mine)
+        shared = [(base, power) for base, power in weights.factors if loose(base)]
+        others = [
+            (hoisted(base, loose, store), power) for base, power in weights.factors if (base, power) not in shared
+        ]
+        if shared:
+            whole = multiply(shared)
             others.append((whole if whole.kind == "get" else store.entry(whole), 1.0))
-        exponent = hoisted(found.exponent, loose, store)
+        exponent = hoisted(weights.exponent, loose, store)
         for kept in store.kept.values():
             self.names[kept.leaf] = self.names.state(kept.leaf, None)._replace(is_log=is_log(kept.value))
-        return Weights(tuple(others), exponent, found.loops)
+        return Weights(tuple(others), exponent, weights.loops)
 
 
 def _is_of_item(of: Node, at: frozenset[Index]) -> bool:

@@ -10,7 +10,7 @@ from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import bounds
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.emit import Writer
-from fubini.compile.fuse import Pass, apart, fused
+from fubini.compile.fuse import Pass, fused, separate
 from fubini.compile.histogram import Slot, slots, summarised
 from fubini.compile.loop import Loop, Weights
 from fubini.compile.names import Names
@@ -55,7 +55,7 @@ class Recompute:
         for one in kept:
             self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
         passes = [part for one in kept for part in passes_of(one)]
-        for group in (fused if "fuse" in self.passes else apart)(passes):
+        for group in (fused if "fuse" in self.passes else separate)(passes):
             self._loop(group)
 
     def _loop(self, group: list[Pass]) -> None:
@@ -79,13 +79,13 @@ class Recompute:
 
 def passes_of(one: Statistic) -> list[Pass]:
     """A statistic as passes over its items that go straight to their groups; over all groups where there is no such."""
-    found = summarised(one.over, one.body)
-    mine = [] if found is None else slots(found.reducer)
-    places = [_places(one, slot) for slot in mine]
-    entries = plus(*(get(slot.leaf, *(index(idx.axis) for idx in slot.indexed)) for slot in mine))
-    if found is None or found.final is not entries or None in places:
+    summary = summarised(one.over, one.body)
+    cells = [] if summary is None else slots(summary.reducer)
+    places = [_places(one, slot) for slot in cells]
+    entries = plus(*(get(slot.leaf, *(index(idx.axis) for idx in slot.indexed)) for slot in cells))
+    if summary is None or summary.final is not entries or None in places:
         return [Pass((*one.axes, *one.over), one.leaf, tuple(map(index, one.axes)), (), one.body)]
-    return [Pass(one.over, one.leaf, *at, slot.value) for slot, at in zip(mine, places, strict=True) if at is not None]
+    return [Pass(one.over, one.leaf, *at, slot.value) for slot, at in zip(cells, places, strict=True) if at is not None]
 
 
 def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:

@@ -40,20 +40,20 @@ class Statistics:
 
     def __init__(self, terms: Iterable[Node], labels: Sequence[Leaf]) -> None:
         self.labels = frozenset(labels)
-        self.found: dict[Node, Statistic] = {}
+        self.by_sum: dict[Node, Statistic] = {}
         self.terms = tuple(self._abstracted(term) for term in terms if term.leaves & self.labels)
 
     @property
     def all(self) -> tuple[Statistic, ...]:
-        """Each statistic, in the order in which it was met."""
-        return tuple(self.found.values())
+        """Each statistic, in the order in which it occurs."""
+        return tuple(self.by_sum.values())
 
     def _abstracted(self, of: Node) -> Node:
         """With the leaves of statistics in place of sums over items."""
         if not of.leaves & self.labels:
             return of
         if of.kind not in SUPPORTED:
-            advice = "leave the latents that meet there in: they are drawn from their conditionals between sweeps"
+            advice = "leave the latents coupled there in: they are drawn from their conditionals between sweeps"
             raise unsupported(of, self.labels, "sums over items, and functions of these", advice)
         if of.kind != "sum":
             if of.kind == "get":
@@ -68,14 +68,14 @@ class Statistics:
 
     def _leaf(self, of: Node) -> Node:
         free, key = canonical(of)
-        if key not in self.found:
+        if key not in self.by_sum:
             axes = tuple(Index(i.size, "c") for i in free)
             over, body = opened(replaced(of, {index(i): index(axis) for i, axis in zip(free, axes, strict=True)}))
             low, whole = (0.0 if bounds(of)[0] >= 0 else None), is_whole(of)
             shape = tuple(i.size for i in free)
-            leaf = Leaf(f"S{len(self.found)}", shape, low=low, is_integer=whole, role="state")
-            self.found[key] = Statistic(leaf, axes, over, body)
-        return get(self.found[key].leaf, *map(index, free))
+            leaf = Leaf(f"S{len(self.by_sum)}", shape, low=low, is_integer=whole, role="state")
+            self.by_sum[key] = Statistic(leaf, axes, over, body)
+        return get(self.by_sum[key].leaf, *map(index, free))
 
 
 def inner_sums(of: Node) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""Latents with a short axis along which entries meet, as latents of their own: Σ_p x_p w[p] = x₀ w₀ + x₁ w₁ + …"""
+"""Latents with a short axis along which entries are coupled, each a latent: Σ_p x_p w[p] = x₀ w₀ + x₁ w₁ + …"""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _places(of: Node, latent: Leaf, axis: int) -> set[Node]:
     """Where the latent is read along an axis."""
     if latent not in of.leaves:
         return set()
-    mine = {of.args[1 + axis]} if of.kind == "get" and of.args[0] is latent else set()
-    return mine.union(*(_places(part, latent, axis) for part in children(of)))
+    own = {of.args[1 + axis]} if of.kind == "get" and of.args[0] is latent else set()
+    return own.union(*(_places(part, latent, axis) for part in children(of)))
 
 
 def _sliced(of: Node, latent: Leaf, axis: int, slices: Sequence[Leaf]) -> Node:

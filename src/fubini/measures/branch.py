@@ -1,6 +1,6 @@
 """Branches of measures: draws, tests, a weight and what is returned.
 
-    draw x₁ ~ law₁ … draw xₙ ~ lawₙ(x₁ …); [tests]; e^weight; return value
+    draw x₁ ~ p₁ … draw xₙ ~ pₙ(x₁ …); [tests]; e^weight; return value
 
 A plate is a draw with indices.
 """
@@ -27,7 +27,7 @@ Returned = Node | Items | tuple["Returned", ...]
 
 
 class Draw(NamedTuple):
-    """x[at] ~ law, independently for all indices; a point of a simplex has one more axis."""
+    """x[at] ~ p, independently for all indices; a point of a simplex has one more axis."""
 
     leaf: Leaf
     at: tuple[Index, ...]
@@ -96,12 +96,12 @@ def transformed(of: Node, leaf: Leaf, entry: Callable[..., Node]) -> Node:
     def visit(this: Node) -> Node:
         if leaf not in this.leaves:
             return this
-        found = memo.get(this)
-        if found is None:
+        changed = memo.get(this)
+        if changed is None:
             is_entry = this.kind == "get" and this.args[0] is leaf
-            found = entry(*map(visit, this.args[1:])) if is_entry else remade(this, visit)
-            memo[this] = found
-        return found
+            changed = entry(*map(visit, this.args[1:])) if is_entry else remade(this, visit)
+            memo[this] = changed
+        return changed
 
     return visit(of)
 

@@ -27,7 +27,7 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
     """The measure of the rest where the first of what is returned is `at`: M = ∫ disintegrate(M, t) dt.
 
     What is conditioned on is solved for one draw, whose density at the solution times |dx/dt| becomes a weight; a
-    branch in which it is certain is left as it is under the test that it is `at`.
+    branch in which it is certain stays as it is, under the test that it is `at`.
 
     >>> from fubini.measures import Normal, measure
     >>> from fubini.measures.simplify import simplify
@@ -44,7 +44,7 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
         x = yield Normal((1/2)*t, sqrt(1/2))
         return x
     """
-    found: list[Branch] = []
+    branches: list[Branch] = []
     checks = [*measure.checks]
     for branch in measure.branches:
         over = _require_first(branch, at)
@@ -54,9 +54,9 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
         split = [state] if over else [one for one, _ in pieces(state, _first(state))]
         for one in split:
             for given in _given(one, target, over):
-                found.append(finished(_rest(given)))
+                branches.append(finished(_rest(given)))
                 checks.append(AllowedParameters(given))
-    return Measure(merged(found), checks)
+    return Measure(merged(branches), checks)
 
 
 def _require_first(branch: Branch, at: Any) -> tuple[Index, ...]:
@@ -102,11 +102,11 @@ def _given(state: State, target: Node, over: tuple[Index, ...]) -> Iterator[Stat
     blocked: Blocked | None = None
     for draw in drawn:
         try:
-            found = list(_solved(state, draw, expression, target, over))
+            solutions = list(_solved(state, draw, expression, target, over))
         except Blocked as error:
             blocked = blocked or error
             continue
-        yield from (new for new in found if not new.is_impossible)
+        yield from (new for new in solutions if not new.is_impossible)
         return
     split = enumerated([state])
     if blocked is not None and split == [state]:

@@ -22,7 +22,7 @@ from fubini.measures.zeros import require_no_zeros, without_zeros
 
 
 def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
-    """The draw integrated out, in each case of its ends; where it is kept, with its law given those that wait."""
+    """The draw integrated out, in each case of its ends; if it is kept, with its conditional given those that wait."""
     leaf = draw.leaf
     require_no_zeros(state, leaf)
     if leaf.is_simplex:
@@ -34,11 +34,11 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
     ends = ends_of(leaf, at, state.limits)
     if leaf.is_integer:
         ends = _unknown_ends(state, leaf, ends)
-    found: list[State] = []
+    states: list[State] = []
     rest = tuple(limit for limit in state.limits if leaf not in limit.leaves)
     for case in cases(leaf, ends):
         if leaf.is_integer and case.low is not None and case.low is case.high:
-            found.append(_at_value(state._replace(limits=(*rest, *case.limits)), leaf, at, case.low))
+            states.append(_at_value(state._replace(limits=(*rest, *case.limits)), leaf, at, case.low))
             continue
         standard = standard_form(leaf, at, case)
         new = state._replace(limits=(*rest, *case.limits))
@@ -47,8 +47,8 @@ def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
             terms = [transformed(term, leaf, entry) for term in state.terms]
             tests = [test._replace(node=transformed(test.node, leaf, entry)) for test in state.tests]
             new = new._replace(terms=(*terms, total(at, standard.log_slope)), tests=tuple(tests))
-        found.append(_after(new, integral(state.terms, new, standard, case, at), draw, (case, at), keep))
-    return [new for new in found if not new.is_impossible]
+        states.append(_after(new, integral(state.terms, new, standard, case, at), draw, (case, at), keep))
+    return [new for new in states if not new.is_impossible]
 
 
 def _with_tests(state: State, leaf: Leaf, at: tuple[Index, ...]) -> State:
@@ -88,34 +88,39 @@ def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
     return Ends(ends.at, (ZERO,), (), ends.limits)
 
 
-# -- what is left ---------------------------------------------------------------------------------------------------
+# -- the remaining state --------------------------------------------------------------------------------------------
 
 
 def _after(
-    state: State, found: Integral, draw: Draw, through: tuple[Case, tuple[Index, ...]] | None, keep: bool
+    state: State, integrated: Integral, draw: Draw, through: tuple[Case, tuple[Index, ...]] | None, keep: bool
 ) -> State:
-    result = found.result
+    result = integrated.result
     terms = tuple(term for term in map(tidied, result.terms) if term is not ZERO)
-    gone = {draw.leaf, *(() if found.standard is None else (found.standard.leaf,))}
+    gone = {draw.leaf, *(() if integrated.standard is None else (integrated.standard.leaf,))}
     tests = tuple(test for test in state.tests if not test.node.leaves & gone)
     priors = {leaf: tidied(prior) for leaf, prior in state.priors.items()}
     new = state.without(draw.leaf)._replace(terms=terms, tests=tests, priors=priors)
     if not keep:
         return new
     batch = result.at[: len(draw.at)]
-    if through is None or found.standard is None:
+    if through is None or integrated.standard is None:
         return new._replace(
-            found=(*new.found, Draw(draw.leaf, batch, found.distribution or distribution_of(result, draw.leaf)))
+            recognised=(
+                *new.recognised,
+                Draw(draw.leaf, batch, integrated.distribution or distribution_of(result, draw.leaf)),
+            )
         )
     case, at = through
-    plain = found.distribution or _on_interval(distribution_of(result, draw.leaf), case, at, batch)
+    plain = integrated.distribution or _on_interval(distribution_of(result, draw.leaf), case, at, batch)
     if plain is not None:
         mass = (scale(-1.0, total(batch, result.distribution.log_normaliser)),) if is_base_measure(plain) else ()
-        return new._replace(found=(*new.found, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
-    if found.standard.leaf is not draw.leaf:
-        entry = through_standard(found.standard, at)
+        return new._replace(recognised=(*new.recognised, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
+    if integrated.standard.leaf is not draw.leaf:
+        entry = through_standard(integrated.standard, at)
         new = new.mapped(lambda node: transformed(node, draw.leaf, entry))
-    return new._replace(found=(*new.found, Draw(found.standard.leaf, batch, distribution_of(result, draw.leaf))))
+    return new._replace(
+        recognised=(*new.recognised, Draw(integrated.standard.leaf, batch, distribution_of(result, draw.leaf)))
+    )
 
 
 def _on_interval(

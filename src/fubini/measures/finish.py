@@ -1,4 +1,4 @@
-"""States as branches again: draws that are left, plain leaves, one weight; and branches that are alike added."""
+"""States as branches again: remaining draws, plain leaves, one weight; and branches that are alike added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGE = 50.0
 
 
 def finished(state: State) -> Branch:
-    """A state as a branch: draws that are left as they were written, or flat ones under the weight."""
+    """A state as a branch: remaining draws as they were written, or flat ones under the weight."""
     draws: list[Draw] = []
     terms, limits = list(state.terms), list(state.limits)
     gone = set(state.priors) - {draw.leaf for draw in state.waiting}
@@ -40,13 +40,13 @@ def finished(state: State) -> Branch:
             draws.append(draw)
             limits = [limit for limit in limits if limit.of is not draw.leaf]
             if prior in terms:
-                terms.remove(prior)  # one of them: laws without a parameter in common may have the same constant
+                terms.remove(prior)  # one of them: distributions without a common parameter may have the same constant
         else:
             distribution, limits = _flat(state, draw, limits)
             draws.append(Draw(draw.leaf, draw.at, distribution))
     tests = [limit.test for limit in limits if not limit.holds]
     weight = _rounded(tidied(add((term, 1.0) for term in terms)))
-    every = (*state.frozen, *draws, *reversed(state.found))
+    every = (*state.frozen, *draws, *reversed(state.recognised))
     branch = Branch(every, (*tests, *state.tests), weight, state.value)
     for fact in reversed(state.facts):
         branch = branch.mapped(lambda node, fact=fact: renamed(node, {fact.new: fact.old}))
@@ -55,21 +55,21 @@ def finished(state: State) -> Branch:
 
 
 def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[DrawDistribution, list[Limit]]:
-    """Flat between the ends that parameters alone decide, and the inequalities that are left; else between numbers."""
-    drawn = {other.leaf for other in (*state.waiting, *state.found)}
-    mine = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
+    """Flat between the ends that parameters alone decide, and the remaining inequalities; else between numbers."""
+    drawn = {other.leaf for other in (*state.waiting, *state.recognised)}
+    own = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
     try:
-        ends = ends_of(draw.leaf, draw.at, mine)
+        ends = ends_of(draw.leaf, draw.at, own)
     except Blocked:
         ends = None
     if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1 or ends.limits:
         return flat_distribution(numbers_around(draw.leaf)), limits
     low, high = (end[0] if end else none for end, none in ((ends.lows, const(-math.inf)), (ends.highs, INFINITY)))
-    return flat_distribution(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in mine]
+    return flat_distribution(Support(low, high, draw.leaf.is_integer)), [limit for limit in limits if limit not in own]
 
 
 def with_plain_leaves(branch: Branch) -> Branch:
-    """Of what is drawn, no more is known than its law says."""
+    """Of what is drawn, no more is known than its distribution says."""
     names: dict[Leaf, Leaf] = {}
     for draw in branch.draws:
         distribution = draw.distribution.mapped(lambda node: renamed(node, names))
@@ -96,11 +96,11 @@ def _rounded(weight: Node) -> Node:
 
 def merged(branches: list[Branch]) -> tuple[Branch, ...]:
     """Branches that differ in their weights only, added."""
-    found: dict[tuple, tuple[Branch, list[Node]]] = {}
+    alike: dict[tuple, tuple[Branch, list[Node]]] = {}
     for branch in branches:
-        first, weights = found.setdefault(branch_key(branch._replace(weight=ZERO)), (branch, []))
+        first, weights = alike.setdefault(branch_key(branch._replace(weight=ZERO)), (branch, []))
         weights.append(_weight_over(first, branch))
-    return tuple(first._replace(weight=log_of_sum(weights)) for first, weights in found.values())
+    return tuple(first._replace(weight=log_of_sum(weights)) for first, weights in alike.values())
 
 
 def _weight_over(first: Branch, branch: Branch) -> Node:

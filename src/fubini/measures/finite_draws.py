@@ -1,4 +1,4 @@
-"""Draws of few values told apart: Σ_k M[x := k], each a branch; branches that differ in their weights alone are one.
+"""Draws of few values enumerated: Σ_k M[x := k], each a branch; branches that differ in their weights alone are one.
 
 A sum of n coin flips has n + 1 values, so that it makes n + 1 branches, not 2ⁿ.
 """
@@ -22,22 +22,22 @@ from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
 from fubini.measures.zeros import without_zeros
 
-FEW = 8  # values of a finite draw that are told apart
+FEW = 8  # values of a finite draw that are enumerated
 BRANCHES = 64  # and branches that this may make
 
 
 def enumerated(states: Sequence[State]) -> list[State]:
-    """Few values of finite draws told apart, one draw at a time."""
-    found = _alike_together(map(settled, states))
+    """Finite draws of few values enumerated, one draw at a time."""
+    current = _alike_together(map(settled, states))
     tried: set[Leaf] = set()
-    while (draw := _next_draw(found, tried)) is not None:
+    while (draw := _next_draw(current, tried)) is not None:
         tried.add(draw.leaf)
-        split = _alike_together(one for state in found for one in _each_value(state, draw.leaf))
+        split = _alike_together(one for state in current for one in _each_value(state, draw.leaf))
         if len(split) <= BRANCHES:
-            found = split
-    for state in found:
+            current = split
+    for state in current:
         require_defined(state)
-    return found
+    return current
 
 
 def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
@@ -111,10 +111,10 @@ def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
 
 def _alike_together(states: Iterable[State]) -> list[State]:
     """Those that are possible, with states that differ in their weights alone added."""
-    found: dict[tuple, tuple[State, list[Node]]] = {}
+    groups: dict[tuple, tuple[State, list[Node]]] = {}
     for state in states:
         if not state.is_impossible:
-            rest, weight = _apart(state)
+            rest, weight = _split_weight(state)
             require_weight(weight)
             decided = [distribution for distribution in state.observed if not distribution.leaves & drawn_in(state)]
             for distribution in decided:
@@ -122,8 +122,8 @@ def _alike_together(states: Iterable[State]) -> list[State]:
             rest = rest._replace(
                 observed=tuple(distribution for distribution in state.observed if distribution not in decided)
             )
-            found.setdefault(_key(rest), (rest, []))[1].append(weight)
-    return [rest._replace(terms=(*rest.terms, *_unless_zero(log_of_sum(logs)))) for rest, logs in found.values()]
+            groups.setdefault(_key(rest), (rest, []))[1].append(weight)
+    return [rest._replace(terms=(*rest.terms, *_unless_zero(log_of_sum(logs)))) for rest, logs in groups.values()]
 
 
 def _unless_zero(term: Node) -> tuple[Node, ...]:
@@ -132,10 +132,10 @@ def _unless_zero(term: Node) -> tuple[Node, ...]:
 
 def drawn_in(state: State) -> set[Leaf]:
     """All that is drawn."""
-    return {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+    return {draw.leaf for draw in (*state.waiting, *state.frozen, *state.recognised)}
 
 
-def _apart(state: State) -> tuple[State, Node]:
+def _split_weight(state: State) -> tuple[State, Node]:
     """Without the part of its weight in which no draw is, and that part; densities of draws stay as written."""
     drawn = drawn_in(state)
     priors = [state.priors[draw.leaf] for draw in state.waiting]
@@ -163,7 +163,7 @@ def _key(state: State) -> tuple:
         limits,
         tests,
         state.frozen,
-        state.found,
+        state.recognised,
         state.value,
         state.facts,
         state.observed,

@@ -105,8 +105,8 @@ def limits_of_support(draw: Draw, support: Support | None) -> list[Limit]:
         return []
     leaf, x = draw.leaf, draw.entry()
     numbers = numbers_around(leaf)
-    found = dict.fromkeys([(support.low, x), (x, support.high), (numbers[0], x), (x, numbers[1])])
-    limits = [Limit(draw.at, low, high, not support.is_whole, leaf) for low, high in found]
+    pairs = dict.fromkeys([(support.low, x), (x, support.high), (numbers[0], x), (x, numbers[1])])
+    limits = [Limit(draw.at, low, high, not support.is_whole, leaf) for low, high in pairs]
     return [limit for limit in limits if not _is_endless(limit)]
 
 
@@ -154,10 +154,10 @@ def _around(limit: Limit, leaf: Leaf, error: Blocked) -> tuple[Node, Node, Limit
     gap = simplified(limit).high
     if leaf.shape or leaf.is_integer or limit.over:
         raise error
-    found = list(squares(gap, leaf))
-    forms = [part for part in found if isinstance(part, Square)]
-    rest = add((part.coefficient, 1.0) for part in found if isinstance(part, Monomial) and not part.features)
-    if len(forms) != 1 or len(forms[0].slopes) != 1 or any(isinstance(p, Monomial) and p.features for p in found):
+    parts = list(squares(gap, leaf))
+    forms = [part for part in parts if isinstance(part, Square)]
+    rest = add((part.coefficient, 1.0) for part in parts if isinstance(part, Monomial) and not part.features)
+    if len(forms) != 1 or len(forms[0].slopes) != 1 or any(isinstance(p, Monomial) and p.features for p in parts):
         raise error
     slope = forms[0].slopes[0].coefficient
     weight = scaled(0.5, multiply([(forms[0].weight, 1.0), (slope, 2.0)]))
@@ -219,9 +219,9 @@ def simpler_gap(gap: Node) -> Node:
     if common:
         return rest
     parts = gap.args if gap.kind == "mul" else gap.args[0][0].args if _is_scaled_product(gap) else ()
-    left = [(base, power) for base, power in parts if not is_surely_positive(base)]
-    if len(left) == 1 and abs(left[0][1]) == 1:
-        return left[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, left[0][0])
+    of_any_sign = [(base, power) for base, power in parts if not is_surely_positive(base)]
+    if len(of_any_sign) == 1 and abs(of_any_sign[0][1]) == 1:
+        return of_any_sign[0][0] if gap.kind == "mul" or gap.args[0][1] > 0 else scaled(-1.0, of_any_sign[0][0])
     return _without_exp(_without_log(gap))
 
 

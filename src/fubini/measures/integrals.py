@@ -40,7 +40,7 @@ from fubini.measures.truncated import DOMAINS, count_cut, cut, exponential_cut
 
 
 class Integral(NamedTuple):
-    """What is left, the standard latent, and the law of the latent as it was where that is the plainer one."""
+    """The remaining terms, the standard latent, and the distribution of the latent as it was where that is plainer."""
 
     result: Eliminated
     standard: Standard | None = None
@@ -92,15 +92,17 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
         return Integral(eliminated(_with_tests(moved, leaf), leaf, "bint"), standard)
 
 
-def _finite(found: Integral, leaf: Leaf) -> Integral:
+def _finite(integrated: Integral, leaf: Leaf) -> Integral:
     """No shape is zero, or below, but for rounding."""
     shapes = [
-        part for name, part in found.result.distribution.parameters.items() if name.startswith(("concentration", "df"))
+        part
+        for name, part in integrated.result.distribution.parameters.items()
+        if name.startswith(("concentration", "df"))
     ]
     for part in shapes:
         if part.kind == "const" and part.args[0] <= ROUNDING:
-            raise Blocked(leaf, found.result.distribution.log_normaliser, "a finite integral")
-    return found
+            raise Blocked(leaf, integrated.result.distribution.log_normaliser, "a finite integral")
+    return integrated
 
 
 def _first(rules: Sequence[Callable[[], Integral]]) -> Integral:
@@ -129,11 +131,11 @@ def _with_tests(state: State, leaf: Leaf) -> tuple[Node, ...]:
 
 
 def _counted(terms: Terms, leaf: Leaf, high: Node | None) -> Eliminated:
-    mine = add((term, 1.0) for term in terms if leaf in term.leaves)
-    found = summed_by_ratio(mine, leaf, high)
+    log_density = add((term, 1.0) for term in terms if leaf in term.leaves)
+    series = summed_by_ratio(log_density, leaf, high)
     rest = [term for term in terms if leaf not in term.leaves]
     return Eliminated(
-        (*rest, *found.outside, total(found.at, found.distribution.log_normaliser)), found.at, found.distribution
+        (*rest, *series.outside, total(series.at, series.distribution.log_normaliser)), series.at, series.distribution
     )
 
 
@@ -173,37 +175,39 @@ def _cut(domain: str, terms: Terms, case: Case, at: tuple[Index, ...], standard:
     return Integral(result, standard, distribution)
 
 
-# -- laws -----------------------------------------------------------------------------------------------------------
+# -- distributions --------------------------------------------------------------------------------------------------
 
 
 def distribution_of(result: Eliminated, leaf: Leaf) -> DrawDistribution:
-    """A recognised family as a law, in the form that is most specific."""
-    found = result.distribution
-    if found.family in (UNNAMED, "Chain"):
-        raise Blocked(leaf, found.log_normaliser, "a law that has a name")
-    record = family_of(found.family)
-    given = {name: tidied(node) for name, node in found.parameters.items()}
+    """A recognised family as a distribution, in the form that is most specific."""
+    recognised = result.distribution
+    if recognised.family in (UNNAMED, "Chain"):
+        raise Blocked(leaf, recognised.log_normaliser, "a distribution that has a name")
+    record = family_of(recognised.family)
+    given = {name: tidied(node) for name, node in recognised.parameters.items()}
     if record.is_of_vectors:
         ((name, entry),) = given.items()
         c = result.at[-1]
         return DrawDistribution(
-            found.family, (Vector(c, entry if name in record.parameters else _probability(found, c.size)),)
+            recognised.family, (Vector(c, entry if name in record.parameters else _probability(recognised, c.size)),)
         )
     return DrawDistribution(
-        *(record.special_case(given) or (found.family, tuple(given[name] for name in record.parameters)))
+        *(record.special_case(given) or (recognised.family, tuple(given[name] for name in record.parameters)))
     )
 
 
-def _probability(found: Recognised, size: int) -> Node:
+def _probability(recognised: Recognised, size: int) -> Node:
     """Of a label, by its logit."""
-    return _defined(exponential(tidied(minus(found.parameters["logits"], found.log_normaliser))), found, size)
+    return _defined(
+        exponential(tidied(minus(recognised.parameters["logits"], recognised.log_normaliser))), recognised, size
+    )
 
 
-def _defined(probability: Node, found: Recognised, size: int) -> Node:
-    """Where tests leave no value at all the weight is 0, and the law is any: a uniform one."""
-    if not _has_part(found.parameters["logits"], MINUS_INFINITY):
+def _defined(probability: Node, recognised: Recognised, size: int) -> Node:
+    """Where tests leave no value at all the weight is 0, and any distribution serves: a uniform one."""
+    if not _has_part(recognised.parameters["logits"], MINUS_INFINITY):
         return probability
-    return where(less(MINUS_INFINITY, tidied(found.log_normaliser)), probability, const(1 / size))
+    return where(less(MINUS_INFINITY, tidied(recognised.log_normaliser)), probability, const(1 / size))
 
 
 def _has_part(of: Node, part: Node) -> bool:

@@ -85,17 +85,17 @@ def measure(function: Callable[..., Any]) -> Callable[..., Measure]:
         start = function(*args, **named)
         if not isinstance(start, Generator):
             return as_measure(start)
-        found: list[Branch] = []
+        branches: list[Branch] = []
         checks: list[Check] = []
         path: list[tuple[int, int]] = []  # which branch was taken, of how many
         while True:
             branch = _followed(function(*args, **named), path, checks)
             if branch is not None and not is_impossible(branch):
-                found.append(branch)
+                branches.append(branch)
             while path and path[-1][0] + 1 == path[-1][1]:
                 path.pop()
             if not path:
-                return Measure(tuple(found), checks)
+                return Measure(tuple(branches), checks)
             path[-1] = (path[-1][0] + 1, path[-1][1])
 
     return made
@@ -204,13 +204,13 @@ def bind_all(*parts: Measure) -> Measure:
 
 def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
     """The sum of measures, or of pairs of a weight and a measure."""
-    found: list[Branch] = []
+    branches: list[Branch] = []
     checks: list[Check] = []
     for part in parts:
         whole = bind_all(weight(part[0]), part[1]) if isinstance(part, tuple) else part
-        found.extend(whole.branches)
+        branches.extend(whole.branches)
         checks.extend(whole.checks)
-    return Measure(tuple(found), checks)
+    return Measure(tuple(branches), checks)
 
 
 def observe(distribution: Measure, value: Any) -> Measure:

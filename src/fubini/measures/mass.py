@@ -19,7 +19,7 @@ from fubini.measures.values import Number
 def total_mass(measure: Measure) -> Number:
     """∫ 1 dM, of which opaque measures count as having mass 1.
 
-    Normal draws that meet are integrated out together, as one least-squares problem.
+    Normal draws that are coupled are integrated out together, as one least-squares problem.
 
     >>> from fubini.measures import Uniform, measure, weight
     >>> @measure
@@ -30,31 +30,31 @@ def total_mass(measure: Measure) -> Number:
     >>> total_mass(ramp())
     0.5
     """
-    found = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches), measure.checks))
-    return Number(plus(*(_mass(branch, found) for branch in found.branches)), found.checks)
+    simplified = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches), measure.checks))
+    return Number(plus(*(_mass(branch, simplified) for branch in simplified.branches)), simplified.checks)
 
 
 def _mass(branch: Branch, whole: Measure) -> Node:
     """The mass of a branch of a measure, which an error shows."""
-    left = [draw.leaf.name for draw in branch.draws if not draw.distribution.is_opaque]
-    weight = branch.weight if not left else _together(branch)
+    remaining = [draw.leaf.name for draw in branch.draws if not draw.distribution.is_opaque]
+    weight = branch.weight if not remaining else _together(branch)
     if weight is None or any(test.over for test in branch.tests):
         raise Intractable(
             "the mass of a measure",
             expected="draws that have closed forms",
-            nearest=f"{listed(left)} could not be integrated out of\n{whole}",
-            advice="simplify(measure) shows what is left",
+            nearest=f"{listed(remaining)} could not be integrated out of\n{whole}",
+            advice="simplify(measure) shows what remains",
         )
     return times(*(test.node for test in branch.tests), exponential(weight))
 
 
 def _together(branch: Branch) -> Node | None:
-    """The weight with draws that meet integrated out together, where all of them are real and free."""
+    """The weight with coupled draws integrated out together, where all of them are real and free."""
     state = state_of(branch)
     is_free = not state.limits and not any(test.node.leaves & set(branch.drawn) for test in branch.tests)
     if not is_free or any(draw.leaf.is_simplex or draw.leaf.is_integer for draw in state.waiting):
         return None
     latents = {str(n): Latent(d.leaf, Domain("real", None, d.leaf.shape)) for n, d in enumerate(state.waiting)}
-    found = Search(latents).best(state.terms)
-    require_convergent({latents[n].leaf.name: error for n, error in found.blocked.items()})
-    return None if found.blocked else plus(*found.terms)
+    eliminated = Search(latents).best(state.terms)
+    require_convergent({latents[n].leaf.name: error for n, error in eliminated.blocked.items()})
+    return None if eliminated.blocked else plus(*eliminated.terms)

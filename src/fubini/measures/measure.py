@@ -58,11 +58,11 @@ def branch_key(branch: Branch) -> tuple:
 
 
 def _distribution_key(draw: Draw) -> tuple:
-    found = []
+    parts = []
     for part in draw.distribution.parameters:
         over, entry = ((*draw.at, part.over), part.entry) if isinstance(part, Vector) else (draw.at, part)
-        found.append(_bound(over, entry))
-    return tuple(found)
+        parts.append(_bound(over, entry))
+    return tuple(parts)
 
 
 def _bound(over: tuple[Index, ...], entry: Node) -> tuple:

@@ -23,7 +23,7 @@ class Flat(NamedTuple):
 
 def partitioned(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     """Flat branches that return what they draw, cut where any of them ends, and added; all others as they are."""
-    flat = {place: found for place, branch in enumerate(branches) if (found := _flat(branch)) is not None}
+    flat = {place: piece for place, branch in enumerate(branches) if (piece := _flat(branch)) is not None}
     if not any(_overlap(a, b) for a, b in itertools.combinations(flat.values(), 2)):
         return branches
     first = branches[next(iter(flat))]
@@ -61,13 +61,13 @@ def _cells(flat: list[Flat]) -> list[Flat]:
 
 def _joined(cells: list[Flat]) -> list[Flat]:
     """Neighbours of the same density as one."""
-    found: list[Flat] = []
+    joined: list[Flat] = []
     for cell in cells:
-        if found and found[-1].high == cell.low and found[-1].density == cell.density:
-            found[-1] = found[-1]._replace(high=cell.high)
+        if joined and joined[-1].high == cell.low and joined[-1].density == cell.density:
+            joined[-1] = joined[-1]._replace(high=cell.high)
         else:
-            found.append(cell)
-    return found
+            joined.append(cell)
+    return joined
 
 
 def _branch(like: Branch, cell: Flat) -> Branch:

@@ -37,7 +37,7 @@ def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
     if of.kind in ("where", "lt") or (of.kind == "call" and of.args[0] in ("min", "max")):
         return of
     if of.kind in ("add", "mul", "call"):
-        return next((found for part in children(of) if (found := _choice(part, drawn)) is not None), None)
+        return next((choice for part in children(of) if (choice := _choice(part, drawn)) is not None), None)
     return None
 
 
@@ -59,13 +59,13 @@ def _cases(choice: Node) -> tuple[tuple[Node, Node], ...]:
 
 
 def cases_of_tests(states: list[State]) -> list[State] | None:
-    """Each test that depends on what is drawn told apart, wherever it occurs; None where there is none, or too many."""
+    """Each test that depends on draws split into cases, wherever it occurs; None if there is none, or too many."""
     done: list[State] = []
     waiting, is_split = list(states), False
     while waiting:
         state = waiting.pop()
         drawn = {draw.leaf for draw in state.waiting}
-        choice = next((found for node in _in_state(state) if (found := _innermost(node, drawn)) is not None), None)
+        choice = next((inner for node in _in_state(state) if (inner := _innermost(node, drawn)) is not None), None)
         if choice is None:
             done.append(state)
             continue
@@ -93,14 +93,14 @@ def _innermost(of: Node, drawn: set[Leaf]) -> Node | None:
     """A test or a choice that depends on what is drawn, and on no index of a sum, in which there is no other."""
     if not of.leaves & drawn:
         return None
-    inner = next((found for part in children(of) if (found := _innermost(part, drawn)) is not None), None)
+    inner = next((choice for part in children(of) if (choice := _innermost(part, drawn)) is not None), None)
     is_choice = of.kind in ("lt", "eq") or (of.kind == "call" and of.args[0] in ("min", "max", "abs"))
     return of if inner is None and is_choice and not of.free and not escapes(of) else inner
 
 
 def by_sign(state: State, leaf: Leaf) -> list[State]:
     """Below and above zero, for what the size of is asked for: |a| is −a, and a."""
-    sizes = [found for term in state.terms if (found := _size(term, leaf)) is not None]
+    sizes = [absolute for term in state.terms if (absolute := _size(term, leaf)) is not None]
     if not sizes:
         return [state]
     size, inside = sizes[0], sizes[0].args[1]
@@ -115,15 +115,15 @@ def _size(of: Node, leaf: Leaf) -> Node | None:
         return None
     if of.kind == "call" and of.args[0] == "abs":
         return of
-    return next((found for part in children(of) if (found := _size(part, leaf)) is not None), None)
+    return next((absolute for part in children(of) if (absolute := _size(part, leaf)) is not None), None)
 
 
 def _tested(state: State, test: Node) -> State:
-    found = limits_of(Test((), test), [draw.leaf for draw in state.waiting])
-    if found is None:
+    limits = limits_of(Test((), test), [draw.leaf for draw in state.waiting])
+    if limits is None:
         return state._replace(tests=(*state.tests, Test((), test)))
     drawn = [draw.leaf for draw in state.waiting if not draw.leaf.is_integer]
-    return state._replace(limits=(*state.limits, *(_open(limit, drawn) for limit in found)))
+    return state._replace(limits=(*state.limits, *(_open(limit, drawn) for limit in limits)))
 
 
 def _open(limit: Limit, drawn: list[Leaf]) -> Limit:

@@ -50,11 +50,11 @@ def _raised(first: Polynomial, second: Polynomial, exponent: float, leaf: Leaf) 
 
 
 def _product(first: Polynomial, second: Polynomial) -> Polynomial:
-    found: dict[int, list[tuple[Node, float]]] = {}
+    by_degree: dict[int, list[tuple[Node, float]]] = {}
     for i, a in first.items():
         for j, b in second.items():
-            found.setdefault(i + j, []).append((times(a, b), 1.0))
-    return {degree: add(parts) for degree, parts in found.items()}
+            by_degree.setdefault(i + j, []).append((times(a, b), 1.0))
+    return {degree: add(parts) for degree, parts in by_degree.items()}
 
 
 def _polynomial(of: Node, leaf: Leaf) -> Polynomial:
@@ -70,11 +70,11 @@ def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
     if of.kind == "get" and of.args[0] is leaf:
         return {1: ONE}
     if of.kind == "add":
-        found: dict[int, Node] = {}
+        by_degree: dict[int, Node] = {}
         for part, c in of.args:
             for degree, coefficient in _coefficients(part, leaf).items():
-                found[degree] = plus(found.get(degree, ZERO), scale(c, coefficient))
-        return found
+                by_degree[degree] = plus(by_degree.get(degree, ZERO), scale(c, coefficient))
+        return by_degree
     if of.kind == "mul":
         whole: Polynomial = {0: ONE}
         for base, exponent in of.args:

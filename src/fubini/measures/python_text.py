@@ -203,11 +203,11 @@ class Writer:
             else:
                 text = f"{self.inside_number(size)}*{self._factor(part)}"
             terms.append((coefficient < 0, part.kind == "const", text))
-        found = ""
+        written = ""
         for negative, _, text in sorted(terms, key=lambda term: (term[0], term[1], term[2])):
             sign = "-" if negative else "+"
-            found += f" {sign} {text}" if found else (f"-{text}" if negative else text)
-        return found
+            written += f" {sign} {text}" if written else (f"-{text}" if negative else text)
+        return written
 
     def inside_number(self, value: float) -> str:
         """A number as a factor."""
@@ -286,8 +286,8 @@ def _log_is(text: str, log: float) -> bool:
 
 def _leaves(branch: Branch) -> set[Leaf]:
     nodes = [branch.weight, *nodes_of(branch.value), *(test.node for test in branch.tests)]
-    found = set().union(*(node.leaves for node in nodes), *(draw.distribution.leaves for draw in branch.draws))
-    return found | set(branch.drawn)
+    leaves = set().union(*(node.leaves for node in nodes), *(draw.distribution.leaves for draw in branch.draws))
+    return leaves | set(branch.drawn)
 
 
 def _unused(name: str, used: set[str]) -> str:

@@ -95,15 +95,15 @@ def _is_polynomial(of: Node) -> bool:
 
 def _is_read_once(of: Node) -> bool:
     """Sums and products of numbers and of draws, each in one place: its bounds are reached."""
-    found: list[Node] = []
+    entries: list[Node] = []
 
     def visit(this: Node) -> bool:
         if this.kind == "get":
-            found.append(this)
+            entries.append(this)
         known = this.kind in ("get", "const", "add", "mul")
         return known and all(map(visit, children(this) if this.kind != "get" else ()))
 
-    return visit(of) and len(found) == len(set(found))
+    return visit(of) and len(entries) == len(set(entries))
 
 
 def _nodes(state: State) -> Iterator[Node]:

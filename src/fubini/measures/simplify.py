@@ -1,7 +1,7 @@
 """Measures simplified: what is not returned integrated out, what is returned recognised, weights in front.
 
 integrate the draws that are not returned, the last written first and locations before scales; then recognise
-those that are, the last one given all others: what is left of the density is the weight, and it is exact.
+those that are, the last one given all others: what remains of the density is the weight, and it is exact.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def simplify(measure: Measure) -> Measure:
         y = yield Normal(0, 5)
         return y
     """
-    found: list[Branch] = []
+    branches: list[Branch] = []
     checks = [*measure.checks]
     for branch in measure.branches:
         written = state_of(branch)
         checks.append(AllowedParameters(written))
         for state in enumerated([written]):
-            found.extend(_best(state))
-    return Measure(partitioned(merged(found)), checks)
+            branches.extend(_best(state))
+    return Measure(partitioned(merged(branches)), checks)
 
 
 # -- what is returned -----------------------------------------------------------------------------------------------
@@ -61,14 +61,14 @@ def _best(state: State) -> list[Branch]:
     for expression, over in _expressions(state.value):
         split = [] if over else [one for one, _ in pieces(state, expression)]
         if len(split) > 1:
-            found = [branch for one in split for branch in _best(one)]
-            if all(_is_recognised(branch, state) for branch in found):
-                return found
+            branches = [branch for one in split for branch in _best(one)]
+            if all(_is_recognised(branch, state) for branch in branches):
+                return branches
             continue
         for candidate in changed(state, expression, over):
-            found = [branch for one in candidate for branch in _best(one)]
-            if all(_is_recognised(branch, state) for branch in found):
-                return found
+            branches = [branch for one in candidate for branch in _best(one)]
+            if all(_is_recognised(branch, state) for branch in branches):
+                return branches
     reduced = _integrated(state)
     split = _split(state, reduced) if _hidden(reduced) else None
     if split is None:
@@ -79,14 +79,14 @@ def _best(state: State) -> list[Branch]:
 
 
 def _split(state: State, stuck: list[State]) -> list[Branch] | None:
-    """With a sum in the weight taken apart, or with tests told apart, where that leaves nothing to wait."""
+    """With a sum in the weight split, or with tests split into cases, where that leaves nothing to wait."""
     parts = [part for one in stuck for part in _summands(one)]
     if len(parts) == len(stuck):
         parts = cases_of_tests(stuck) or []
     if not parts:
         return None
-    found = [branch for part in parts for branch in _best(part)]
-    return found if all(_is_recognised(branch, state) for branch in found) else None
+    branches = [branch for part in parts for branch in _best(part)]
+    return branches if all(_is_recognised(branch, state) for branch in branches) else None
 
 
 def _summands(state: State) -> list[State]:
@@ -108,10 +108,10 @@ def _is_recognised(branch: Branch, state: State) -> bool:
     """All that it draws is returned, none of it is flat, and fewer expressions are returned, or of fewer draws."""
     value = frozenset().union(*(node.leaves for node in nodes_of(branch.value)))
     frozen = {draw.leaf for draw in state.frozen}
-    mine = [draw for draw in branch.draws if draw.leaf not in frozen]
+    drawn = [draw for draw in branch.draws if draw.leaf not in frozen]
     before, after = (len(list(_expressions(value))) for value in (state.value, branch.value))
-    simpler = not before or after < before or (after == before and len(mine) < len(state.waiting))
-    return simpler and all(draw.leaf in value and not is_base_measure(draw.distribution) for draw in mine)
+    simpler = not before or after < before or (after == before and len(drawn) < len(state.waiting))
+    return simpler and all(draw.leaf in value and not is_base_measure(draw.distribution) for draw in drawn)
 
 
 def _expressions(value: Returned) -> Iterator[tuple[Node, tuple[Index, ...]]]:
@@ -140,16 +140,16 @@ def _integrated(state: State) -> list[State]:
             cases = _attempts_by_sign(state, draw)
         except Blocked:
             continue
-        found = [done for case in cases for done in _integrated(case)]
-        if best is None or _hidden(found) < _hidden(best):
-            best = found
+        states = [done for case in cases for done in _integrated(case)]
+        if best is None or _hidden(states) < _hidden(best):
+            best = states
         if not _hidden(best) or len(state.waiting) > SEARCHED:
             return best
     return [state] if best is None else best
 
 
 def _hidden(states: list[State]) -> int:
-    """How many draws are left that are not returned."""
+    """How many draws remain that are not returned."""
     return sum(draw.leaf not in state.kept for state in states for draw in state.waiting)
 
 
@@ -177,7 +177,7 @@ def _order(state: State, draw: Draw) -> int:
 
 
 def _recognised(state: State) -> list[State]:
-    """The laws of all draws that are left, the last one given the others."""
+    """The conditionals of all remaining draws, the last one given the others."""
     state = with_facts(state)
     for draw in reversed(state.waiting):
         if _is_needed(state, draw.leaf):
@@ -191,5 +191,5 @@ def _recognised(state: State) -> list[State]:
 
 
 def _is_needed(state: State, leaf: Leaf) -> bool:
-    """The law of another draw that waits is written with it, and could not be written without."""
+    """The distribution of another draw that waits is written with it, and could not be written without."""
     return any(leaf in other.distribution.leaves and state.priors[other.leaf] in state.terms for other in state.waiting)

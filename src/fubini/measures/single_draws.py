@@ -140,10 +140,10 @@ def _vector(values: Entries | Sequence[Any]) -> Vector:
         over = Index(size)
         return Vector(over, values.at(index(over)))
     over = Index(len(values))
-    *rest, found = map(node_of, values)
+    *rest, entry = map(node_of, values)
     for place in reversed(range(len(rest))):
-        found = chosen(equal(index(over), const(place)), rest[place], found)
-    return Vector(over, found)
+        entry = chosen(equal(index(over), const(place)), rest[place], entry)
+    return Vector(over, entry)
 
 
 def opaque(name: str, shape: tuple[int, ...] = ()) -> Callable[..., Measure]:

@@ -36,7 +36,7 @@ def cases(leaf: Leaf, ends: Ends) -> Iterator[Case]:
     """Every choice of a greatest low and a least high; where they are known, one."""
     at, lows, highs, others = ends
     both = [low for low in lows if low in highs]
-    if both:  # no other value is left, which for a real number has no mass
+    if both:  # no other value remains, which for a real number has no mass
         yield from [_at_value(leaf, ends, both[0])] if leaf.is_integer else []
         return
     if at:  # of an array each entry has its own

@@ -1,4 +1,4 @@
-"""A measure while it is simplified: draws that wait, what is known of them, and draws that were found."""
+"""A measure while it is simplified: draws that wait, what is known of them, and draws that were recognised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fact(NamedTuple):
 
 
 class State(NamedTuple):
-    """∫ over the draws that wait of e^(Σ terms) [limits] [tests], then the draws found, the last one first."""
+    """∫ over the draws that wait of e^(Σ terms) [limits] [tests], then the recognised draws, the last one first."""
 
     waiting: tuple[Draw, ...]
     priors: Mapping[Leaf, Node]  # the term of each draw as it was written
@@ -31,15 +31,15 @@ class State(NamedTuple):
     limits: tuple[Limit, ...]
     tests: tuple[Test, ...]  # those that are no inequalities
     frozen: tuple[Draw, ...]  # opaque ones, and those that they depend on
-    found: tuple[Draw, ...]
+    recognised: tuple[Draw, ...]
     value: Returned
-    facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was found
+    facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was derived
     observed: tuple[DrawDistribution, ...] = ()  # whose densities are among the terms
 
     @property
     def kept(self) -> frozenset[Leaf]:
-        """What the value depends on, and the laws of draws that were found."""
-        distributions = (draw.distribution.leaves for draw in self.found)
+        """What the value depends on, and the distributions of recognised draws."""
+        distributions = (draw.distribution.leaves for draw in self.recognised)
         return frozenset().union(*(node.leaves for node in nodes_of(self.value)), *distributions)
 
     def mapped(self, change: Callable[[Node], Node]) -> State:
@@ -51,7 +51,7 @@ class State(NamedTuple):
             tuple(limit._replace(low=change(limit.low), high=change(limit.high)) for limit in self.limits),
             tuple(test._replace(node=change(test.node)) for test in self.tests),
             self.frozen,
-            tuple(draw._replace(distribution=draw.distribution.mapped(change)) for draw in self.found),
+            tuple(draw._replace(distribution=draw.distribution.mapped(change)) for draw in self.recognised),
             mapped_value(self.value, change),
             self.facts,
             tuple(distribution.mapped(change) for distribution in self.observed),
@@ -80,11 +80,11 @@ def state_of(branch: Branch) -> State:
         limits.extend(limits_of_support(draw, support_of(draw.distribution)))
     tests: list[Test] = []
     for test in branch.tests:
-        found = limits_of(test, [draw.leaf for draw in waiting])
-        if found is None:
+        new_limits = limits_of(test, [draw.leaf for draw in waiting])
+        if new_limits is None:
             tests.append(test)
         else:
-            limits.extend(found)
+            limits.extend(new_limits)
     terms = tuple(term for term in (*priors.values(), branch.weight) if term is not ZERO)
     return State(
         waiting,
@@ -101,30 +101,30 @@ def state_of(branch: Branch) -> State:
 
 def _frozen(branch: Branch) -> set[Leaf]:
     """Opaque draws, and all that these depend on: nothing may be drawn before them that was drawn after."""
-    found: set[Leaf] = set()
+    frozen: set[Leaf] = set()
     for draw in reversed(branch.draws):
-        if draw.distribution.is_opaque or draw.leaf in found:
-            found |= {draw.leaf, *draw.distribution.leaves}
-    return found & set(branch.drawn)
+        if draw.distribution.is_opaque or draw.leaf in frozen:
+            frozen |= {draw.leaf, *draw.distribution.leaves}
+    return frozen & set(branch.drawn)
 
 
 def with_facts(state: State) -> State:
     """What inequalities of one parameter alone say of it, as bounds of a new leaf in its place."""
-    drawn = {draw.leaf for draw in (*state.waiting, *state.frozen, *state.found)}
+    drawn = {draw.leaf for draw in (*state.waiting, *state.frozen, *state.recognised)}
     for limit in state.limits:
         leaf = next(iter(limit.leaves), None)
         if len(limit.leaves) != 1 or leaf is None or leaf in drawn or leaf.shape:
             continue
-        mine = tuple(other for other in state.limits if other.leaves == {leaf})
+        own = tuple(other for other in state.limits if other.leaves == {leaf})
         try:
-            ends = ends_of(leaf, (), mine)
+            ends = ends_of(leaf, (), own)
         except Blocked:
             continue
         lows = [end.args[0] for end in ends.lows if end.kind == "const"]
         highs = [end.args[0] for end in ends.highs if end.kind == "const"]
         low, high = max(lows, default=leaf.low), min(highs, default=leaf.high)
         new = Leaf(leaf.name, (), low=low, high=high, is_integer=leaf.is_integer, role=leaf.role)
-        rest = state._replace(limits=tuple(other for other in state.limits if other not in mine))
+        rest = state._replace(limits=tuple(other for other in state.limits if other not in own))
         mapped = rest.mapped(lambda node, old=leaf, new=new: renamed(node, {old: new}))
-        return with_facts(mapped._replace(facts=(*state.facts, Fact(new, leaf, mine))))
+        return with_facts(mapped._replace(facts=(*state.facts, Fact(new, leaf, own))))
     return state

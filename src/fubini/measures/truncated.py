@@ -43,7 +43,7 @@ def _at_result(low: Node, high: Node, at: At, result: Eliminated) -> tuple[Node,
 
 
 def _with_mass(result: Eliminated, log_mass: Node) -> Eliminated:
-    """A result of which a part is left, of a law without a name."""
+    """A result cut to a part, of a distribution without a name."""
     whole = add(((result.distribution.log_normaliser, 1.0), (log_mass, 1.0)))
     distribution = Recognised(UNNAMED, {}, whole)
     return result._replace(terms=(*result.terms, total(result.at, log_mass)), distribution=distribution)
@@ -77,17 +77,17 @@ def cut(domain: str, terms: Terms, case: Case, at: At) -> Cut:
 def exponential_cut(terms: Terms, leaf: Leaf) -> Eliminated:
     """∫ e^(c u) du from 0 to 1  =  (e^c − 1)/c"""
     rest = tuple(term for term in terms if leaf not in term.leaves)
-    mine = add((term, 1.0) for term in terms if leaf in term.leaves)
+    log_density = add((term, 1.0) for term in terms if leaf in term.leaves)
     at = tuple(Index(size, "i") for size in leaf.shape)
     slopes: list[Node] = []
     outside: list[Node] = []
-    for monomial in monomials(mine, leaf):
+    for monomial in monomials(log_density, leaf):
         feature, *others = monomial.features or (None,)
         if feature is None:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others or (feature.kind, feature.power) != ("power", 1.0):
-            raise Blocked(leaf, mine, "an exponential of it")
+            raise Blocked(leaf, log_density, "an exponential of it")
         require_inside(feature.place, monomial.coefficient, leaf)
         slopes.append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     value = exponential_node(tidied(add((slope, 1.0) for slope in slopes)))

@@ -96,15 +96,15 @@ class Number:
         for check in self.checks:
             check({name: np.asarray(value, float) for name, value in values.items()})
         with double_precision(), np.errstate(all="ignore"):
-            found = float(Checked(arrays, xp=np).of(self.node).data)
-        if math.isnan(found) and not any(np.isnan(array).any() for array in arrays.values()):
+            number = float(Checked(arrays, xp=np).of(self.node).data)
+        if math.isnan(number) and not any(np.isnan(array).any() for array in arrays.values()):
             raise DataError(
                 f"the value of {self}",
                 expected="a number",
                 nearest="a logarithm or a root of a negative number, a negative weight, or an entry out of range",
                 advice="restrict the values before, with condition(test)",
             )
-        return found
+        return number
 
     def __float__(self) -> float:
         """Its value, where no symbol is in it."""
@@ -216,13 +216,13 @@ class Checked(Evaluation):
     def _get(self, this: Node) -> Axes:
         leaf, *at = this.args
         places = [self.of(part) for part in at]
-        found = super()._get(this)
+        entries = super()._get(this)
         for place, size in zip(places, leaf.shape, strict=True):
             inside = Axes(((place.data >= 0) & (place.data < size)).astype(float), place.of)
-            axes = union([found, inside])
-            kept, test = aligned(found, axes), aligned(inside, axes)
-            found = Axes(np.where(test != 0, kept, np.nan), axes)
-        return found
+            axes = union([entries, inside])
+            kept, test = aligned(entries, axes), aligned(inside, axes)
+            entries = Axes(np.where(test != 0, kept, np.nan), axes)
+        return entries
 
 
 class Entries:

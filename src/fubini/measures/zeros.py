@@ -53,8 +53,8 @@ def _is_of_zero(part: Node) -> bool:
 
 def exponent_of_zero(term: Node) -> Node:
     """e of e log 0"""
-    found = [(part, c) for part, c in parts_of(term) if _is_of_zero(part)]
-    rest = ((multiply(factor for factor in factors_in(part) if factor[0] is not LOG_ZERO), c) for part, c in found)
+    of_zero = [(part, c) for part, c in parts_of(term) if _is_of_zero(part)]
+    rest = ((multiply(factor for factor in factors_in(part) if factor[0] is not LOG_ZERO), c) for part, c in of_zero)
     return add(rest)
 
 

@@ -41,7 +41,7 @@ def validity(
 ) -> Node:
     """0, or not a number where some parameter at a batch cell is not allowed; an error where its numbers are known.
 
-    Where the density is masked, a known parameter that is not allowed is no error: the cell may be left out.
+    Where the density is masked, a known parameter that is not allowed is no error: the cell may be omitted.
     """
     marks = []
     for requirement in _requirements(blueprint, given):
@@ -101,11 +101,11 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
     batch = array.shape[: array.rank - rank]
     place = at[len(at) - len(batch) :]
     if rank:
-        found = reader.opaque_array(f"allowed {requirement.label} ", batch, mark, (array,)).at(*place)
+        entry = reader.opaque_array(f"allowed {requirement.label} ", batch, mark, (array,)).at(*place)
     else:
-        found = node("call", mark, array.at(*place))
-    reader.marks.append((mark, array, found))
-    return found
+        entry = node("call", mark, array.at(*place))
+    reader.marks.append((mark, array, entry))
+    return entry
 
 
 class Mark:

@@ -74,19 +74,19 @@ FOLDS: dict[str, Fold] = {
 def folded(equation: Any, numbers: list[np.ndarray]) -> list[np.ndarray]:
     """The results of an equation over known numbers."""
     name, params = equation.primitive.name, equation.params
-    found = None
+    result = None
     with np.errstate(all="ignore"):
         if any(map(is_key, numbers)):
             pass
         elif name in FOLDS:
-            found = FOLDS[name](params, *numbers)
+            result = FOLDS[name](params, *numbers)
         elif name == "div" and numbers[0].dtype.kind == "f":
-            found = numbers[0] / numbers[1]
+            result = numbers[0] / numbers[1]
         elif name == "reshape" and params.get("dimensions") is None:
-            found = numbers[0].reshape(params["new_sizes"])
-    if found is not None:
-        return [np.asarray(found).astype(equation.outvars[0].aval.dtype, copy=False)]
+            result = numbers[0].reshape(params["new_sizes"])
+    if result is not None:
+        return [np.asarray(result).astype(equation.outvars[0].aval.dtype, copy=False)]
     with jax.ensure_compile_time_eval():
-        found = equation.primitive.bind(*numbers, **params)
-    several = found if equation.primitive.multiple_results else [found]
+        result = equation.primitive.bind(*numbers, **params)
+    several = result if equation.primitive.multiple_results else [result]
     return [one if is_key(one) else np.asarray(one) for one in several]

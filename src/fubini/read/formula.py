@@ -84,7 +84,7 @@ class Formulas:
 
 
 def _content(array: np.ndarray) -> tuple:
-    """What tells numbers apart, whatever their precision and axes of one entry."""
+    """What distinguishes numbers, whatever their precision and axes of one entry."""
     shape = tuple(size for size in array.shape if size != 1)
     return shape, np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else array.dtype).tobytes()
 

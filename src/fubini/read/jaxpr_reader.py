@@ -82,12 +82,12 @@ class Reader:
         """One leaf for equal numbers, whatever axes of one entry they have."""
         plain = array.reshape([size for size in array.shape if size != 1])
         key = _content(plain)
-        found = self._by_content.get(key)
-        if found is None:
+        leaf = self._by_content.get(key)
+        if leaf is None:
             name = name or self._names.get(key) or f"data{len(self._by_content)}"
-            found = self._by_content[key] = Leaf(name, plain.shape, **facts_of(plain))
-            self.known[found] = plain
-        return found
+            leaf = self._by_content[key] = Leaf(name, plain.shape, **facts_of(plain))
+            self.known[leaf] = plain
+        return leaf
 
     def read(
         self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[SymbolicArray], only: int | None = None
@@ -101,8 +101,8 @@ class Reader:
             return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
 
         for equation in _alive(jaxpr, results):
-            found = self._equation(equation, [operand(var) for var in equation.invars])
-            scope.update(zip(equation.outvars, found, strict=True))
+            outputs = self._equation(equation, [operand(var) for var in equation.invars])
+            scope.update(zip(equation.outvars, outputs, strict=True))
         return [operand(var) for var in results]
 
     def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
@@ -113,10 +113,10 @@ class Reader:
             inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
             closed = hasattr(inner, "jaxpr")
             return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
-        found = RULES[name](self, equation, *operands) if name in RULES else None
-        if found is None:
+        reading = RULES[name](self, equation, *operands) if name in RULES else None
+        if reading is None:
             return self._opaque(equation, operands)
-        results = found if isinstance(found, list) else [found]
+        results = reading if isinstance(reading, list) else [reading]
         return results if is_represented(equation, results) else self._opaque(equation, operands)
 
     def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
@@ -151,8 +151,8 @@ class Reader:
             every = function
             for _ in outer:
                 every = jax.vmap(every)
-            found = self.opaque_array(name, (*(i.size for i in outer), *shape), every, over)
-            return SymbolicArray(shape, lambda *at: found.at(*map(index, outer), *at))
+            stacked = self.opaque_array(name, (*(i.size for i in outer), *shape), every, over)
+            return SymbolicArray(shape, lambda *at: stacked.at(*map(index, outer), *at))
         behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
         leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
         self.opaque[leaf] = Opaque(function, operands)
@@ -176,8 +176,8 @@ class Reader:
         if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
             return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
         with double_precision(), jax.ensure_compile_time_eval():
-            found = Evaluation(self.known).of(entry)
-            return np.broadcast_to(np.asarray(aligned(found, order)), array.shape)
+            entries = Evaluation(self.known).of(entry)
+            return np.broadcast_to(np.asarray(aligned(entries, order)), array.shape)
 
     def truth(self, test: Node) -> bool | None:
         """Whether a test holds at all of its indices; None where known numbers alone do not decide it."""
@@ -210,9 +210,9 @@ def _one_result(equation: Any, place: int) -> Callable[..., Data]:
     def compute(*arrays: Data) -> Data:
         with double_precision():  # the width it was traced in
             given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
-            found = bind(*given, **params)
-        found = found[place] if several else found
-        return found.astype(jax.dtypes.canonicalize_dtype(found.dtype))
+            output = bind(*given, **params)
+        output = output[place] if several else output
+        return output.astype(jax.dtypes.canonicalize_dtype(output.dtype))
 
     return compute
 
@@ -238,8 +238,8 @@ def _along(array: SymbolicArray, outer: tuple[Index, ...]) -> SymbolicArray:
     """With an axis for each of these indices before its own."""
 
     def entry(*at: Node) -> Node:
-        mine, names = at[len(outer) :], dict(zip(map(index, outer), at, strict=False))
-        return replaced(array.at(*mine), names)
+        own, names = at[len(outer) :], dict(zip(map(index, outer), at, strict=False))
+        return replaced(array.at(*own), names)
 
     return SymbolicArray((*(i.size for i in outer), *array.shape), entry)
 
@@ -249,5 +249,5 @@ def _fresh(size: int) -> Any:
 
 
 def _content(array: np.ndarray) -> tuple:
-    """What tells numbers apart, whatever axes of one entry they have."""
+    """What distinguishes numbers, whatever axes of one entry they have."""
     return tuple(size for size in array.shape if size != 1), array.dtype.str, digest(array)

@@ -26,8 +26,8 @@ class LeafArrays(dict):
         if known is not None:
             return known
         made = self.reader.opaque[leaf]
-        found = self[leaf] = made.function(*(self.whole(part) for part in made.operands))
-        return found
+        data = self[leaf] = made.function(*(self.whole(part) for part in made.operands))
+        return data
 
     def whole(self, part: SymbolicArray) -> Data:
         """All entries of a symbolic array."""

@@ -58,8 +58,8 @@ def log_density(
     sizes = [Index(size) for size in value.shape[:batch]]
     at = tuple(map(index, sizes))
     entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader, is_whole)
-    found = _entry(blueprint, iter(leaves), at, entries)
-    return None if found is None else total(sizes, found)
+    log_p = _entry(blueprint, iter(leaves), at, entries)
+    return None if log_p is None else total(sizes, log_p)
 
 
 class Entries(NamedTuple):
@@ -70,7 +70,7 @@ class Entries(NamedTuple):
     present: SymbolicArray | None
     reader: Reader | None
     is_whole: bool = False  # the domain says all of where the values lie
-    masked: bool = False  # cells may be left out
+    masked: bool = False  # cells may be omitted
 
 
 def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
@@ -84,42 +84,42 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             inner = [Index(size) for size in value.event[:count]]
             more = tuple(map(index, inner))
             inside = value._replace(of=lambda *rest: value.of(*more, *rest), event=value.event[count:])
-            found = _entry(blueprint.inner[0], leaves, (*at, *more), inside)
-            return None if found is None else total(inner, found)
+            log_p = _entry(blueprint.inner[0], leaves, (*at, *more), inside)
+            return None if log_p is None else total(inner, log_p)
         case "MaskedDistribution":
             given = dict(zip(blueprint.keys, blueprint.inner, strict=True))
-            found = _entry(given["base_dist"], leaves, at, value._replace(masked=True))
+            log_p = _entry(given["base_dist"], leaves, at, value._replace(masked=True))
             mask = statics.get("mask")
             test = const(float(mask)) if isinstance(mask, bool) else _at(next(leaves), at)
-            return None if found is None else where(test, found, const(0.0))
+            return None if log_p is None else where(test, log_p, const(0.0))
         case "PowerDistribution":
-            found = _entry(blueprint.inner[0], leaves, at, value)
-            return None if found is None else times(_at(next(leaves), at), found)
-    found = _known(blueprint, leaves, at, value)
-    if found is None or value.present is None or value.event:
-        return found
-    return where(value.present.at(*at), found, const(0.0))
+            log_p = _entry(blueprint.inner[0], leaves, at, value)
+            return None if log_p is None else times(_at(next(leaves), at), log_p)
+    log_p = _known(blueprint, leaves, at, value)
+    if log_p is None or value.present is None or value.event:
+        return log_p
+    return where(value.present.at(*at), log_p, const(0.0))
 
 
 def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
     """By the record of the family, or entry by entry; of a vector with missing entries, by the record alone."""
     if not any(blueprint.inner):
-        mine = [next(leaves) for _ in blueprint.keys]
-        given = dict(zip(blueprint.keys, mine, strict=True))
+        parameters = [next(leaves) for _ in blueprint.keys]
+        given = dict(zip(blueprint.keys, parameters, strict=True))
         fixed = {
             key: const(float(item)) for key, item in blueprint.statics if isinstance(item, (int, float, np.number))
         }
         is_partial = value.present is not None and bool(value.event)
         reader = None if is_partial else value.reader
         allowed = ZERO if reader is None else validity(blueprint, given, at, reader, value.masked)
-        is_inside = _is_in_domain(value, blueprint, mine)
-        found = _plain(blueprint.family, given, fixed, at, value) if is_inside else None
-        if found is not None:
-            return plus(found, allowed)
+        is_inside = _is_in_domain(value, blueprint, parameters)
+        log_p = _plain(blueprint.family, given, fixed, at, value) if is_inside else None
+        if log_p is not None:
+            return plus(log_p, allowed)
     else:
-        mine = [next(leaves) for _ in range(_leaf_count(blueprint))]
-    if not value.event and is_elementwise(blueprint, len(mine)):
-        return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in mine))
+        parameters = [next(leaves) for _ in range(_leaf_count(blueprint))]
+    if not value.event and is_elementwise(blueprint, len(parameters)):
+        return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in parameters))
     return None
 
 
@@ -168,10 +168,10 @@ def is_elementwise(blueprint: Blueprint, leaves: int) -> bool:
     if blueprint.family == FOREIGN:
         return False
     try:
-        found = signature_of(blueprint, (Real,) * leaves)
+        signature = signature_of(blueprint, (Real,) * leaves)
     except DomainError:
         return False
-    return not found.shape and not any(getattr(c, "event_dim", 0) for c in found.constraints.values())
+    return not signature.shape and not any(getattr(c, "event_dim", 0) for c in signature.constraints.values())
 
 
 def _at(array: SymbolicArray, at: Batch, *event: Node) -> Node:

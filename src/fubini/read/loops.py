@@ -36,12 +36,12 @@ class Loop:
 
     def at(self, t: Node, place: int) -> SymbolicArray:
         """One result of the body at a step; the others, which may need more of the state, are not looked at."""
-        found = self.read.get((t, place))
-        if found is None:
+        result = self.read.get((t, place))
+        if result is None:
             state = [self._state(k, t) for k in range(len(self.first))]
-            (found,) = self._read(t, state, place)
-            self.read[t, place] = found
-        return found
+            (result,) = self._read(t, state, place)
+            self.read[t, place] = result
+        return result
 
     def after(self, k: int) -> SymbolicArray:
         """A part of the state after the last step."""
@@ -71,13 +71,13 @@ class Loop:
 
     def _before(self, k: int, at: tuple[Node, ...], t: Node) -> Node:
         """A result at a step that is there, whatever the bounds of t are: it is asked for under a test."""
-        found = self.at(index(self.any), k).at(*at)
-        return replaced(found, {index(self.any): t})
+        entry = self.at(index(self.any), k).at(*at)
+        return replaced(entry, {index(self.any): t})
 
     def resolve(self) -> bool:
         """Find what each part of the state is; False where some part that a result needs depends on itself.
 
-        What is found in one reading of the body lets more be told in the next: that an index is in range, say.
+        What one reading of the body resolves lets more be told in the next: that an index is in range, say.
         """
         holes = [Leaf(f"state{k}", part.shape, role="state") for k, part in enumerate(self.first)]
         t = index(Index(self.length, "t"))
@@ -88,13 +88,13 @@ class Loop:
             ]
             results = self._read(t, state)
             unknown = {*holes, *(leaf for leaf in self.reader.opaque if leaf not in before)}
-            found = False
+            is_progress = False
             for k, hole in enumerate(holes):
                 if self.kinds[k][0] == "unknown":
                     self.kinds[k] = _kind(results[k], hole, unknown)
-                    found |= self.kinds[k][0] != "unknown"
+                    is_progress |= self.kinds[k][0] != "unknown"
             self.read.clear()
-            if not found:
+            if not is_progress:
                 return not any(_leaves(result) & unknown for result in results[len(holes) :])
 
 
@@ -128,14 +128,14 @@ def read_scan(reader: Reader, equation: Any, *operands: SymbolicArray) -> list[S
     ):
         return None
     carry = len(loop.first)
-    found = []
+    results = []
     for place, var in enumerate(equation.outvars):
         if place < carry:
-            found.append(SymbolicArray(var.aval.shape, lambda *at, k=place: loop.after(k).at(*at)))
+            results.append(SymbolicArray(var.aval.shape, lambda *at, k=place: loop.after(k).at(*at)))
         else:
 
             def entry(t: Node, *at: Node, place: int = place) -> Node:
                 return loop.at(loop.place(t), place).at(*at)
 
-            found.append(SymbolicArray(var.aval.shape, entry))
-    return found
+            results.append(SymbolicArray(var.aval.shape, entry))
+    return results

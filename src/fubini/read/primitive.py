@@ -34,8 +34,8 @@ class Primitive:
             return self.bind(*jnp.broadcast_arrays(*(jnp.asarray(array, float) for array in arrays)), **self.params)
         with double_precision():  # the precision that it was traced in
             given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, self.kinds, strict=True))
-            found = self.bind(*jnp.broadcast_arrays(*given), **self.params)
-        return found.astype(jnp.result_type(float))
+            result = self.bind(*jnp.broadcast_arrays(*given), **self.params)
+        return result.astype(jnp.result_type(float))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Primitive) and self._key == other._key

@@ -49,11 +49,11 @@ def read_dot(reader: Reader, equation: Any, a: SymbolicArray, b: SymbolicArray) 
     def at(*where_: Node) -> Node:
         fresh = [Index(a.shape[axis]) for axis in inner_a]
         outer = list(where_)
-        batch, left = outer[: len(batch_a)], outer[len(batch_a) :]
-        of_a: dict[int, Node] = {**dict(zip(batch_a, batch, strict=True)), **dict(zip(rest_a, left, strict=False))}
+        batch, others = outer[: len(batch_a)], outer[len(batch_a) :]
+        of_a: dict[int, Node] = {**dict(zip(batch_a, batch, strict=True)), **dict(zip(rest_a, others, strict=False))}
         of_b: dict[int, Node] = {
             **dict(zip(batch_b, batch, strict=True)),
-            **dict(zip(rest_b, left[len(rest_a) :], strict=True)),
+            **dict(zip(rest_b, others[len(rest_a) :], strict=True)),
         }
         for i, axis_a, axis_b in zip(fresh, inner_a, inner_b, strict=True):
             of_a[axis_a] = of_b[axis_b] = index(i)

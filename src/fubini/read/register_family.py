@@ -221,8 +221,8 @@ class Read:
 
     def __init__(self, function: Callable[..., Any], names: Sequence[str], free: int) -> None:
         def of(*numbers: Any) -> Any:
-            found = function(*numbers[:free], **dict(zip(names, numbers[free:], strict=True)))
-            return [jnp.asarray(one) for one in found] if isinstance(found, tuple) else jnp.asarray(found)
+            result = function(*numbers[:free], **dict(zip(names, numbers[free:], strict=True)))
+            return [jnp.asarray(one) for one in result] if isinstance(result, tuple) else jnp.asarray(result)
 
         with double_precision():
             self.traced = jax.make_jaxpr(of)(*[jax.ShapeDtypeStruct((), np.float64)] * (free + len(names)))
@@ -240,8 +240,8 @@ class Read:
     def is_read(self, free: int) -> bool:
         """Its nodes depend on nothing but its arguments: no operation of it is opaque."""
         leaves = [Leaf(name, (), role="site") for name in (*("x" * free), *self.names)]
-        found = self.all(*map(get, leaves[:free]), **dict(zip(self.names, map(get, leaves[free:]), strict=True)))
-        return all(node.leaves <= set(leaves) for node in found)
+        nodes = self.all(*map(get, leaves[:free]), **dict(zip(self.names, map(get, leaves[free:]), strict=True)))
+        return all(node.leaves <= set(leaves) for node in nodes)
 
 
 def _record(name: str, functions: Functions, maker: Any) -> Family:

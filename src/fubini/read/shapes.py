@@ -37,15 +37,15 @@ def read_reshape(reader: Reader, equation: Any, a: SymbolicArray, *_: Any) -> Sy
         return None
 
     def at(*where: Node) -> Node:
-        found: list[Node] = []
+        positions: list[Node] = []
         for old, new in groups:
-            found.extend(
+            positions.extend(
                 _split(
                     _merged([where[axis] for axis in new], [shape[axis] for axis in new]),
                     [a.shape[axis] for axis in old],
                 )
             )
-        return a.at(*found)
+        return a.at(*positions)
 
     whole = all(
         len([x for x in old if a.shape[x] != 1]) <= 1 or len([x for x in new if shape[x] != 1]) <= 1
@@ -58,25 +58,25 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int],
     """Axes of both shapes that hold the same entries."""
     if 0 in old or 0 in new:
         return None
-    found, i, j = [], 0, 0
+    groups, i, j = [], 0, 0
     while i < len(old) or j < len(new):
-        mine, theirs = ([i], [j]) if i < len(old) and j < len(new) else ([i], []) if i < len(old) else ([], [j])
-        i, j = i + len(mine), j + len(theirs)
-        while math.prod(old[x] for x in mine) != math.prod(new[x] for x in theirs):
-            if math.prod(old[x] for x in mine) < math.prod(new[x] for x in theirs):
-                mine, i = [*mine, i], i + 1
+        old_axes, new_axes = ([i], [j]) if i < len(old) and j < len(new) else ([i], []) if i < len(old) else ([], [j])
+        i, j = i + len(old_axes), j + len(new_axes)
+        while math.prod(old[x] for x in old_axes) != math.prod(new[x] for x in new_axes):
+            if math.prod(old[x] for x in old_axes) < math.prod(new[x] for x in new_axes):
+                old_axes, i = [*old_axes, i], i + 1
             else:
-                theirs, j = [*theirs, j], j + 1
-        found.append((mine, theirs))
-    return found
+                new_axes, j = [*new_axes, j], j + 1
+        groups.append((old_axes, new_axes))
+    return groups
 
 
 def _merged(at: list[Node], sizes: list[int]) -> Node:
     """One position from several, the last axis fastest"""
-    found = ZERO
+    position = ZERO
     for part, size in zip(at, sizes, strict=True):
-        found = plus(scale(float(size), found), part)
-    return found
+        position = plus(scale(float(size), position), part)
+    return position
 
 
 def _split(place: Node, sizes: list[int]) -> list[Node]:
@@ -84,12 +84,12 @@ def _split(place: Node, sizes: list[int]) -> list[Node]:
     wide = [axis for axis, size in enumerate(sizes) if size != 1]
     if len(wide) <= 1:
         return [place if axis in wide else ZERO for axis in range(len(sizes))]
-    found: list[Node] = []
+    positions: list[Node] = []
     for size in reversed(sizes):
         quotient = call("quotient", place, const(float(size)))
-        found.append(minus(place, scale(float(size), quotient)))
+        positions.append(minus(place, scale(float(size), quotient)))
         place = quotient
-    return found[::-1]
+    return positions[::-1]
 
 
 @rule("slice")
@@ -128,13 +128,13 @@ def read_concatenate(reader: Reader, equation: Any, *parts: SymbolicArray) -> Sy
     ends = np.cumsum([part.shape[axis] for part in parts])
 
     def at(*where_: Node) -> Node:
-        found = None
+        entry = None
         for part, end in reversed(list(zip(parts, ends, strict=True))):
             moved = minus(where_[axis], const(float(end - part.shape[axis])))
-            mine = part.at(*where_[:axis], moved, *where_[axis + 1 :])
-            found = mine if found is None else where(less(where_[axis], const(float(end))), mine, found)
-        assert found is not None
-        return found
+            inside = part.at(*where_[:axis], moved, *where_[axis + 1 :])
+            entry = inside if entry is None else where(less(where_[axis], const(float(end))), inside, entry)
+        assert entry is not None
+        return entry
 
     return SymbolicArray(equation.outvars[0].aval.shape, at)
 
@@ -146,10 +146,10 @@ def read_stack(reader: Reader, equation: Any, *parts: SymbolicArray) -> Symbolic
 
     def at(*where_: Node) -> Node:
         rest = (*where_[:axis], *where_[axis + 1 :])
-        found = parts[-1].at(*rest)
+        entry = parts[-1].at(*rest)
         for place, part in reversed(list(enumerate(parts[:-1]))):
-            found = where(equal(where_[axis], const(float(place))), part.at(*rest), found)
-        return found
+            entry = where(equal(where_[axis], const(float(place))), part.at(*rest), entry)
+        return entry
 
     return SymbolicArray(equation.outvars[0].aval.shape, at)
 

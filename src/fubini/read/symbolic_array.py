@@ -26,10 +26,10 @@ class SymbolicArray:
         """The entry at these indices; axes of one entry are read at 0."""
         assert len(where) == len(self.shape), f"{len(where)} indices into {self.shape}"
         key = tuple(ZERO if size == 1 else part for part, size in zip(where, self.shape, strict=True))
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._at(*key)
-        return found
+        entry = self._memo.get(key)
+        if entry is None:
+            entry = self._memo[key] = self._at(*key)
+        return entry
 
     @property
     def rank(self) -> int:
