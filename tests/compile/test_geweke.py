@@ -35,7 +35,7 @@ def first(case, g):
 
 def rebound(sampler, case, data):
     """The same loops on other data; what was read of the model is others' too, and stays as it is."""
-    left = sampler.left = copy.copy(sampler.left)
+    left = sampler.eliminated_model = copy.copy(sampler.eliminated_model)
     left.model = copy.copy(left.model)
     reader = copy.copy(left.reading.reader)
     leaf = next(leaf for leaf in reader.known if leaf.name == case.observed)

@@ -87,7 +87,7 @@ def test_messages() -> None:
         m = yield dist.Normal(0.0, 1.0)
         x = yield dist.Normal(jnp.exp(m), 1.0)
 
-    with pytest.raises(Intractable, match=r"the law of 'm' given what is left has no closed form"):
+    with pytest.raises(Intractable, match=r"the conditional of 'm' given the remaining latents has no closed form"):
         blocked().condition(x=1.0).kernel("m")
 
 

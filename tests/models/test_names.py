@@ -26,7 +26,7 @@ def test_an_underscore_skips() -> None:
 
 
 def test_only_required_arguments_count() -> None:
-    """A8: a default is left at it."""
+    """A8: an argument with a default keeps it."""
     joint = fb.JointSequential([NORMAL, lambda a, scale=2.0: dist.Normal(a, scale)])
     assert joint.names == ("a", "x")
     want = fb.JointSequential([NORMAL, lambda a: dist.Normal(a, 2.0)]).log_prob([0.3, 1.0])

@@ -26,9 +26,9 @@ def split_rhat(draws: np.ndarray) -> np.ndarray:
 
 def highest_rhat(draws: Mapping[str, np.ndarray]) -> tuple[str, float]:
     """The name with the greatest R-hat of draws [chain, draw, …] by name, and that; of what does not vary, 0."""
-    found = {name: max((_rhat(part) for part in _parts(value)), default=0.0) for name, value in draws.items()}
-    worst = max(found, key=lambda name: found[name])
-    return worst, found[worst]
+    rhats = {name: max((_rhat(part) for part in _parts(value)), default=0.0) for name, value in draws.items()}
+    worst = max(rhats, key=lambda name: rhats[name])
+    return worst, rhats[worst]
 
 
 def _rhat(draws: np.ndarray) -> float:

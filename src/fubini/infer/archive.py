@@ -70,7 +70,7 @@ class Archive:
         try:
             return self._zip.open(info)  # type: ignore[return-value]
         except (BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
-            raise Damaged(f"{name!r} cannot be found") from error
+            raise Damaged(f"{name!r} cannot be opened") from error
 
 
 def _require_small_directory(file: BinaryIO) -> int:

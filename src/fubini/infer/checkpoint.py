@@ -133,33 +133,33 @@ def _header(archive: Archive) -> dict[str, Any]:
 def _loaded(run: str) -> dict[str, Any]:
     """The run that a header is of."""
     try:
-        found = json.loads(run)
+        header = json.loads(run)
     except (ValueError, RecursionError) as error:
         raise Damaged("its header is changed") from error
-    if not isinstance(found, dict):
+    if not isinstance(header, dict):
         raise Damaged("its header is changed")
-    return found
+    return header
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def _difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    found = []
+    differences = []
     for key, value in ours.items():
         other = theirs.get(key)
         if other == value:
             continue
         if isinstance(value, dict) and isinstance(other, dict):
-            found.append(
+            differences.append(
                 _difference({f"{key}.{k}": v for k, v in other.items()}, {f"{key}.{k}": v for k, v in value.items()})
             )
         else:
-            found.append("the data differ" if key == "numbers" else f"{key} was {other!r}, is {value!r}")
-    return ", ".join(found)
+            differences.append("the data differ" if key == "numbers" else f"{key} was {other!r}, is {value!r}")
+    return ", ".join(differences)

@@ -55,8 +55,8 @@ def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) 
         for part in filled:
             values.append(compiled(jnp.asarray(part), target.numbers))
             progress(block)
-        found = np.concatenate([np.asarray(value, np.float64) for value in values])[: len(points)]
-        return np.where(np.isfinite(found), found, -np.inf)
+        log_p = np.concatenate([np.asarray(value, np.float64) for value in values])[: len(points)]
+        return np.where(np.isfinite(log_p), log_p, -np.inf)
 
     return log_density
 
@@ -74,15 +74,15 @@ def _compiled(
 
     def compiled(block: int) -> tuple[Any, int]:
         points = jax.ShapeDtypeStruct((block, size), float if wide else np.float32)
-        found = many.lower(points, numbers).compile()
-        memory = found.memory_analysis()
-        return found, 0 if memory is None else int(memory.temp_size_in_bytes)
+        executable = many.lower(points, numbers).compile()
+        memory = executable.memory_analysis()
+        return executable, 0 if memory is None else int(memory.temp_size_in_bytes)
 
-    found, used = compiled(BLOCK)
+    executable, used = compiled(BLOCK)
     block = BLOCK
     while used > MEMORY:
         if block == 1:
             raise NoGrid(f"one evaluation of the density takes {used / 2**30:.1f} GiB, more than {MEMORY / 2**30:g}")
         block = max(1, min(block // 2, int(block * MEMORY / used)))
-        found, used = compiled(block)
-    return block, found
+        executable, used = compiled(block)
+    return block, executable

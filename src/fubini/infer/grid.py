@@ -1,8 +1,8 @@
 """Independent draws of a density over one to three numbers.
 
-Proposals are drawn from the multilinear interpolation of the density between the nodes of a grid on each of its hills:
-a node by its density, then an offset with a triangular law along each axis. Metropolis–Hastings makes them draws of the
-density itself; where nearly all are accepted, they are as good as independent.
+Proposals are drawn from the multilinear interpolation of the density between the nodes of a grid around each of its
+modes: a node by its density, then an offset with a triangular distribution along each axis. Metropolis–Hastings makes
+them draws of the density itself; where nearly all are accepted, they are as good as independent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
         proposals = _proposals(random, log_density, target)
         shape = (settings.chains, DISCARDED + settings.draws)
         points, log_p, log_weight = _weighed(random, log_density, proposals, math.prod(shape))
-        steps = np.stack([_accepted(random, mine) for mine in log_weight.reshape(shape)])
+        steps = np.stack([_accepted(random, weights) for weights in log_weight.reshape(shape)])
     kept = (np.arange(settings.chains)[:, None] * shape[1] + steps)[:, DISCARDED:]
     moved = np.diff(steps, axis=1)[:, DISCARDED - 1 :] > 0
     return Sampled(by_name(points[kept], target.shapes), {"lp": log_p[kept], "acceptance_rate": moved.astype(float)})
@@ -67,7 +67,7 @@ def _proposals(random: np.random.Generator, log_density: LogDensity, target: Tar
     """The coarsest that are good, by a pilot."""
     survey, modes = surveyed(log_density, target.size, cache(lambda: plausible_box(target)))
     if _spills(random, log_density, modes):
-        raise NoGrid("there is mass around the modes that were found, as between many of which a grid misses some")
+        raise NoGrid("there is mass around the known modes, as between many of which a grid misses some")
     share = 0.0
     for count in NODES[target.size]:
         proposals = Proposals(log_density, modes, count)
@@ -83,7 +83,7 @@ def _proposals(random: np.random.Generator, log_density: LogDensity, target: Tar
 
 
 def _spills(random: np.random.Generator, log_density: LogDensity, modes: Sequence[Mode]) -> bool:
-    """Whether there is mass around the boxes of hills, as between many of which only some were met by a grid."""
+    """Whether there is mass around the boxes of modes, as where there are many and a grid shows only some."""
     most = max(mode.log_mass for mode in modes)
     for mode in modes:
         wide = mode.frame.widened(2.0)
@@ -115,12 +115,12 @@ def _weighed(
 def _accepted(random: np.random.Generator, log_weight: np.ndarray) -> np.ndarray:
     """The proposal at which a chain of Metropolis–Hastings is, at each step."""
     weights, luck = log_weight.tolist(), np.log(random.uniform(size=len(log_weight))).tolist()
-    now, found = 0, []
+    now, positions = 0, []
     for step, weight in enumerate(weights):
         if luck[step] < weight - weights[now]:
             now = step
-        found.append(now)
-    return np.array(found)
+        positions.append(now)
+    return np.array(positions)
 
 
 # -- proposals ------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Interpolation:
 
 
 class Proposals:
-    """The sum of the interpolations on all hills, each without what is well inside the box of one before."""
+    """The sum of the interpolations around all modes, each without what is well inside the box of one before."""
 
     def __init__(self, log_density: LogDensity, modes: Sequence[Mode], count: int) -> None:
         self.parts: list[Interpolation] = []
@@ -170,7 +170,7 @@ class Proposals:
         log_mass = np.array([part.log_mass for part in self.parts])
         share = np.exp(log_mass - log_mass.max())
         counts = random.multinomial(count, share / share.sum())
-        drawn = [part.draw(random, int(mine)) for part, mine in zip(self.parts, counts, strict=True)]
+        drawn = [part.draw(random, int(size)) for part, size in zip(self.parts, counts, strict=True)]
         return random.permutation(np.concatenate(drawn))
 
     def log_density(self, points: np.ndarray) -> np.ndarray:

@@ -40,19 +40,19 @@ def nuts(key: Data, target: Target, settings: Settings, checkpoint: Checkpoint |
     starts, keys = target.start(first, settings.chains), jax.random.split(second, settings.chains)
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as pool:
         chains = _Chains(pool, target, settings, stretch, starts, keys)
-        found: list[Drawn] = []
+        stretches: list[Drawn] = []
         saved = checkpoint.load(chains.layout()) if checkpoint else None
         if saved is not None and checkpoint:
-            found = chains.resume(saved, checkpoint)
+            stretches = chains.resume(saved, checkpoint)
         with tqdm(
-            total=total, initial=len(found) * stretch, disable=not settings.progress, desc="nuts", unit="draw"
+            total=total, initial=len(stretches) * stretch, disable=not settings.progress, desc="nuts", unit="draw"
         ) as bar:
-            while len(found) * stretch < total:
-                found.append(chains.advance())
+            while len(stretches) * stretch < total:
+                stretches.append(chains.advance())
                 if checkpoint:
-                    checkpoint.save(chains.stored(found))
+                    checkpoint.save(chains.stored(stretches))
                 bar.update(min(stretch, total - bar.n))
-    joined = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    joined = {name: np.concatenate([part[name] for part in stretches]) for name in stretches[0]}
     kept = {name: np.swapaxes(value[settings.warmup : total], 0, 1) for name, value in joined.items()}
     return Sampled(
         {name[5:]: value for name, value in kept.items() if name.startswith("free:")},
@@ -67,14 +67,14 @@ class _Chains:
         self, pool: ThreadPoolExecutor, target: Target, settings: Settings, stretch: int, starts: Free, keys: Data
     ) -> None:
         self.pool, self.numbers, self.stretch = pool, target.numbers, stretch
-        self.apart = _is_on_cpu(keys)
+        self.thread_per_chain = _is_on_cpu(keys)
         each = [({n: v[c] for n, v in starts.items()}, keys[c]) for c in range(len(keys))]
-        each = each if self.apart else [(starts, keys)]
+        each = each if self.thread_per_chain else [(starts, keys)]
         begin, self._advance, self._drawn = _kernel(
             target.log_density,
             settings._replace(draws=1, chains=1, progress=True),
             stretch,
-            self.apart,
+            self.thread_per_chain,
             abstract((*each[0], target.numbers)),
             is_double_precision(),
         )
@@ -85,20 +85,22 @@ class _Chains:
         moved = list(self.pool.map(lambda state: self._advance(state, self.numbers), self.states))
         self.states = [state for state, _ in moved]
         parts = [{name: np.asarray(value) for name, value in new.items()} for _, new in moved]
-        return {n: np.stack([part[n] for part in parts], axis=1) for n in parts[0]} if self.apart else parts[0]
+        return (
+            {n: np.stack([part[n] for part in parts], axis=1) for n in parts[0]} if self.thread_per_chain else parts[0]
+        )
 
-    def stored(self, found: Sequence[Drawn]) -> dict[str, np.ndarray]:
+    def stored(self, stretches: Sequence[Drawn]) -> dict[str, np.ndarray]:
         """States and draws as arrays."""
         leaves = jax.tree_util.tree_leaves(self.states)
         arrays = {f"state{i}": np.asarray(jax.random.key_data(x) if _is_key(x) else x) for i, x in enumerate(leaves)}
-        return {**arrays, **{f"drawn:{name}": np.stack([part[name] for part in found]) for name in found[0]}}
+        return {**arrays, **{f"drawn:{name}": np.stack([part[name] for part in stretches]) for name in stretches[0]}}
 
     def layout(self) -> dict[str, Layout]:
         """What a checkpoint of these chains holds."""
         leaves = [jax.random.key_data(x) if _is_key(x) else x for x in jax.tree_util.tree_leaves(self.states)]
         arrays = {f"state{i}": Layout(np.dtype(leaf.dtype), leaf.shape) for i, leaf in enumerate(leaves)}
         for name, info in self._drawn.items():
-            shape = (info.shape[0], len(self.states), *info.shape[1:]) if self.apart else info.shape
+            shape = (info.shape[0], len(self.states), *info.shape[1:]) if self.thread_per_chain else info.shape
             arrays[f"drawn:{name}"] = Layout(np.dtype(info.dtype), (STRETCHES, *shape), grows=True)
         return arrays
 
@@ -149,7 +151,7 @@ def _kernel(
     log_density: Callable[[Free, Any], Data],
     settings: Settings,
     stretch: int,
-    apart: bool,
+    thread_per_chain: bool,
     given: Abstract,
     wide: bool,
 ) -> tuple[Callable[..., Any], Callable[..., Any], dict[str, jax.ShapeDtypeStruct]]:
@@ -180,7 +182,7 @@ def _kernel(
     def advance(state: Any, numbers: Any) -> tuple[Any, dict[str, Data]]:
         def one(state: Any, _: None) -> tuple[Any, dict[str, Data]]:
             walk = lambda chain: step(chain, model_args=(numbers,))  # noqa: E731
-            state = walk(state) if apart else jax.vmap(walk)(state)
+            state = walk(state) if thread_per_chain else jax.vmap(walk)(state)
             stats = {
                 "diverging": state.diverging,
                 "energy": state.energy,
@@ -194,7 +196,7 @@ def _kernel(
         return jax.lax.scan(one, state, None, length=stretch)
 
     free, key, numbers = jax.tree_util.tree_unflatten(*given)
-    first = jax.jit(begin if apart else begin_all)
+    first = jax.jit(begin if thread_per_chain else begin_all)
     state = jax.eval_shape(first, free, key, numbers)
     stretched = jax.jit(advance).lower(state, numbers)
     return first.lower(free, key, numbers).compile(), stretched.compile(), stretched.out_info[1]

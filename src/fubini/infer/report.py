@@ -109,14 +109,14 @@ def _warn_of_divergences(diverging: np.ndarray, chains: np.ndarray, settings: Se
 
 
 def _warn_of_few(free: dict[str, np.ndarray]) -> None:
-    found = {name: effective(value) for name, value in free.items()}
-    worst = min(found, key=lambda name: found[name])
+    effective_draws = {name: effective(value) for name, value in free.items()}
+    worst = min(effective_draws, key=lambda name: effective_draws[name])
     chains, draws = free[worst].shape[:2]
-    if found[worst] < min(FEW[0] * chains, FEW[1] * chains * draws):
-        more = int(np.ceil(draws * FEW[0] * chains / max(found[worst], 1.0) / 100) * 100)
+    if effective_draws[worst] < min(FEW[0] * chains, FEW[1] * chains * draws):
+        more = int(np.ceil(draws * FEW[0] * chains / max(effective_draws[worst], 1.0) / 100) * 100)
         warn(
             SamplerWarning(
-                f"few effective draws: {found[worst]:.0f} of {chains * draws}, of {worst!r}",
+                f"few effective draws: {effective_draws[worst]:.0f} of {chains * draws}, of {worst!r}",
                 expected=f"{FEW[0]} for each chain",
                 advice=f"draws of this chain depend on each other: draws={more}, or numbers that depend less on each "
                 "other (centre and scale inputs; dense_mass=True)",

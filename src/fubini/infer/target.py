@@ -49,7 +49,7 @@ class Target:
 
 
 def choose_starts(log_p: np.ndarray) -> np.ndarray:
-    """For each chain the number of its best candidate [chain, candidate], or of the best left over where it is far."""
+    """For each chain the number of its best candidate [chain, candidate], or of the best unused one where it is far."""
     best = log_p.argmax(axis=1) + np.arange(len(log_p)) * log_p.shape[1]
     flat, top = log_p.ravel(), float(log_p.max())
     if not math.isfinite(top):
@@ -94,8 +94,8 @@ def starting_points(log_density: Callable[[Free, Any], Data], shapes: Shapes) ->
         def candidates(number: Data) -> tuple[Free, Data]:
             keys = jax.random.split(jax.random.fold_in(key, number), len(shapes))
             points = {
-                name: jax.random.uniform(mine, (CANDIDATES, *shape), minval=-RADIUS, maxval=RADIUS)
-                for mine, (name, shape) in zip(keys, shapes, strict=True)
+                name: jax.random.uniform(site_key, (CANDIDATES, *shape), minval=-RADIUS, maxval=RADIUS)
+                for site_key, (name, shape) in zip(keys, shapes, strict=True)
             }
             # One after another: side by side they would need so many times the memory.
             return points, jax.lax.map(lambda point: impossible_if_not_finite(log_density(point, numbers)), points)

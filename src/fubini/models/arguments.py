@@ -14,11 +14,12 @@ import numpy as np
 from fubini.base.arrays import is_traced
 from fubini.base.closure import Closure
 from fubini.models.fixed import Fixed
+from fubini.models.flavour import Flavour
 
 Named = tuple[str, np.ndarray]
 
 
-def named_arrays(joint: Any) -> Iterator[Named]:
+def named_arrays(joint: Flavour) -> Iterator[Named]:
     """Arrays of numbers by name: arguments of a model function, and variables that it reads from around it."""
     for part in (joint, getattr(joint, "joint", None)):
         closure = getattr(part, "closure", None)

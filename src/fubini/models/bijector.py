@@ -17,6 +17,7 @@ from fubini.distributions.array_distribution import log_density, support
 from fubini.distributions.density import Distribution
 from fubini.models.call_values import Form
 from fubini.models.calls import ask
+from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline, signature
 from fubini.models.sample import Alike, Blank, Chosen, Given, Run, missing
 
@@ -62,23 +63,24 @@ class Constrain(Alike):
 
 def unconstrained(run: Run) -> dict[str, Any]:
     """The unconstrained numbers of a run, by name."""
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for site in run.sites:
         if site.inner is not None and site.is_free:
-            found[site.name] = unconstrained(site.inner)
+            numbers[site.name] = unconstrained(site.inner)
         elif site.is_free:
             discrete = site.source.domain.is_discrete
-            found[site.name] = site.value if discrete else biject_to(support(site.source)).inv(site.value)
-    return found
+            numbers[site.name] = site.value if discrete else biject_to(support(site.source)).inv(site.value)
+    return numbers
 
 
 def as_seen(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by name, those of nested joints in their containers."""
-    found = dict(values)
+    containers = dict(values)
     for site in run.sites:
-        if site.name in found and site.inner is not None:
-            found[site.name] = site.joint.unflatten(as_seen(site.inner, found[site.name]))
-    return found
+        if site.name in containers and site.inner is not None:
+            assert site.joint is not None
+            containers[site.name] = site.joint.unflatten(as_seen(site.inner, containers[site.name]))
+    return containers
 
 
 class Bijector:
@@ -89,7 +91,7 @@ class Bijector:
     {'u': 0.95, 'v': 0.475}
     """
 
-    def __init__(self, joint: Any) -> None:
+    def __init__(self, joint: Flavour) -> None:
         self.joint = joint
 
     def forward(self, *values: Any, **named: Any) -> Any:
@@ -129,8 +131,8 @@ def unconstrained_shapes(form: Form) -> tuple[dict, dict]:
 def _shapes_of(tree: Any, leaves: tuple, wide: bool) -> tuple[dict, dict]:
     def look(leaves: list[Data]) -> tuple[dict, dict]:
         run = jax.tree_util.tree_unflatten(tree, leaves).run(Blank())
-        found = unconstrained(run)
-        return found, as_seen(run, found)
+        numbers = unconstrained(run)
+        return numbers, as_seen(run, numbers)
 
     return jax.eval_shape(look, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves])
 
@@ -146,16 +148,16 @@ def _freed(outline: Outline, shapes: Mapping[str, Any]) -> Outline:
     return Outline(tuple(sites), outline.reached)
 
 
-def _forward(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+def _forward(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
     return joint.run(Constrain(given)).values
 
 
-def _log_det(joint: Any, key: Data, given: Mapping[str, Any]) -> Data:
+def _log_det(joint: Flavour, key: Data, given: Mapping[str, Any]) -> Data:
     choice = Constrain(given)
     joint.run(choice)
     return sum(choice.log_dets, start=jnp.zeros(()))
 
 
-def _inverse(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+def _inverse(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
     run = joint.run(Given(given))
     return as_seen(run, unconstrained(run))

@@ -15,6 +15,7 @@ import numpy as np
 from fubini.base.arrays import Data, is_double_precision, is_jax, precision
 from fubini.errors import DomainError, listed
 from fubini.models.container import is_container, require_site
+from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline, SiteOutline, outline_of_parts
 from fubini.numerics.randomness import require_key
 
@@ -22,7 +23,7 @@ from fubini.numerics.randomness import require_key
 class Form:
     """A joint flattened, with its outline: what one call needs to know of it."""
 
-    def __init__(self, joint: Any) -> None:
+    def __init__(self, joint: Flavour) -> None:
         self.joint = joint
         self.leaves, self.tree = jax.tree_util.tree_flatten(joint)
         self.outline: Outline = outline_of_parts(self.tree, self.leaves)
@@ -98,9 +99,10 @@ class Form:
         return {name: _flat_inside(self.outline[name], item, what, name) for name, item in given.items()}
 
 
-def prior_of(joint: Any) -> Any:
+def prior_of(joint: Flavour) -> Any:
     """A joint without its observations."""
-    return joint.uncondition() if hasattr(joint, "uncondition") else joint
+    uncondition = getattr(joint, "uncondition", None)
+    return joint if uncondition is None else uncondition()
 
 
 def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
@@ -110,8 +112,9 @@ def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
         return item
     positional = isinstance(item, (list, tuple)) and not hasattr(item, "_fields")
     names = outline.free if positional and len(item) <= len(outline.free) else outline.names
-    found = site.joint.flatten_inside(item, names, f"{what} of {path!r}")
-    return {name: _flat_inside(outline[name], value, what, f"{path}.{name}") for name, value in found.items()}
+    assert site.joint is not None
+    values = site.joint.flatten_inside(item, names, f"{what} of {path!r}")
+    return {name: _flat_inside(outline[name], value, what, f"{path}.{name}") for name, value in values.items()}
 
 
 def randomness(key: Data, shape: int | tuple[int, ...]) -> tuple[Data, tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """Questions compiled: one function for each structure of joint and values, mapped over batches.
 
-A model is written for one world. Values with more axes than their site's event are batches of worlds; each world of a
-batch gets a key of its own.
+A model is written for one sample. Values with more axes than their site's event are batches; each sample of a batch
+gets a key of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Question = Callable[[Any, Data, Mapping[str, Any]], Any]
 
 
 def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()) -> Any:
-    """question(joint, key, given) on the engine of the data, for each world of the batch."""
+    """question(joint, key, given) on the engine of the data, for each sample of the batch."""
     leaves, tree = form.leaves, form.tree
     arrays, names = _flat(form.outline, given)
     batch = shape + _batch(arrays, names)
@@ -91,13 +91,13 @@ def _batch(arrays: list[tuple[Data, int]], names: tuple) -> tuple[int, ...]:
 
 def nested(names: tuple, values: list[Data]) -> dict[str, Any]:
     """Values by path as a dict of dicts."""
-    found: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     for path, value in zip(names, values, strict=True):
-        place = found
+        place = values_by_name
         for name in path[:-1]:
             place = place.setdefault(name, {})
         place[path[-1]] = value
-    return found
+    return values_by_name
 
 
 def _event_shapes(shape: Any) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Names and values that are asked for: sites that are left, parameters within their constraints."""
+"""Names and values that are asked for: remaining sites, parameters within their constraints."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data, double_precision
 from fubini.distributions.parameter_checks import satisfied, shown
 from fubini.errors import UnknownName, closest, listed
+from fubini.models.flavour import Flavour
 from fubini.models.reading import Reading
 
 
-def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
+def required(name: str, joint: Flavour, among: Iterable[str] | None = None) -> str:
     """A free site."""
     free = tuple(joint.outline.free) if among is None else tuple(among)
     if name not in free:
@@ -23,7 +24,7 @@ def required(name: str, joint: Any, among: Iterable[str] | None = None) -> str:
         why = ", which is observed" if seen else ", which is eliminated already" if gone else ""
         raise UnknownName(
             f"the site {name!r}{why}",
-            expected=f"a site that is left: {listed(free)}" if free else "none, as no site is left",
+            expected=f"a remaining site: {listed(free)}" if free else "none, as no site remains",
             nearest="" if why else closest(name, free),
         )
     return name

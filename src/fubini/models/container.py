@@ -64,7 +64,7 @@ def is_container(value: Any) -> bool:
 
 
 def by_name(value: Any, names: Sequence[str], what: str, *, ordered: bool = True) -> dict[str, Any]:
-    """The items of any container by site name; None and what is absent are left out.
+    """The items of any container by site name; None and what is absent are dropped.
 
     >>> by_name((1.0, None), ("a", "b", "c"), "a value")
     {'a': 1.0}

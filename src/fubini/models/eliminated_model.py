@@ -1,4 +1,4 @@
-"""A model with some of its latents integrated out: the density that is left, and draws of those latents."""
+"""A model with some of its latents integrated out: the density of the remaining ones, and draws of those latents."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> Eliminat
     reading = model.reading
     asked = frozenset(reading.sites if names is None else names)
     key = (id(reading), asked, model.is_on_jax)
-    found = _MODELS.get(key)
-    if found is None or found.reading is not reading:
-        found = EliminatedModel(model, plan_of(reading.integrand, asked))
-        if not found.is_traced:
-            _MODELS[key] = found
+    eliminated_model = _MODELS.get(key)
+    if eliminated_model is None or eliminated_model.reading is not reading:
+        eliminated_model = EliminatedModel(model, plan_of(reading.integrand, asked))
+        if not eliminated_model.is_traced:
+            _MODELS[key] = eliminated_model
             if len(_MODELS) > _KEPT:
                 del _MODELS[next(iter(_MODELS))]
-    return found
+    return eliminated_model
 
 
 class EliminatedModel:
@@ -58,7 +58,7 @@ class EliminatedModel:
         self.model, self.plan = model, plan
         self._functions: dict[tuple, Callable[..., Any]] = {}
         self._on_device: dict[bool, Any] = {}
-        self._evidence: dict[bool, Data] = {}  # by precision, where nothing is left
+        self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
     def __repr__(self) -> str:
         gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
@@ -81,7 +81,7 @@ class EliminatedModel:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The latents that are left, in the order of the model."""
+        """The remaining latents, in the order of the model."""
         return tuple(name for name in self.reading.sites if name not in self.eliminated)
 
     names = kept
@@ -99,13 +99,13 @@ class EliminatedModel:
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def log_prob(self, **values: Any) -> Data:
-        """log p(observed, the sites that are left), for values of these; leading axes are batches."""
+        """log p(observed, remaining latents), for values of these; leading axes are batches."""
         given, batch = self._given(values, self.names)
-        found = self.asked("log_density", given, many=bool(batch))
-        if not is_traced(found) and np.isnan(wrong := np.asarray(found)).any():
+        log_p = self.asked("log_density", given, many=bool(batch))
+        if not is_traced(log_p) and np.isnan(wrong := np.asarray(log_p)).any():
             at = int(np.argmax(np.isnan(wrong.reshape(-1))))
             require_allowed(self.reading, {n: v[at] if batch else v for n, v in given.items()})
-        return found.reshape(batch) if batch else found
+        return log_p.reshape(batch) if batch else log_p
 
     def recover(self, key: Data, draws: Mapping[str, Any]) -> dict[str, Data]:
         """Values of all sites: those given, and for each a draw of the sites that were integrated out."""
@@ -114,8 +114,8 @@ class EliminatedModel:
         if not batch:
             return self.asked("recovered", key, given)
         keys = jax.random.split(key, math.prod(batch))
-        found = self.asked("recovered", keys, given, many=True)
-        return {name: value.reshape(batch + value.shape[1:]) for name, value in found.items()}
+        values = self.asked("recovered", keys, given, many=True)
+        return {name: value.reshape(batch + value.shape[1:]) for name, value in values.items()}
 
     def eliminate(self, *names: str) -> EliminatedModel:
         """With these integrated out too."""
@@ -134,10 +134,10 @@ class EliminatedModel:
     def gibbs(self, *names: str, **options: Any) -> Any:
         """A compiled sampler of these labels, or of all that are finite, one entry after another.
 
-        What else is left is drawn from its conditionals, or moved by the no-U-turn sampler where there are none. With
-        `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes to leave
-        out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their values too
-        with `specialise="values"`. The engine "python" runs the same loops uncompiled.
+        The other remaining latents are drawn from their conditionals, or moved by the no-U-turn sampler where there are
+        none. With `blocked`, labels are drawn whole from theirs, all chains side by side on XLA. `without` names passes
+        to leave out: the draws stay the same, and take longer. Code is made for the sizes of the data, or for their
+        values too with `specialise="values"`. The engine "python" runs the same loops uncompiled.
         """
         return interpret(GIBBS, self, names, options)
 
@@ -188,7 +188,7 @@ class EliminatedModel:
 
     @cached_property
     def _parts(self) -> tuple[Node, ...]:
-        """The nodes that the data alone decide; where nothing else is left, all is computed at once instead."""
+        """The nodes that the data alone decide; where no latent remains, all is computed at once instead."""
         if not self.kept:
             return ()
         sites = frozenset(self.reading.sites.values())
@@ -199,13 +199,13 @@ class EliminatedModel:
         """Their values, computed once in double precision."""
         if self._is_quick:
             with double_precision(), eval_context(), np.errstate(all="ignore"):
-                found = Evaluation(self._arrays({}, self._known), xp=np)
-                return [found.of(part) for part in self._parts]
+                evaluation = Evaluation(self._arrays({}, self._known), xp=np)
+                return [evaluation.of(part) for part in self._parts]
         orders: list[Any] = []
 
         def compute(known: list[Data]) -> list[Data]:
-            found = Evaluation(self._arrays({}, known))
-            parts = [found.of(part) for part in self._parts]
+            evaluation = Evaluation(self._arrays({}, known))
+            parts = [evaluation.of(part) for part in self._parts]
             orders.extend(part.of for part in parts)
             return [part.data for part in parts]
 
@@ -216,8 +216,8 @@ class EliminatedModel:
     @cached_property
     def _is_quick(self) -> bool:
         """NumPy is done before a compiler would be."""
-        found = largest(self.plan.terms)
-        return not self.reading.reader.opaque and all(size <= most for size, most in zip(found, QUICK, strict=True))
+        sizes = largest(self.plan.terms)
+        return not self.reading.reader.opaque and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
 
     @property
     def _known(self) -> list[Data]:
@@ -229,7 +229,7 @@ class EliminatedModel:
         return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
 
     def evaluation(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Evaluation:
-        """Of nodes, at values of the latents that are left."""
+        """Of nodes, at values of the remaining latents."""
         known, prepared = self.numbers if numbers is None else numbers
         order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
         before = {part: Axes(xp.asarray(data), axes.of) for part, data, axes in order}
@@ -239,20 +239,20 @@ class EliminatedModel:
         return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
 
     def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
-        """log p(data, the latents that are left); not a number where it is infinite: no integral is, nor a density."""
-        found = self.evaluation(values, numbers, xp)
-        total = sum((found.of(term).data for term in self.plan.terms), start=xp.zeros(()))
+        """log p(data, remaining latents); not a number where it is infinite: no integral is, nor a density."""
+        evaluation = self.evaluation(values, numbers, xp)
+        total = sum((evaluation.of(term).data for term in self.plan.terms), start=xp.zeros(()))
         return xp.where(total == xp.inf, xp.nan, total)
 
     def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
-        """One draw of the latents that were eliminated, given values of those that are left; the last one first."""
-        found = dict(values)
+        """One draw of the latents that were eliminated, given values of the remaining ones; the last one first."""
+        known = dict(values)
         for place, step in enumerate(reversed(self.plan.integrals)):
-            evaluation = self.evaluation(found, numbers)
+            evaluation = self.evaluation(known, numbers)
             leaves = [self.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
-            found.update((leaf.name, value) for leaf, value in new.items())
-        return {name: found[name] for name in self.reading.sites}
+            known.update((leaf.name, value) for leaf, value in new.items())
+        return {name: known[name] for name in self.reading.sites}
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 
@@ -276,22 +276,22 @@ class EliminatedModel:
         if self._is_quick and not many and question != "recovered":
             return self._at_once(question, *args, wide=wide)
         if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
-            found = self._computed(question, *args, wide=True, many=many)
-            return jax.tree_util.tree_map(jnp.asarray, found)
+            answer = self._computed(question, *args, wide=True, many=many)
+            return jax.tree_util.tree_map(jnp.asarray, answer)
         with (
             within_memory(f"{question} of {listed(self.reading.sites)}"),
             precision(wide),
             eval_context(),
         ):
-            found = self._jitted(question, many)(*args, self._numbers(is_double_precision()))
-            return jax.tree_util.tree_map(np.asarray, found) if wide else found
+            answer = self._jitted(question, many)(*args, self._numbers(is_double_precision()))
+            return jax.tree_util.tree_map(np.asarray, answer) if wide else answer
 
     def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool) -> Any:
         given = {name: np.asarray(value) for name, value in values.items()}
         with double_precision(), eval_context(), np.errstate(all="ignore"):
-            found = getattr(self, question)(given, self.numbers, np)
+            answer = getattr(self, question)(given, self.numbers, np)
         with np.errstate(over="ignore"):  # in single precision, what is too large is infinite
-            return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, found)
+            return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, answer)
 
     def _jitted(self, question: str, many: bool) -> Callable[..., Any]:
         """Compiled once for each question."""

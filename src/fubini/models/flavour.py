@@ -47,7 +47,7 @@ class Flavour(ABC):
         """Values by name in the container that users see."""
 
     def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
-        """The items of a container by name; what is absent or None is left out."""
+        """The items of a container by name; what is absent or None is dropped."""
         return by_name(value, names, what, ordered=self.ordered)
 
     def flatten_inside(self, value: Any, names: Sequence[str], what: str) -> dict[str, Any]:
@@ -59,25 +59,25 @@ class Flavour(ABC):
 
     def run(self, choice: Choice) -> Run:
         """The sites with their values, chosen one after the other."""
-        found: list[Site] = []
+        visited_sites: list[Site] = []
         sites, sent = self.sites(), None
         for place in range(1_000_000):
             try:
                 name, component = sites.send(sent)
-                self._require_name(name, found)
+                self._require_name(name, visited_sites)
                 site, sent = visited(place, name, component, choice)
             except StopIteration:
                 break
             except FubiniError:
                 raise
             except (TypeError, ValueError, IndexError, AssertionError) as error:
-                raise failed_inside(type(self).__name__, found, error) from error
-            found.append(site)
-        return Run(tuple(found))
+                raise failed_inside(type(self).__name__, visited_sites, error) from error
+            visited_sites.append(site)
+        return Run(tuple(visited_sites))
 
-    def _require_name(self, name: str, found: list[Site]) -> None:
+    def _require_name(self, name: str, visited_sites: list[Site]) -> None:
         require_not_reserved(name)
-        if any(site.name == name for site in found):
+        if any(site.name == name for site in visited_sites):
             raise NameClash(f"two sites called {name!r}", expected="a name of its own for each site")
 
     @property
@@ -128,9 +128,9 @@ def is_unknown_when_traced(error: Exception) -> bool:
     return isinstance(error, UNKNOWN_WHEN_TRACED) or "concrete values of integer type" in str(error)
 
 
-def failed_inside(what: str, found: list[Site], error: Exception) -> FubiniError:
+def failed_inside(what: str, visited_sites: list[Site], error: Exception) -> FubiniError:
     """The error of a model whose own lines fail: what kind of mistake that usually is."""
-    after = f"after the site {found[-1].name!r}" if found else "before its first site"
+    after = f"after the site {visited_sites[-1].name!r}" if visited_sites else "before its first site"
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if is_unknown_when_traced(error):
         return _decided_by_value(f"{after} of {what}", first, error)

@@ -64,8 +64,8 @@ class JointNetwork(Joint):
 
 def _placed(value: Any, factor: Factor, name: Name) -> Value:
     """A value as what a factor takes for a name."""
-    found = to_value(value)
-    return Array._of(found.array, (), {}, factor.inputs[name]) if isinstance(found, Array) else found
+    converted = to_value(value)
+    return Array._of(converted.array, (), {}, factor.inputs[name]) if isinstance(converted, Array) else converted
 
 
 def distribution_of(factor: Factor, child: str) -> Distribution:

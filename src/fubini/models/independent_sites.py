@@ -15,22 +15,23 @@ from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, NoRule, listed
 from fubini.models.call_values import Form
 from fubini.models.calls import ask
+from fubini.models.flavour import Flavour, Sites
 from fubini.models.outline import Outline
-from fubini.models.sample import Blank, Run
+from fubini.models.sample import Blank, Choice, Run
 
 
-def statistic(joint: Any, what: str) -> Any:
+def statistic(joint: Flavour, what: str) -> Any:
     """`mean` or `variance` of each site."""
     form = _independent(joint, f"the {what}")
     return form.unflatten(ask(MOMENTS[what], form, {}))
 
 
-def total_entropy(joint: Any) -> Data:
+def total_entropy(joint: Flavour) -> Data:
     """H(p q)  =  H(p) + H(q)"""
     return ask(_entropy, _independent(joint, "the entropy"), {})
 
 
-def total_kl(first: Any, second: Any) -> Data:
+def total_kl(first: Flavour, second: Flavour) -> Data:
     """KL(p q ‖ p′ q′)  =  KL(p ‖ p′) + KL(q ‖ q′)"""
     one, other = _independent(first, "the divergence"), _independent(second, "the divergence")
     if one.outline.free != other.outline.free:
@@ -41,13 +42,19 @@ def total_kl(first: Any, second: Any) -> Data:
 
 
 @jax.tree_util.register_pytree_node_class
-class Pair:
+class Pair(Flavour):
     """Two joints, asked together; its sites are those of the first."""
 
-    def __init__(self, first: Any, second: Any) -> None:
+    def __init__(self, first: Flavour, second: Flavour) -> None:
         self.first, self.second = first, second
 
-    def run(self, choice: Any) -> Run:
+    def sites(self) -> Sites:
+        return self.first.sites()
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        return self.first.unflatten(values)
+
+    def run(self, choice: Choice) -> Run:
         return self.first.run(choice)
 
     def tree_flatten(self) -> tuple[tuple, None]:
@@ -58,10 +65,10 @@ class Pair:
         return cls(*children)
 
 
-def _independent(joint: Any, what: str) -> Form:
+def _independent(joint: Flavour, what: str) -> Form:
     form = Form(joint)
     tied = next(
-        (f"{name!r} depends on {listed(found[:1])}" for name, found in form.outline.reached.items() if found), ""
+        (f"{name!r} depends on {listed(parents[:1])}" for name, parents in form.outline.reached.items() if parents), ""
     )
     if tied or _is_weighed(form.outline):
         raise DomainError(
@@ -84,28 +91,28 @@ def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
 def _numbers(source: Distribution, what: str) -> Data:
     numpyro_distribution = made(source)
     try:
-        found: Any = getattr(numpyro_distribution, what)
+        statistic: Any = getattr(numpyro_distribution, what)
         return (
-            found()
+            statistic()
             if what == "entropy"
-            else jnp.broadcast_to(found, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
+            else jnp.broadcast_to(statistic, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
         )
     except NotImplementedError as error:
         raise NoRule(f"the {what} of {source}", expected=f"a family whose {what} numpyro knows") from error
 
 
-def _mean(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+def _mean(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
     return _each(joint.run(Blank()), lambda source: _numbers(source, "mean"))
 
 
-def _variance(joint: Any, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
+def _variance(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
     return _each(joint.run(Blank()), lambda source: _numbers(source, "variance"))
 
 
 MOMENTS = {"mean": _mean, "variance": _variance}
 
 
-def _entropy(joint: Any, key: Data, given: Mapping[str, Any]) -> Data:
+def _entropy(joint: Flavour, key: Data, given: Mapping[str, Any]) -> Data:
     each = _each(joint.run(Blank()), lambda source: jnp.sum(_numbers(source, "entropy")))
     return sum(jax.tree_util.tree_leaves(each), start=jnp.zeros(()))
 

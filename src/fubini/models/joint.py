@@ -66,7 +66,7 @@ class Joint(Questions):
         return Graph(self.outline, partial(statements, self))
 
     def bijector(self) -> Bijector:
-        """The map from unconstrained numbers to values, site by site; discrete sites are left alone."""
+        """The map from unconstrained numbers to values, site by site; discrete sites are unchanged."""
         return Bijector(self)
 
     def __getitem__(self, index: Any) -> Sliced:
@@ -149,8 +149,8 @@ class Joint(Questions):
         """
         form = Form(self)
         key, shape = randomness(key, shape)
-        sources, values, world = ask(_sources_and_values, form, form.partial(value, named), key, shape)
-        return Sampled(form.unflatten(_with_axes(sources, world.shape)), form.unflatten(values))
+        sources, values, batch = ask(_sources_and_values, form, form.partial(value, named), key, shape)
+        return Sampled(form.unflatten(_with_axes(sources, batch.shape)), form.unflatten(values))
 
     def named(self, name: str) -> Named:
         """This joint as a site of that name in another one."""
@@ -243,8 +243,8 @@ class Conditioned(Joint):
         >>> model.condition(x=0.5).uncondition("x").names
         ('m', 'x')
         """
-        left = without(self.observed, names or tuple(self.observed))
-        return Conditioned(self.joint, left) if left else self.joint
+        remaining = without(self.observed, names or tuple(self.observed))
+        return Conditioned(self.joint, remaining) if remaining else self.joint
 
     def __getitem__(self, index: Any) -> Sliced:
         raise DomainError(
@@ -254,7 +254,7 @@ class Conditioned(Joint):
         )
 
     def log_prob_parts(self, *values: Any, **named: Any) -> Parts:
-        """The terms of the density at the data, those of the observed sites apart."""
+        """The terms of the density at the data, those of the observed sites separately."""
         form = Form(self)
         parts = ask(_parts, form, form.complete(values, named))
         observed = {site.name for site in form.outline.sites if site.kind == "observed"}
@@ -309,7 +309,7 @@ class Weighted(NamedTuple):
     log_weight: Data
 
 
-# -- the questions, for one world -----------------------------------------------------------------------------------
+# -- the questions, for one sample ----------------------------------------------------------------------------------
 
 
 def _values(joint: Joint, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,8 +350,8 @@ def _with_axes(sources: Any, batch: tuple[int, ...]) -> Any:
     place = Array(np.arange(math.prod(batch)).reshape(batch), [f"sample_{axis}" for axis in range(len(batch))])
 
     def named(term: Distribution) -> Distribution:
-        found = name_axis(term, "sample")
-        return found if len(batch) == 1 else found.replaced({"sample": place})
+        batched = name_axis(term, "sample")
+        return batched if len(batch) == 1 else batched.replaced({"sample": place})
 
     flat = jax.tree_util.tree_map(lambda leaf: leaf.reshape((-1, *leaf.shape[len(batch) :])), sources)
     return jax.tree_util.tree_map(named, flat, is_leaf=lambda item: isinstance(item, Distribution))

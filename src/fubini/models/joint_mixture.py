@@ -124,12 +124,12 @@ def _picked(runs: Sequence[Run], index: Data) -> tuple[Site, ...]:
     def take(*each: Data) -> Data:
         return jnp.stack([jnp.asarray(item) for item in each])[index]
 
-    found = []
+    chosen = []
     for sites in zip(*([site for site in run.sites if site.value is not None] for run in runs), strict=True):
         first, value = sites[0], jax.tree_util.tree_map(take, *(site.value for site in sites))
         inner = None if first.inner is None else Run(_picked([site.inner for site in sites], index))
-        found.append(replace(first, value=value, log_density=None, inner=inner))
-    return tuple(found)
+        chosen.append(replace(first, value=value, log_density=None, inner=inner))
+    return tuple(chosen)
 
 
 def _shapes(joint: Joint) -> dict[str, Any]:

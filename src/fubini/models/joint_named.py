@@ -81,20 +81,20 @@ def _parents(name: str, item: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     maker = maker_of(item)
     if maker is None:
         return ()
-    found: list[str] = []
+    parents: list[str] = []
     for argument, parameter in parameters_of(maker).items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            found.extend(other for other in names[: names.index(name)] if other not in found)
+            parents.extend(other for other in names[: names.index(name)] if other not in parents)
         elif argument not in names:
             raise UnknownName(
                 f"the argument {argument!r} of the maker of {name!r}",
                 expected=f"one of the sites {listed(names)}",
                 nearest=closest(argument, names),
-                advice="an argument with a default is left at it",
+                advice="an argument with a default keeps it",
             )
         else:
-            found.append(argument)
-    return tuple(found)
+            parents.append(argument)
+    return tuple(parents)
 
 
 def _ordered(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -108,15 +108,15 @@ def _ordered(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
             expected="sites that depend only on sites before them",
             advice="one of these must not take the others as arguments",
         ) from None
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
 
     def place(name: str) -> None:
         for parent in parents[name]:
-            if parent not in found:
+            if parent not in ordered:
                 place(parent)
-        found[name] = None
+        ordered[name] = None
 
     for name in parents:
-        if name not in found:
+        if name not in ordered:
             place(name)
-    return tuple(found)
+    return tuple(ordered)

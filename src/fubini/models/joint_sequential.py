@@ -92,12 +92,12 @@ def made(item: Any, *args: Any, **named: Any) -> Any:
 
 
 def parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
-    """The parameters that a maker must be given. Those with a default are left at it, but for a family's numbers."""
+    """The parameters that a maker must be given. Those with a default keep it, but for a family's numbers."""
     numbers = isinstance(function, Family)
-    found = inspect.signature(function.maker if isinstance(function, Family) else function).parameters
+    parameters = inspect.signature(function.maker if isinstance(function, Family) else function).parameters
     return {
         name: parameter
-        for name, parameter in found.items()
+        for name, parameter in parameters.items()
         if parameter.default is inspect.Parameter.empty or (numbers and type(parameter.default) in (int, float))
     }
 
@@ -113,18 +113,18 @@ def _positions(item: Any, place: int) -> tuple[tuple[int, str], ...]:
     maker = maker_of(item)
     if maker is None:
         return ()
-    found: list[tuple[int, str]] = []
+    positions: list[tuple[int, str]] = []
     for name, parameter in parameters_of(maker).items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            found.extend((back, "_") for back in range(place - 1 - len(found), -1, -1))
+            positions.extend((back, "_") for back in range(place - 1 - len(positions), -1, -1))
         elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            found.append((place - 1 - len(found), name))
-    if found and found[-1][0] < 0:
+            positions.append((place - 1 - len(positions), name))
+    if positions and positions[-1][0] < 0:
         raise DomainError(
-            f"the maker at position {place}, which takes {listed(name for _, name in found)}",
+            f"the maker at position {place}, which takes {listed(name for _, name in positions)}",
             expected=f"at most {place} arguments: its arguments are the items before it, the nearest first",
         )
-    return tuple(found)
+    return tuple(positions)
 
 
 def _site_names(items: tuple, parents: tuple) -> tuple[str, ...]:
@@ -142,8 +142,8 @@ def _site_names(items: tuple, parents: tuple) -> tuple[str, ...]:
                 )
     spare = (f"x{number or ''}" for number in range(len(items) + len(names) + 1))
     free = (name for name in spare if name not in names.values())
-    found = tuple(names[place] if place in names else next(free) for place in range(len(items)))
-    twice = [name for name in found if found.count(name) > 1]
+    site_names = tuple(names[place] if place in names else next(free) for place in range(len(items)))
+    twice = [name for name in site_names if site_names.count(name) > 1]
     if twice:
         raise NameClash(f"two items called {twice[0]!r}", expected="a name of its own for each item")
-    return found
+    return site_names

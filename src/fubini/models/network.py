@@ -70,14 +70,14 @@ class Network:
         if domain.is_finite:
             return self._position(name, value)
         try:
-            found = np.asarray(value, np.float64)
+            numbers = np.asarray(value, np.float64)
         except (TypeError, ValueError):
             raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}") from None
-        if found.shape != domain.shape:
+        if numbers.shape != domain.shape:
             raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}")
-        if not np.all(np.isfinite(found)):
+        if not np.all(np.isfinite(numbers)):
             raise DataError(f"the evidence {name}={value!r}", expected="finite numbers")
-        return found if domain.shape else float(found)
+        return numbers if domain.shape else float(numbers)
 
     def _position(self, name: str, value: Any) -> int:
         domain = self.variables[name]
@@ -172,8 +172,8 @@ class Network:
 
 
 def _labelled(domain: Domain, positions: Data) -> np.ndarray:
-    found = np.asarray(positions)
-    return found if domain.labels is None else np.asarray(domain.labels)[found]
+    indices = np.asarray(positions)
+    return indices if domain.labels is None else np.asarray(domain.labels)[indices]
 
 
 def _as_label(domain: Domain, value: Data) -> Any:

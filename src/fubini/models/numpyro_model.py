@@ -164,8 +164,8 @@ class NumPyroModel(Joint):
                     nearest=str(error),
                     advice="check the arguments of the model, and numbers that it computes from them",
                 ) from error
-            raise failed_inside("a NumPyro model", visitor.found, error) from error
-        return Run(tuple(visitor.found))
+            raise failed_inside("a NumPyro model", visitor.sites, error) from error
+        return Run(tuple(visitor.sites))
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:
         """Indices that are known are part of the structure, so that they index NumPy's arrays too."""
@@ -189,7 +189,7 @@ class Visitor(Messenger):
     def __init__(self, joint: NumPyroModel, choice: Choice, seen: Seen) -> None:
         super().__init__()
         self.joint, self.choice, self.seen = joint, choice, seen
-        self.found: list[Site] = []
+        self.sites: list[Site] = []
         self.substituted: set[str] = set()  # inside a scan
         self.count = 0
 
@@ -248,8 +248,8 @@ class Visitor(Messenger):
         return msg["name"] in self.substituted if is_scanned else msg["value"] is not None
 
     def _add(self, site: Site) -> None:
-        self.joint._require_name(site.name, self.found)
-        self.found.append(site)
+        self.joint._require_name(site.name, self.sites)
+        self.sites.append(site)
 
     def _deterministic(self, msg: Any) -> None:
         self._add(Site(msg["name"], Deterministic(msg["value"]), msg["value"]))
@@ -292,7 +292,7 @@ class Visitor(Messenger):
                 return None
             value = find(site)
             if value is None and key is None and site["type"] == "sample" and site["value"] is None:
-                raise missing(site["name"], [site.name for site in self.found])
+                raise missing(site["name"], [site.name for site in self.sites])
             return value
 
         msg["kwargs"]["rng_key"] = key  # not that of a seed, which is the same for all draws
@@ -321,16 +321,16 @@ def _is_factor(numpyro_distribution: Any) -> bool:
 
 def _present(numpyro_distribution: Any) -> np.ndarray:
     """Which entries count: those that no mask leaves out; none that is sure to where a mask is traced."""
-    found = np.asarray(True)
+    present = np.asarray(True)
     while numpyro_distribution is not None:
         if isinstance(numpyro_distribution, numpyro_families.MaskedDistribution):
             if is_traced(numpyro_distribution._mask):
                 return np.asarray(False)
-            found = found & np.reshape(
+            present = present & np.reshape(
                 numpyro_distribution._mask, np.shape(numpyro_distribution._mask) + (1,) * numpyro_distribution.event_dim
             )
         numpyro_distribution = getattr(numpyro_distribution, "base_dist", None)
-    return found
+    return present
 
 
 def _require_whole(name: str, value: Data) -> None:

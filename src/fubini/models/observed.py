@@ -1,4 +1,4 @@
-"""Observations: values held at their sites, entries that are missing left out."""
+"""Observations: values held at their sites, without entries that are missing."""
 
 from __future__ import annotations
 
@@ -140,26 +140,26 @@ def _of_normal(numpyro_distribution: Any, value: Data, present: Data) -> Data:
     both = present[..., :, None] & present[..., None, :]
     covariance = jnp.where(both, numpyro_distribution.covariance_matrix, jnp.eye(value.shape[-1]))
     at = jnp.where(present, value, numpyro_distribution.loc)
-    left = numpyro_families.MultivariateNormal(numpyro_distribution.loc, covariance).log_prob(at)
-    return jnp.sum(left) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
+    log_p = numpyro_families.MultivariateNormal(numpyro_distribution.loc, covariance).log_prob(at)
+    return jnp.sum(log_p) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """The observations of both; one site may not be observed as two values."""
-    found = dict(first)
+    observed = dict(first)
     for name, value in second.items():
         here = (*path, name)
-        if isinstance(value, dict) and isinstance(found.get(name), dict):
-            found[name] = merged(found[name], value, here)
-        elif name in found:
+        if isinstance(value, dict) and isinstance(observed.get(name), dict):
+            observed[name] = merged(observed[name], value, here)
+        elif name in observed:
             raise DataError(
                 f"an observation of {'.'.join(here)!r}, which is observed already",
                 expected="each site once",
                 advice=f"uncondition({here[0]!r}) takes the first one back",
             )
         else:
-            found[name] = value
-    return found
+            observed[name] = value
+    return observed
 
 
 def without(observed: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from fubini.bridge.disintegration import arrays_of
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, FailedLine, FubiniError
 from fubini.factors.table import Table
+from fubini.models.flavour import Flavour
 from fubini.models.observed import Partly
-from fubini.models.sample import Alike, Apart, Chosen, Run
+from fubini.models.sample import Alike, Chosen, Factored, Run
 from fubini.terms.factor import Factor
 from fubini.terms.value import Variable
 
@@ -50,18 +51,18 @@ class Symbols(Alike):
         return value
 
     def beside(self, place: int) -> Any:
-        return Apart({}).beside(place)
+        return Factored({}).beside(place)
 
     def within(self, place: int, name: str) -> Symbols:
         return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
 
 
-def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
+def factors_of(joint: Flavour) -> tuple[list[Factor], list[Variable]]:
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
-    found = Symbols(getattr(joint, "observed", {}), "", [], [])
+    symbols = Symbols(getattr(joint, "observed", {}), "", [], [])
     try:
-        run = getattr(joint, "joint", joint).run(found)
-        found.factors.extend(_weights(run))
+        run = getattr(joint, "joint", joint).run(symbols)
+        symbols.factors.extend(_weights(run))
     except (TypeError, IndexError, AttributeError) as error:  # of functions and methods of arrays
         if isinstance(error, FubiniError) and not isinstance(error, FailedLine):
             raise
@@ -71,9 +72,9 @@ def factors_of(joint: Any) -> tuple[list[Factor], list[Variable]]:
             nearest=str(error.__cause__ or error).splitlines()[0],
             advice="fb.ops.exp(x) in place of jnp.exp(x), or fb.lift(function)(x)",
         ) from error
-    for factor in found.factors:
+    for factor in symbols.factors:
         _require_whole(factor)
-    return found.factors, found.variables
+    return symbols.factors, symbols.variables
 
 
 def _require_whole(factor: Factor) -> None:

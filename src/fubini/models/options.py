@@ -26,12 +26,12 @@ FOREIGN_OPTIONS = {
 def whole_number(name: str, size: Any) -> int:
     """A positive whole number, of any integer type."""
     try:
-        found = -1 if isinstance(size, (bool, np.bool_)) else operator.index(size)
+        number = -1 if isinstance(size, (bool, np.bool_)) else operator.index(size)
     except TypeError:
-        found = -1
-    if found < 1:
+        number = -1
+    if number < 1:
         raise DomainError(f"{name}={size!r}", expected="a positive whole number")
-    return found
+    return number
 
 
 def require_options(what: str, options: Mapping[str, Any], known: Sequence[str], run: Sequence[str] = ()) -> None:

@@ -16,7 +16,7 @@ from fubini.base.arrays import Data, double_precision, is_double_precision, is_j
 from fubini.base.domains import Domain
 from fubini.distributions.array_distribution import parameters
 from fubini.distributions.density import Distribution
-from fubini.models.sample import Blank, Given, Run
+from fubini.models.sample import Blank, Given, Run, Runnable
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SiteOutline:
     value: Any = None
     domain: Domain | None = None
     inner: Outline | None = None
-    joint: Any = None  # a nested joint, without its numbers
+    joint: Runnable | None = None  # a nested joint, without its numbers
 
     @cached_property
     def shape(self) -> Any:
@@ -51,7 +51,7 @@ class Outline:
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
         """The sites that each depends on, the nearest first."""
-        return {name: tuple(other for other in found if other != name) for name, found in self.reached.items()}
+        return {name: tuple(other for other in reached if other != name) for name, reached in self.reached.items()}
 
     def __getitem__(self, name: str) -> SiteOutline:
         return next(site for site in self.sites if site.name == name)
@@ -67,7 +67,7 @@ class Outline:
         return tuple(site.name for site in self.sites if site.kind in ("random", "joint"))
 
 
-def outline_of(joint: Any) -> Outline:
+def outline_of(joint: Runnable) -> Outline:
     """The outline, made once for joints that are alike."""
     leaves, tree = jax.tree_util.tree_flatten(joint)
     return outline_of_parts(tree, leaves)
@@ -90,15 +90,15 @@ def signature(leaf: Data) -> tuple:
 
 @lru_cache(maxsize=1024)
 def _outlined(tree: Any, leaves: tuple, wide: bool) -> Outline:
-    found: list[Run] = []
+    runs: list[Run] = []
 
     def look(leaves: list[Data]) -> tuple[dict, dict]:
-        found.append(jax.tree_util.tree_unflatten(tree, leaves).run(Blank()))
-        return found[0].values, found[0].flat
+        runs.append(jax.tree_util.tree_unflatten(tree, leaves).run(Blank()))
+        return runs[0].values, runs[0].flat
 
     given = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
     values, flat = jax.eval_shape(look, given)
-    return _read(found[0], values, flat, _reach(tree, given, flat))
+    return _read(runs[0], values, flat, _reach(tree, given, flat))
 
 
 def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], reached: Mapping) -> Outline:
@@ -121,7 +121,7 @@ def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], reached:
 
 
 def _reach(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Which site's values reach which site's law, from the equations between them."""
+    """Which site's values reach which site's distribution, from the equations between them."""
     counts: list[tuple[str, int]] = []
 
     def follow(leaves: list[Data], values: dict) -> list[Data]:
@@ -139,8 +139,8 @@ def _reach(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tupl
         reach.update(dict.fromkeys(equation.outvars, union))
     outputs = iter(jaxpr.outvars)
     nearest_first = [name for name, _ in reversed(counts)]
-    found = {name: _reached(reach, islice(outputs, count)) for name, count in counts}
-    return {name: tuple(other for other in nearest_first if other in found[name]) for name, _ in counts}
+    reached = {name: _reached(reach, islice(outputs, count)) for name, count in counts}
+    return {name: tuple(other for other in nearest_first if other in reached[name]) for name, _ in counts}
 
 
 def _reached(reach: Mapping[Any, set[str]], variables: Iterable[Any]) -> set[str]:
@@ -153,7 +153,7 @@ def _flattened_names(values: Mapping[str, Any]) -> list[str]:
 
 
 def _arrays(site: Any) -> list[Data]:
-    """What the law of a site is made of."""
+    """The arrays that the distribution of a site is made of."""
     if site.inner is not None:
         return [array for inner in site.inner.sites for array in _arrays(inner)]
     if isinstance(site.source, Distribution):

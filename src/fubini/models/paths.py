@@ -14,14 +14,14 @@ def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
     >>> nested({"a": 1, "inner.x": 2})
     {'a': 1, 'inner': {'x': 2}}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for path, value in paths.items():
         *outer, name = path.split(".")
-        place = found
+        place = values
         for part in outer:
             place = place.setdefault(part, {})
         place[name] = value
-    return found
+    return values
 
 
 def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
@@ -30,21 +30,21 @@ def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     >>> flat({"a": 1, "inner": {"x": 2}})
     {'a': 1, 'inner.x': 2}
     """
-    found: dict[str, Any] = {}
+    by_path: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found.update(flat(value, f"{path}{name}."))
+            by_path.update(flat(value, f"{path}{name}."))
         else:
-            found[f"{path}{name}"] = value
-    return found
+            by_path[f"{path}{name}"] = value
+    return by_path
 
 
 def flat_sites(run: Run, path: str = "") -> dict[str, Site]:
     """The sites of a run by path, in order."""
-    found: dict[str, Site] = {}
+    sites: dict[str, Site] = {}
     for site in run.sites:
         if site.inner is not None:
-            found.update(flat_sites(site.inner, f"{path}{site.name}."))
+            sites.update(flat_sites(site.inner, f"{path}{site.name}."))
         else:
-            found[f"{path}{site.name}"] = site
-    return found
+            sites[f"{path}{site.name}"] = site
+    return sites

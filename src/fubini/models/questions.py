@@ -89,7 +89,7 @@ class Questions(Flavour):
         return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
 
     def explain(self) -> Explanation:
-        """What is eliminated and how, what is left and what blocks it; `fb.explain(post)`."""
+        """What is eliminated and how, which latents remain and what blocks them; `fb.explain(post)`."""
         return interpret(EXPLAIN, FlatModel(self))
 
     def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Any:
@@ -97,9 +97,9 @@ class Questions(Flavour):
         return eliminated(FlatModel(self), ()).gibbs(*names, without=without, **options)
 
     def kernel(self, *names: str, engine: str = "numba") -> Any:
-        """The exact laws of latents as one compiled function of the data; of the one eliminated last if none is named.
+        """The exact distributions of latents as one compiled function of the data; by default of the last eliminated.
 
-        A law is given the latents that are eliminated after it, whose values the function takes too.
+        A distribution is given the latents that are eliminated after its own, whose values the function takes too.
         """
         return interpret(POSTERIOR_FUNCTION, FlatModel(self), names, engine)
 
@@ -129,11 +129,11 @@ class Questions(Flavour):
         What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
         `method`, and what was integrated out is drawn back. Methods: "grid", independent draws of one to three numbers;
         "nuts", the no-U-turn sampler; "svi" and "laplace", normal approximations. By default it is a grid where one
-        describes what is left well, and the no-U-turn sampler otherwise, or where a checkpoint or an option of it is
-        given: target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run goes on where it was.
-        The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a discrete
-        site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs
-        steps do so with all sites where no rule makes one.
+        describes the remaining latents well, and the no-U-turn sampler otherwise, or where a checkpoint or an option of
+        it is given: target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run goes on where it
+        was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
+        discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
+        NumPyro's Gibbs steps do so with all sites where no rule makes one.
         """
         settings = dict(
             draws=draws,

@@ -31,7 +31,7 @@ from fubini.models.call_values import Form
 from fubini.models.observed import Partly, log_density_of_present
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
-from fubini.models.sample import Apart, Site
+from fubini.models.sample import Factored, Site
 from fubini.read import all_rules as all_rules
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
@@ -70,8 +70,8 @@ class Reading:
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
-        found = Evaluation(self.arrays(values))
-        return sum((found.of(term).data for term in self.terms.values()), start=jnp.zeros(()))
+        evaluation = Evaluation(self.arrays(values))
+        return sum((evaluation.of(term).data for term in self.terms.values()), start=jnp.zeros(()))
 
     def arrays(self, values: Mapping[str, Data], known: Mapping[Leaf, Data] | None = None) -> LeafArrays:
         """All arrays that the terms read, given those of the free sites; `known` in place of the reader's own."""
@@ -116,7 +116,7 @@ def _read(form: Form) -> Reading:
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
         joint = form.rebuilt(leaves)
-        met.extend(flat_sites(joint.run(Apart(values))).items())
+        met.extend(flat_sites(joint.run(Factored(values))).items())
         observed = flat(getattr(joint, "observed", {}))
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
@@ -174,16 +174,16 @@ def _free(outline: Outline, path: str) -> Iterator[tuple[str, Domain]]:
 
 def _nested(outline: Outline) -> dict[str, Any]:
     """Shapes in place of the values of free sites."""
-    found: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     for name in outline.free:
         site = outline[name]
         if site.inner is not None:
-            found[name] = _nested(site.inner)
+            shapes[name] = _nested(site.inner)
         else:
             assert site.domain is not None
             kind = np.int64 if site.domain.is_discrete else np.float64
-            found[name] = jax.ShapeDtypeStruct(site.value.shape, np.dtype(kind))
-    return found
+            shapes[name] = jax.ShapeDtypeStruct(site.value.shape, np.dtype(kind))
+    return shapes
 
 
 def _path(keys: Any) -> str:
@@ -253,16 +253,16 @@ def _chain_term(chain: Chain, outputs: Iterator[SymbolicArray], reader: Reader) 
     for i in which:
         value = _slice(value, index(i))
         leaves = [_slice(leaf, index(i)) for leaf in leaves]
-    found = _density_at(chain.init, first, _slice(value, ZERO), reader)
-    if found is None:
+    initial = _density_at(chain.init, first, _slice(value, ZERO), reader)
+    if initial is None:
         return None
     if chain.step is None:
-        return total(which, found)
+        return total(which, initial)
     t = Index(value.shape[0] - 1, "t")
     here = ZERO if t.size == 1 else index(t)
     later = [_slice(leaf, here) for leaf in leaves]
     step = _density_at(chain.step, later, _slice(value, plus(here, ONE)), reader)
-    return None if step is None else total(which, plus(found, total([t], step)))
+    return None if step is None else total(which, plus(initial, total([t], step)))
 
 
 def _slice(array: SymbolicArray, t: Node) -> SymbolicArray:
@@ -285,10 +285,10 @@ def _bounded(
     base = base_of(source)
     known: dict[str, Any] = {key: leaf.constant for key, leaf in zip(base.keys, leaves, strict=False)}
     known.update((key, np.asarray(value)) for key, value in base.statics)
-    found = bounds_between(source, known, domains[name])
-    if found is not None:
-        sites[name].low, domains[name] = found.low, found.domain
-        sites[name].high = found.high if found.high is not None else sites[name].high
+    bounds = bounds_between(source, known, domains[name])
+    if bounds is not None:
+        sites[name].low, domains[name] = bounds.low, bounds.domain
+        sites[name].high = bounds.high if bounds.high is not None else sites[name].high
 
 
 def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
@@ -336,19 +336,19 @@ def _term(
     if chain is not None:
         count = 1 + len(chain.init.leaf_values) + (0 if chain.step is None else len(chain.step.leaf_values))
         numbers = [next(outputs) for _ in range(count)]
-        found = _chain_term(chain, iter(numbers), reader)
-        return found if found is not None else _opaque_chain(chain, numbers, reader)
+        term = _chain_term(chain, iter(numbers), reader)
+        return term if term is not None else _opaque_chain(chain, numbers, reader)
     source: Distribution = site.source
     value = next(outputs)
     present = next(outputs) if partly else None
     leaves = [next(outputs) for _ in source.leaf_values]
     _bounded(name, source, leaves, sites, domains)
     batch = len(source.signature.shape) - source.signature.event_rank
-    found = log_density(source.blueprint, leaves, value, batch, present, reader, _is_whole(source))
-    if found is not None and present is None and not _is_whole(source):
+    term = log_density(source.blueprint, leaves, value, batch, present, reader, _is_whole(source))
+    if term is not None and present is None and not _is_whole(source):
         parts[name] = SitePart(source, leaves, value, sites.get(name))
-    if found is not None:
-        return plus(found, _mark(source.domain, value, reader)) if site.observed and present is None else found
+    if term is not None:
+        return plus(term, _mark(source.domain, value, reader)) if site.observed and present is None else term
     operands = (value, *([] if present is None else [present]), *leaves)
     return reader.opaque_array(f"log p({site.name})", (), _whole_density(source, partly), operands).at()
 
@@ -370,8 +370,8 @@ def _opaque_chain(chain: Chain, parts: list[SymbolicArray], reader: Reader) -> N
     later = None if chain.step is None else jax.vmap(LogProbability(chain.step.blueprint))
 
     def one(value: Data, init: tuple[Data, ...], steps: tuple[Data, ...]) -> Data:
-        found = first(value[0], *init)
-        return found if later is None else found + jnp.sum(later(value[1:], *steps))
+        log_p = first(value[0], *init)
+        return log_p if later is None else log_p + jnp.sum(later(value[1:], *steps))
 
     def whole(value: Data, *leaves: Data) -> Data:
         every = one

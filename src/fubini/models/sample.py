@@ -6,7 +6,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -43,6 +43,22 @@ def deterministic(value: Any) -> Deterministic:
     return Deterministic(value)
 
 
+class Runnable(Protocol):
+    """A joint, as far as a run and an outline need it."""
+
+    def run(self, choice: Choice) -> Run:
+        """The sites with their values, chosen one after the other."""
+        ...
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        """Values by name in the container that users see."""
+        ...
+
+    def flatten_inside(self, value: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+        """The items of a container by name, as a part of another joint."""
+        ...
+
+
 @dataclass(frozen=True)
 class Site:
     """One site of a run. Those of a nested joint are in `inner`; source and value are structures then."""
@@ -53,7 +69,7 @@ class Site:
     log_density: Callable[[], Data] | None = None  # asked for when it is needed
     inner: Run | None = None
     observed: bool = False
-    joint: Any = None  # the nested joint
+    joint: Runnable | None = None  # the nested joint
 
     @property
     def is_free(self) -> bool:
@@ -76,7 +92,7 @@ class Run:
 
     @property
     def values(self) -> dict[str, Any]:
-        """By name; sites that are observed, or only weigh, are left out."""
+        """By name; sites that are observed, or only weigh, are not among them."""
         return {site.name: site.value for site in self.sites if site.value is not None and not site.observed}
 
     @property
@@ -125,7 +141,7 @@ class Chosen(NamedTuple):
 
 
 class Choice(Protocol):
-    """How the value of each site is found."""
+    """How the value of each site is chosen."""
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
         """The value of a site."""
@@ -152,7 +168,7 @@ class Choice(Protocol):
         ...
 
     def met(self, name: str, source: Distribution, value: Data) -> Chosen:
-        """A site whose value was found elsewhere."""
+        """A site whose value was chosen elsewhere."""
         ...
 
 
@@ -198,10 +214,10 @@ class Given:
         return Chosen(value, lambda: log_density(source, value))
 
 
-class Apart(Given):
+class Factored(Given):
     """Values as given, of a joint whose density is a product over its sites."""
 
-    def beside(self, place: int) -> Apart:
+    def beside(self, place: int) -> Factored:
         raise NoRule(
             "the factors of a mixture of joints",
             expected="a joint whose density is a product of the densities of its sites",

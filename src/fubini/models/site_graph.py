@@ -45,10 +45,10 @@ class Graph(Mapping[str, tuple[str, ...]]):
 
     def depths(self) -> dict[str, int]:
         """How far each site is from a site without parents."""
-        found: dict[str, int] = {}
+        depths: dict[str, int] = {}
         for name, parents in self.parents.items():
-            found[name] = 1 + max((found.get(parent, 0) for parent in parents), default=-1)
-        return found
+            depths[name] = 1 + max((depths.get(parent, 0) for parent in parents), default=-1)
+        return depths
 
     def to_dot(self) -> str:
         """In the language of Graphviz."""

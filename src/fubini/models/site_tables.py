@@ -31,20 +31,20 @@ def tables_of(reading: Reading) -> tuple[list[Factor], list[Variable]]:
 
 
 def _table(reading: Reading, term: Node, sizes: dict[str, int]) -> Table:
-    mine = {name: Index(sizes[name]) for name, leaf in reading.sites.items() if leaf in term.leaves}
-    if math.prod(i.size for i in mine.values()) > LARGEST or _is_opaque(term, reading):
+    indices = {name: Index(sizes[name]) for name, leaf in reading.sites.items() if leaf in term.leaves}
+    if math.prod(i.size for i in indices.values()) > LARGEST or _is_opaque(term, reading):
         raise Intractable(
-            f"a table over {listed(mine)}",
+            f"a table over {listed(indices)}",
             expected=f"functions that can be read, with at most {LARGEST:,} values",
             advice="infer(key) draws from the posterior",
         )
-    sites = {get(reading.sites[name]): index(i) for name, i in mine.items()}
+    sites = {get(reading.sites[name]): index(i) for name, i in indices.items()}
     with np.errstate(all="ignore"):
-        found = Evaluation(reading.arrays({}), xp=np).of(replaced(term, sites))
-    data = np.broadcast_to(aligned(found, tuple(mine.values())), [i.size for i in mine.values()]).astype(float)
-    for axis, name in enumerate(mine):  # values before the first have no weight
+        values = Evaluation(reading.arrays({}), xp=np).of(replaced(term, sites))
+    data = np.broadcast_to(aligned(values, tuple(indices.values())), [i.size for i in indices.values()]).astype(float)
+    for axis, name in enumerate(indices):  # values before the first have no weight
         data[(slice(None),) * axis + (slice(int(reading.sites[name].low or 0)),)] = -np.inf
-    return Table.from_log(data, tuple(mine))
+    return Table.from_log(data, tuple(indices))
 
 
 def _flat(reading: Reading, name: str, size: int) -> Table:

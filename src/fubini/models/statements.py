@@ -14,6 +14,7 @@ from fubini.distributions.density import Distribution
 from fubini.distributions.makers import maker_of
 from fubini.models.arguments import named_arrays
 from fubini.models.call_values import Form
+from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
 from fubini.models.sample import Given, Site
@@ -23,7 +24,7 @@ from fubini.terms.notation import Call, Notation, Symbol, text
 LONGEST = 60  # characters of a parameter that are written out
 
 
-def statements(joint: Any) -> dict[str, str]:
+def statements(joint: Flavour) -> dict[str, str]:
     """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
     form = Form(joint)
     sites: dict[str, Site] = {}

@@ -40,20 +40,20 @@ STARTS = 6  # searches for modes
 class Approximation(NamedTuple):
     """The elimination of what has a closed form, and weighted points of the other latents, by name [point, …]."""
 
-    left: EliminatedModel
+    eliminated_model: EliminatedModel
     points: WeightedPoints
     values: dict[str, Data]
 
     @property
     def at(self) -> dict[Name, Value]:
         """The points as values along a named axis."""
-        domains, numbers = self.left.reading.domains, self.left.model.numbers
+        domains, numbers = self.eliminated_model.reading.domains, self.eliminated_model.model.numbers
         return {name: Array(numbers(value), (POINTS,), domains[name]) for name, value in self.values.items()}
 
     @property
     def weights(self) -> Table:
         """Their shares."""
-        return Table(self.left.model.numbers(self.points.shares), (POINTS,))._marked(self.points.exactness)
+        return Table(self.eliminated_model.model.numbers(self.points.shares), (POINTS,))._marked(self.points.exactness)
 
 
 def approximation(
@@ -62,9 +62,9 @@ def approximation(
     """Weighted points of the latents that have no closed form, at most so many; under `exact`, the error."""
     require_proper(blocked, blocked.blocked)
     error = partial(no_closed_form, asked, blocked, advice)
-    left = _elimination(model, blocked, error)
-    target = cache(lambda: _target(left))
-    integral = OpenIntegral(left.kept, error, lambda: _open_density(target()[0]))
+    eliminated_model = _elimination(model, blocked, error)
+    target = cache(lambda: _target(eliminated_model))
+    integral = OpenIntegral(eliminated_model.kept, error, lambda: _open_density(target()[0]))
     with double_precision(), eval_context():
         points = integral.points()
         if not points.log_total > -np.inf:
@@ -73,32 +73,34 @@ def approximation(
             )
         points = points.without_negligible()
         points = points if most is None else points.at_most(most)
-        return Approximation(left, points, _values(points.points, *target()))
+        return Approximation(eliminated_model, points, _values(points.points, *target()))
 
 
 def _elimination(model: FlatModel, blocked: EliminatedModel, error: Callable[[], Intractable]) -> EliminatedModel:
     """All that can be eliminated; all but the blocked sites where, in another order, these can be too."""
-    left = elimination_for_draws(model)
-    if left.kept:
-        return left
+    eliminated_model = elimination_for_draws(model)
+    if eliminated_model.kept:
+        return eliminated_model
     try:
-        return elimination_for_draws(model, [name for name in left.eliminated if name not in blocked.blocked])
+        return elimination_for_draws(
+            model, [name for name in eliminated_model.eliminated if name not in blocked.blocked]
+        )
     except Intractable:
         raise error() from None
 
 
-def _target(left: EliminatedModel) -> tuple[Target, Support]:
-    """The density of the latents that are not eliminated, where points of them can be found."""
-    discrete = [name for name in left.kept if left.reading.domains[name].is_discrete]
-    if discrete or left.is_traced:
+def _target(eliminated_model: EliminatedModel) -> tuple[Target, Support]:
+    """The density of the latents that are not eliminated, where points of them can be computed."""
+    discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
+    if discrete or eliminated_model.is_traced:
         raise DomainError(
-            f"an approximate integral over {listed(left.kept)}",
+            f"an approximate integral over {listed(eliminated_model.kept)}",
             expected="real latents, and data and arguments that are known",
             nearest=f"discrete: {listed(discrete)}" if discrete else "the numbers are traced by jit, vmap or grad",
             advice="infer(key) draws the latents" if discrete else "ask outside of jit, vmap and grad",
         )
-    warn_of_restriction(jax.random.key(0), left)
-    return target_of(left)
+    warn_of_restriction(jax.random.key(0), eliminated_model)
+    return target_of(eliminated_model)
 
 
 def _open_density(target: Target) -> OpenDensity:

@@ -15,12 +15,13 @@ from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.models.call_values import Form
 from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.flavour import Flavour
 from fubini.models.observed import Partly
 from fubini.models.paths import flat, flat_sites, nested
 from fubini.models.sample import Given
 from fubini.questions.draws import arviz_data
 
-LARGE = 20_000_000  # numbers of a group that is left out unless asked for
+LARGE = 20_000_000  # numbers of a group that is not computed unless asked for
 
 
 def groups_of(
@@ -34,18 +35,18 @@ def groups_of(
     """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
     sites = _observed(model, values)
     size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
-    found: dict[str, dict[str, np.ndarray]] = {}
+    groups: dict[str, dict[str, np.ndarray]] = {}
     questions: dict[str, tuple[bool | None, Callable]] = {
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    found["deterministic"] = _over_draws(_computed, (), model, key, values, lead)
+    groups["deterministic"] = _over_draws(_computed, (), model, key, values, lead)
     for group, (asked, question) in questions.items():
         if sites and (asked or (asked is None and size <= LARGE)):
-            found[group] = _over_draws(question, tuple(sites), model, key, values, lead)
+            groups[group] = _over_draws(question, tuple(sites), model, key, values, lead)
     if sites:
-        found["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
-    return found
+        groups["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
+    return groups
 
 
 @cached_for_precision(64)
@@ -62,22 +63,22 @@ def _over_draws(
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
-    found = _compiled(question, names, form.tree)(keys, flat_values, leaves)
-    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in found.items()}
+    answers = _compiled(question, names, form.tree)(keys, flat_values, leaves)
+    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}
 
 
 def _observed(form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    found = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
-    shown = {name: value[0, 0] for name, value in found.items()}
+    observed = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
+    shown = {name: value[0, 0] for name, value in observed.items()}
     for name, value in flat(getattr(form.joint, "observed", {})).items():
         if isinstance(value, Partly):
             shown[name] = np.where(value.present, value.value, np.nan)
     return shown
 
 
-def _observed_values(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+def _observed_values(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {
         name: jax.numpy.asarray(site.value)
@@ -86,32 +87,32 @@ def _observed_values(joint: Any, key: Data, values: Mapping[str, Any], names: tu
     }
 
 
-def _log_likelihood(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+def _log_likelihood(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     partly = flat(getattr(joint, "observed", {}))
-    found = {}
+    log_likelihoods = {}
     for name in names:
         numpyro_distribution: Any = made(sites[name].source)
         terms = numpyro_distribution.log_prob(sites[name].value)
         mask = partly.get(name)
         if isinstance(mask, Partly) and terms.shape == mask.present.shape:
             terms = jax.numpy.where(mask.present, terms, np.nan)
-        found[name] = terms
-    return found
+        log_likelihoods[name] = terms
+    return log_likelihoods
 
 
-def _predictive(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+def _predictive(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {n: made(sites[n].source).sample(jax.random.fold_in(key, place)) for place, n in enumerate(names)}
 
 
-def _computed(joint: Any, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+def _computed(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
 
 
 def to_arviz(
-    left: EliminatedModel,
+    eliminated_model: EliminatedModel,
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
     groups: dict[str, dict[str, np.ndarray]],
@@ -127,7 +128,7 @@ def to_arviz(
     _require_axes(
         dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    return arviz_data(given, dims, coords, method=how, eliminated=list(left.eliminated))
+    return arviz_data(given, dims, coords, method=how, eliminated=list(eliminated_model.eliminated))
 
 
 def _require_axes(

@@ -21,19 +21,19 @@ from fubini.questions.moves import Values, Whole, whole_moves
 class Blocked:
     """Sweeps over groups of latents: the labels, then the others."""
 
-    def __init__(self, left: EliminatedModel, labels: Sequence[str]) -> None:
-        self.left = left
+    def __init__(self, eliminated_model: EliminatedModel, labels: Sequence[str]) -> None:
+        self.eliminated_model = eliminated_model
         self.moves: list[Whole] = []
-        for group in ([name for name in left.kept if name not in labels], labels):
-            found, blocked = whole_moves(left, group)
+        for group in ([name for name in eliminated_model.kept if name not in labels], labels):
+            moves, blocked = whole_moves(eliminated_model, group)
             if blocked:
                 raise NoRule(
-                    f"a blocked sweep of {listed(left.kept)}",
+                    f"a blocked sweep of {listed(eliminated_model.kept)}",
                     expected="conditionals in closed form of all latents, given the others",
                     nearest=f"{listed(blocked)} has none",
                     advice="leave more latents in, eliminate them, or leave blocked=True out",
                 )
-            self.moves.extend(found)
+            self.moves.extend(moves)
 
     def sweep(self, key: Data, values: Values, numbers: Any) -> Values:
         """Every latent once."""
@@ -63,17 +63,17 @@ class Blocked:
         self, key: Data, schedule: Schedule, chains: int, start: Mapping[str, np.ndarray], warmup: int = 0
     ) -> dict[str, np.ndarray]:
         """Draws [chain, sweep, …], after some sweeps that are not stored."""
-        with self.left.model.width(), eval_context():
-            plain = self.left.model.prior
+        with self.eliminated_model.model.width(), eval_context():
+            plain = self.eliminated_model.model.prior
             first, second = jax.random.split(key)
-            found = plain.sample(first, (chains,))
-            prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
-            values = {name: jnp.asarray(prior[name]) for name in self.left.kept}
+            sample = plain.sample(first, (chains,))
+            prior = sample if isinstance(sample, Mapping) else plain.flatten(sample, plain.outline.names)
+            values = {name: jnp.asarray(prior[name]) for name in self.eliminated_model.kept}
             for name, value in start.items():
                 values[name] = jnp.broadcast_to(jnp.asarray(value), values[name].shape)
             count = schedule.sweeps // schedule.thin
             keys = jax.random.split(second, chains)
-            numbers = jax.tree_util.tree_map(jnp.asarray, self.left.numbers)
+            numbers = jax.tree_util.tree_map(jnp.asarray, self.eliminated_model.numbers)
             draws = self._stretch(keys, values, numbers, jnp.asarray(warmup), schedule.thin, count)
             kept = {name: np.asarray(value)[:, count - schedule.kept :] for name, value in draws.items()}
-        return {name: kept[name] for name in self.left.kept}
+        return {name: kept[name] for name in self.eliminated_model.kept}

@@ -47,11 +47,11 @@ class Chains(NamedTuple):
         if file is not None and self.rest is not None:
             raise Intractable(
                 "a checkpoint of a sampler with other latents than labels",
-                expected=f"labels alone; {', '.join(self.rest.names)} is left too",
+                expected=f"labels alone; {', '.join(self.rest.names)} remains too",
                 advice="eliminate it, or run shorter chains with start=",
             )
-        found: dict[str, np.ndarray] = {}
-        first, done, saved = self._resumed(file, found, chains, start)
+        draws: dict[str, np.ndarray] = {}
+        first, done, saved = self._resumed(file, draws, chains, start)
         for chain in range(first, chains):
             generator = np.random.default_rng([*words(key), chain])
             state = self._begin(jax.random.fold_in(key, chain), chain, start, generator)
@@ -66,10 +66,10 @@ class Chains(NamedTuple):
             )
             for sweep in steps:
                 state = self._sweep(jax.random.fold_in(key, chain), sweep, state, generator)
-                self._store(found, chains, chain, sweep, state)
+                self._store(draws, chains, chain, sweep, state)
                 if file is not None and (sweep + 1) % max(1, total // STRETCHES) == 0:
-                    file.save(_saved(found, chain, sweep + 1, generator, state))
-        return found
+                    file.save(_saved(draws, chain, sweep + 1, generator, state))
+        return draws
 
     def _begin(self, key: Data, chain: int, start: Mapping[str, np.ndarray], generator: np.random.Generator) -> State:
         values: dict[str, Any] = {}
@@ -101,30 +101,30 @@ class Chains(NamedTuple):
             self.machine.set(values)
         elif self.machine.program.drifts or sweep == 0:
             self.machine.set(values)
-        for label, mine in self.items.items():
-            self.machine.sweep(label, self.machine.uniforms(generator, len(mine)), mine)
+        for label, entries in self.items.items():
+            self.machine.sweep(label, self.machine.uniforms(generator, len(entries)), entries)
             values[label] = self.machine.values(label)
         return State(values, walk)
 
-    def _store(self, found: dict[str, np.ndarray], chains: int, chain: int, sweep: int, state: State) -> None:
+    def _store(self, draws: dict[str, np.ndarray], chains: int, chain: int, sweep: int, state: State) -> None:
         place = self.schedule.place(sweep - self.warmup) if sweep >= self.warmup else None
         if place is None:
             return
         for name, value in self._plain(state.values).items():
             array = np.asarray(value)
-            if name not in found:
-                found[name] = np.empty((chains, self.schedule.kept, *array.shape), array.dtype)
-            found[name][chain, place] = array
+            if name not in draws:
+                draws[name] = np.empty((chains, self.schedule.kept, *array.shape), array.dtype)
+            draws[name][chain, place] = array
 
     def _resumed(
-        self, file: Checkpoint | None, found: dict[str, np.ndarray], chains: int, start: Mapping[str, np.ndarray]
+        self, file: Checkpoint | None, draws: dict[str, np.ndarray], chains: int, start: Mapping[str, np.ndarray]
     ) -> tuple[int, int, Any]:
         """The chain and the sweep to go on with, and the state there, which are checked."""
         if file is None:
             return 0, 0, None
         for name, leaf in self.labels.items():  # of a checkpoint all entries are known, drawn or not
-            found[name] = np.zeros((chains, self.schedule.kept, *leaf.shape), np.int64)
-        saved = file.load(self._layout(found))
+            draws[name] = np.zeros((chains, self.schedule.kept, *leaf.shape), np.int64)
+        saved = file.load(self._layout(draws))
         if saved is None:
             return 0, 0, None
         chain, sweep = (int(number) for number in saved.pop("place"))
@@ -132,16 +132,16 @@ class Chains(NamedTuple):
         if not 0 <= chain < chains or not 0 < sweep <= total:
             raise file.refuse(f"it is after sweep {sweep} of chain {chain}")
         for name, leaf in self.labels.items():
-            found[name] = saved[f"drawn:{name}"].copy()
-            self._require_labels(leaf, found[name], saved[f"value:{name}"], chain, sweep, file)
+            draws[name] = saved[f"drawn:{name}"].copy()
+            self._require_labels(leaf, draws[name], saved[f"value:{name}"], chain, sweep, file)
             self._require_fixed(name, leaf, saved[f"value:{name}"], start, chain, file)
         values = {name: saved[f"value:{name}"].copy() for name in self.labels}
         return chain, sweep, (_generator_state(saved["generator"].tobytes(), file), values)
 
-    def _layout(self, found: Mapping[str, np.ndarray]) -> dict[str, Layout]:
+    def _layout(self, draws: Mapping[str, np.ndarray]) -> dict[str, Layout]:
         """What a checkpoint of these chains holds."""
         integers = np.dtype(np.int64)
-        drawn = {f"drawn:{name}": Layout(integers, array.shape) for name, array in found.items()}
+        drawn = {f"drawn:{name}": Layout(integers, array.shape) for name, array in draws.items()}
         values = {f"value:{name}": Layout(integers, tuple(leaf.shape)) for name, leaf in self.labels.items()}
         text = Layout(np.dtype(np.uint8), (LONGEST_STATE,), grows=True)
         return {**drawn, **values, "place": Layout(integers, (2,)), "generator": text}
@@ -182,9 +182,9 @@ def _generator_state(text: bytes, file: Checkpoint) -> dict[str, Any]:
 
 
 def _saved(
-    found: Mapping[str, np.ndarray], chain: int, sweep: int, generator: np.random.Generator, state: State
+    draws: Mapping[str, np.ndarray], chain: int, sweep: int, generator: np.random.Generator, state: State
 ) -> dict[str, np.ndarray]:
-    drawn = {f"drawn:{name}": value for name, value in found.items()}
+    drawn = {f"drawn:{name}": value for name, value in draws.items()}
     values = {f"value:{name}": np.asarray(value) for name, value in state.values.items()}
     text = json.dumps(generator.bit_generator.state).encode()
     return {**drawn, **values, "place": np.array([chain, sweep]), "generator": np.frombuffer(text, np.uint8)}

@@ -19,13 +19,14 @@ from fubini.bridge.indexed_density import Disintegration
 from fubini.errors import DataError, Intractable, listed
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
+from fubini.models.flavour import Flavour
 from fubini.models.reading import Reading
 from fubini.terms.factor import Factor
 
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates it"
 
 
-def require_evidence(value: float, joint: Any, reading: Reading | None = None) -> None:
+def require_evidence(value: float, joint: Flavour, reading: Reading | None = None) -> None:
     """A finite evidence."""
     if math.isnan(value):
         require_numbers(joint)
@@ -46,9 +47,9 @@ def require_evidence(value: float, joint: Any, reading: Reading | None = None) -
         )
 
 
-def with_mass(found: Disintegration, model: FlatModel, make: Callable[[], Factor]) -> Factor:
+def with_mass(disintegration: Disintegration, model: FlatModel, make: Callable[[], Factor]) -> Factor:
     """A factor of a density whose evidence is finite; where numbers are traced, it is not a number if that is not."""
-    data = found.remaining.log().data  # type: ignore[attr-defined]
+    data = disintegration.remaining.log().data  # type: ignore[attr-defined]
     if not is_traced(data):
         require_evidence(float(np.max(data)), model.joint, model.reading)
         return make()
@@ -60,7 +61,7 @@ def with_mass(found: Disintegration, model: FlatModel, make: Callable[[], Factor
     return jax.tree_util.tree_map(marked, make())
 
 
-def require_numbers(joint: Any) -> None:
+def require_numbers(joint: Flavour) -> None:
     """Where an answer is not a number, say so if what the model reads is not either."""
     for leaf in jax.tree_util.tree_leaves(joint):
         array = np.asarray(leaf)
@@ -87,12 +88,12 @@ def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:
     )
 
 
-def require_proper(left: EliminatedModel, names: Iterable[str]) -> None:
+def require_proper(eliminated_model: EliminatedModel, names: Iterable[str]) -> None:
     """Every one of these sites has some density, and no integral is known to be infinite."""
-    require_convergent(left.blocked)
-    whole = plus(*left.plan.terms)
+    require_convergent(eliminated_model.blocked)
+    whole = plus(*eliminated_model.plan.terms)
     for name in names:
-        if left.reading.sites[name] not in whole.leaves:
+        if eliminated_model.reading.sites[name] not in whole.leaves:
             raise DataError(
                 f"the posterior of {name!r}",
                 expected="a posterior that integrates to one",
@@ -101,9 +102,9 @@ def require_proper(left: EliminatedModel, names: Iterable[str]) -> None:
             )
 
 
-def require_labels(found: EliminatedModel, node: Node) -> None:
+def require_labels(eliminated_model: EliminatedModel, node: Node) -> None:
     """Where entries are taken by known labels, all of these are in range."""
-    opaque = found.reading.reader.opaque
+    opaque = eliminated_model.reading.reader.opaque
     for leaf in node.leaves & set(opaque):
         array, starts, *_ = (*opaque[leaf].operands, None, None)
         labels = None if starts is None else starts.constant
@@ -124,20 +125,22 @@ def _is_part(mark: Node, of: Node) -> bool:
     return of.kind == mark.kind == "get" and of.args[0] is mark.args[0]
 
 
-def no_closed_form(asked: str, found: EliminatedModel, advice: str = "") -> Intractable:
+def no_closed_form(asked: str, eliminated_model: EliminatedModel, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
-    require_convergent(found.blocked)
-    error = next(iter(found.blocked.values()))
-    require_labels(found, error.node)
-    for mark in found.reading.reader.marks:
+    require_convergent(eliminated_model.blocked)
+    error = next(iter(eliminated_model.blocked.values()))
+    require_labels(eliminated_model, error.node)
+    for mark in eliminated_model.reading.reader.marks:
         if error.node is mark[2] or _is_part(mark[2], error.node):
-            left = may_leave(asked, mark)
-            return Intractable(*left.args)
-    gone = f"; {listed(found.eliminated)} can be" if found.eliminated else ""
-    reasons = "; ".join(f"of {name!r}, {error.why}" for name, error in found.blocked.items())
+            restriction = may_leave(asked, mark)
+            return Intractable(*restriction.args)
+    gone = f"; {listed(eliminated_model.eliminated)} can be" if eliminated_model.eliminated else ""
+    reasons = "; ".join(f"of {name!r}, {error.why}" for name, error in eliminated_model.blocked.items())
     return Intractable(
-        f"{asked}: the integral over {listed(found.blocked)} has no closed form here",
-        expected=f"{error.why if len(found.blocked) == 1 else reasons}{gone}",
-        nearest="; ".join(dict.fromkeys(f"in {written(error.node)[:160]}" for error in found.blocked.values())),
-        advice=f"{advice or 'infer(key) integrates the others out and draws what is left'}; {APPROXIMATE}",
+        f"{asked}: the integral over {listed(eliminated_model.blocked)} has no closed form here",
+        expected=f"{error.why if len(eliminated_model.blocked) == 1 else reasons}{gone}",
+        nearest="; ".join(
+            dict.fromkeys(f"in {written(error.node)[:160]}" for error in eliminated_model.blocked.values())
+        ),
+        advice=f"{advice or 'infer(key) integrates the others out and draws the remaining latents'}; {APPROXIMATE}",
     )

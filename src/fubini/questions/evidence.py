@@ -32,16 +32,16 @@ def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
         data = model.numbers(points.log_total)
         mark, rounding = points.exactness, abs(float(data) - points.log_total)
         return Array._of(data, (), {}, Real, mark if mark.error is None else mark.with_error(mark.error + rounding))
-    found = whole.asked("log_density", {})
-    if not is_traced(found):
-        require_evidence(float(found), model.joint, whole.reading)
-    return Array(found)
+    log_p = whole.asked("log_density", {})
+    if not is_traced(log_p):
+        require_evidence(float(log_p), model.joint, whole.reading)
+    return Array(log_p)
 
 
 @exact_eliminate.rule
 def without(model: FlatModel, names: tuple, new: tuple) -> EliminatedModel:
     """∫ p(observed, θ) dθ over some sites, or the error that says why not"""
-    found = eliminated(model, names)
-    if found.blocked:
-        raise no_closed_form(f"eliminate({', '.join(map(repr, new))})", found)
-    return found
+    eliminated_model = eliminated(model, names)
+    if eliminated_model.blocked:
+        raise no_closed_form(f"eliminate({', '.join(map(repr, new))})", eliminated_model)
+    return eliminated_model

@@ -1,4 +1,4 @@
-"""How a model would be answered: what is eliminated, what is left, what blocks it, and which questions are refused."""
+"""How a model would be answered: what is eliminated, which latents remain and why, and which questions are refused."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fubini.eliminate.explanation import Explanation, Line
 from fubini.errors import Intractable, NoRule
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
+from fubini.models.joint import Joint
 from fubini.models.question_heads import exact_explain
 from fubini.questions.marginal import marginal
 from fubini.questions.mode import require_real
@@ -24,28 +25,37 @@ from fubini.questions.posterior import posterior
 def explain_model(model: FlatModel) -> Explanation:
     """The plan of its evidence, and what that means for other questions."""
     joint = model.joint
+    assert isinstance(joint, Joint)
     if model.tables is not None:
         factors, variables = model.tables
         return replace(explain(factors, variables), title=f"{joint}", graph=joint.graph())
-    left = eliminated(model)
-    how = described(left.plan, model.reading.integrand)
+    eliminated_model = eliminated(model)
+    how = described(eliminated_model.plan, model.reading.integrand)
     lines = tuple(
         Line(", ".join(map(str, one.names)), one.family, step.work, step.size, integrals=(one,))
-        for step, one in zip(left.plan.steps, how, strict=True)
+        for step, one in zip(eliminated_model.plan.steps, how, strict=True)
     )
-    blocked = tuple((name, error.why, short(written(error.node))) for name, error in left.blocked.items())
-    refused = tuple(_refused(left))
+    blocked = tuple((name, error.why, short(written(error.node))) for name, error in eliminated_model.blocked.items())
+    refused = tuple(_refused(eliminated_model))
     return Explanation(
-        f"{joint}", lines, left.plan, graph=joint.graph(), remaining=left.kept, blocked=blocked, refused=refused
+        f"{joint}",
+        lines,
+        eliminated_model.plan,
+        graph=joint.graph(),
+        remaining=eliminated_model.kept,
+        blocked=blocked,
+        refused=refused,
     )
 
 
-def _refused(left: EliminatedModel) -> Iterator[tuple[str, str]]:
-    """Questions that have no answer though nothing is left, and why; `map()` in any case."""
-    model = left.model
-    checks: list[tuple[str, Callable[[], Any]]] = [("map()", lambda: require_real(left))]
-    if not left.kept:
-        checks.extend((f"marginal({name!r})", partial(marginal, model, name)) for name in left.reading.sites)
+def _refused(eliminated_model: EliminatedModel) -> Iterator[tuple[str, str]]:
+    """Questions that have no answer though no latent remains, and why; `map()` in any case."""
+    model = eliminated_model.model
+    checks: list[tuple[str, Callable[[], Any]]] = [("map()", lambda: require_real(eliminated_model))]
+    if not eliminated_model.kept:
+        checks.extend(
+            (f"marginal({name!r})", partial(marginal, model, name)) for name in eliminated_model.reading.sites
+        )
         checks.append(("posterior()", partial(posterior, model)))
     for question, check in checks:
         try:

@@ -50,8 +50,8 @@ def fit(
     >>> from fubini import dist
     >>> data = np.array([1.0, 2.0, 3.0])
     >>> model = fb.JointNamed(dict(x=dist.Normal(fb.param(0.0), fb.param(1.0, fb.Positive)).expand([3])))
-    >>> found = fit(model.condition(x=data), steps=400, progress=False)
-    >>> [round(float(p.value), 3) for p in params(found.model)]
+    >>> fitted = fit(model.condition(x=data), steps=400, progress=False)
+    >>> [round(float(p.value), 3) for p in params(fitted.model)]
     [2.0, 0.816]
     """
     require_options("fit", options, ("objective", "steps", "optimizer", "progress"))
@@ -65,10 +65,10 @@ def fit(
     goal = _default_objective(model) if objective is None else objective
     wide = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
     with precision(wide):
-        found, history = _climbed(model, goal, steps, optimizer or optax.adam(0.05), progress)
+        values, history = _climbed(model, goal, steps, optimizer or optax.adam(0.05), progress)
     if wide:
-        found = jax.tree_util.tree_map(np.asarray, found)
-    return Fitted(_with_params(model, found), np.asarray(history))
+        values = jax.tree_util.tree_map(np.asarray, values)
+    return Fitted(_with_params(model, values), np.asarray(history))
 
 
 def params(model: Any) -> list[Param]:
@@ -99,8 +99,8 @@ def _climbed(model: Any, goal: Callable, steps: int, optimizer: Any, progress: b
     free = [jnp.asarray(param.free) for param in params(model)]
 
     def loss(free: list[Data]) -> Data:
-        found = goal(_with_params(model, free))
-        return -jnp.asarray(found.data if isinstance(found, Value) else found)
+        goal_value = goal(_with_params(model, free))
+        return -jnp.asarray(goal_value.data if isinstance(goal_value, Value) else goal_value)
 
     @partial(jax.jit, static_argnums=2)
     def climb(free: list[Data], state: Any, count: int) -> Any:

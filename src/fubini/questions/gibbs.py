@@ -1,4 +1,4 @@
-"""`gibbs`: a compiled sampler of what is left of a model, one label at a time."""
+"""`gibbs`: a compiled sampler of the remaining latents of a model, one label at a time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FIXED = ("sizes", "values")  # what code may be compiled for
 class Options(NamedTuple):
     """How a sampler is made."""
 
-    without: tuple[str, ...] = ()  # passes that are left out
+    without: tuple[str, ...] = ()  # passes that are not run
     specialise: str = "sizes"
     blocked: bool = False
     engine: str = "numba"
@@ -66,27 +66,27 @@ class Options(NamedTuple):
 class Sampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
-    def __init__(self, left: EliminatedModel, names: Sequence[str], options: Options | None = None) -> None:
-        self.joint, self.left, self.options = left.joint, left, options or Options()
+    def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], options: Options | None = None) -> None:
+        self.joint, self.eliminated_model, self.options = eliminated_model.joint, eliminated_model, options or Options()
         self.options.check()
-        finite = tuple(name for name in left.kept if is_finite(left.reading.sites[name]))
+        finite = tuple(name for name in eliminated_model.kept if is_finite(eliminated_model.reading.sites[name]))
         self.names = tuple(names) or finite
         for name in self.names:
-            required(name, left.joint, left.kept)
+            required(name, eliminated_model.joint, eliminated_model.kept)
         if not self.names:
             raise NoRule(
-                f"gibbs() of {left.joint}",
-                expected="a latent with finitely many values that is left",
-                nearest=f"{listed(left.kept)} is left",
+                f"gibbs() of {eliminated_model.joint}",
+                expected="a remaining latent with finitely many values",
+                nearest=f"the remaining latents are {listed(eliminated_model.kept)}",
                 advice="infer(key) draws continuous latents",
             )
         self.passes = tuple(name for name in PASSES if name not in self.options.without)
-        self.labels = {name: left.reading.sites[name] for name in self.names}
+        self.labels = {name: eliminated_model.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
-        require_finite(left)
+        require_finite(eliminated_model)
         self._rests: dict[int, Rest | None] = {}
-        self.blocked = Blocked(left, self.names) if self.options.blocked else None
+        self.blocked = Blocked(eliminated_model, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
@@ -105,13 +105,15 @@ class Sampler:
         return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
 
     def _terms(self) -> tuple[Node, ...]:
-        """The density that is left, normal latents integrated out in natural form where they can be."""
-        reading = self.left.reading
-        latents = {name: Latent(reading.sites[name], reading.domains[name]) for name in self.left.eliminated}
+        """The density of the remaining latents, normal latents integrated out in natural form where they can be."""
+        reading = self.eliminated_model.reading
+        latents = {
+            name: Latent(reading.sites[name], reading.domains[name]) for name in self.eliminated_model.eliminated
+        }
         try:
             return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
         except NoElimination:
-            return self.left.plan.terms
+            return self.eliminated_model.plan.terms
 
     @cached_property
     def program(self) -> Program:
@@ -127,18 +129,18 @@ class Sampler:
     def _evaluate(self, node: Node, order: Sequence[Index]) -> np.ndarray:
         """Numbers that the data decide; arrays as they are, and histograms, by NumPy."""
         if node.kind == "get" and node.args[1:] == tuple(map(index, order)):
-            return np.asarray(self.left.reading.arrays({})[node.args[0]])
-        if node.kind == "sum" and (found := grouped_sum(node, order, self._evaluate)) is not None:
-            return found
+            return np.asarray(self.eliminated_model.reading.arrays({})[node.args[0]])
+        if node.kind == "sum" and (histogram := grouped_sum(node, order, self._evaluate)) is not None:
+            return histogram
         if node.kind == "const":
             return np.asarray(node.args[0])
         with double_precision(), eval_context():
-            return np.asarray(aligned(Evaluation(self.left.reading.arrays({})).of(node), tuple(order)))
+            return np.asarray(aligned(Evaluation(self.eliminated_model.reading.arrays({})).of(node), tuple(order)))
 
     def _value(self, of: Derived, states: Mapping[Leaf, np.ndarray]) -> np.ndarray:
         """What is derived from statistics, at given ones."""
         with double_precision(), eval_context():
-            known = self.left.reading.arrays({}, {**self.left.reading.reader.known, **states})
+            known = self.eliminated_model.reading.arrays({}, {**self.eliminated_model.reading.reader.known, **states})
             return np.asarray(aligned(Evaluation(known).of(of.value), of.axes))
 
     # -- draws -------------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class Sampler:
         progress: bool = False,
         **options: Any,
     ) -> Draws:
-        """Draws [chain, sweep, …] of all that is left, by name.
+        """Draws [chain, sweep, …] of all remaining latents, by name.
 
         The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
         `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
@@ -175,8 +177,8 @@ class Sampler:
         self._require_start(items, begin)
         before = self._warmup if warmup is None else warmup
         run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
-        mine = (*items.values(), *begin.values())
-        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, mine))
+        arrays = (*items.values(), *begin.values())
+        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, arrays))
         return _reported(run.all(key, chains, begin, file, progress))
 
     @property
@@ -186,10 +188,10 @@ class Sampler:
         return 0 if rest is None or rest.walk is None else 300
 
     def _rest(self, warmup: int) -> Rest | None:
-        """Moves of the latents that are left beside the labels."""
+        """Moves of the remaining latents beside the labels."""
         if warmup not in self._rests:
-            names = [name for name in self.left.kept if name not in self.labels]
-            self._rests[warmup] = Rest(self.left, names, warmup) if names else None
+            names = [name for name in self.eliminated_model.kept if name not in self.labels]
+            self._rests[warmup] = Rest(self.eliminated_model, names, warmup) if names else None
         return self._rests[warmup]
 
     def _no_options(self, **options: Any) -> None:
@@ -202,13 +204,13 @@ class Sampler:
     def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, given: Sequence[np.ndarray]) -> dict:
         """What a checkpoint is of."""
         content = hashlib.blake2b(digest_size=16)
-        for array in (*self.left.reading.reader.known.values(), *given):
+        for array in (*self.eliminated_model.reading.reader.known.values(), *given):
             content.update(repr(np.shape(array)).encode())
             content.update(np.ascontiguousarray(array).tobytes())
         return {
-            "model": hashlib.blake2b(self.left.reading.text.encode(), digest_size=16).hexdigest(),
+            "model": hashlib.blake2b(self.eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
             "labels": list(self.labels),
-            "eliminated": list(self.left.eliminated),
+            "eliminated": list(self.eliminated_model.eliminated),
             "numbers": content.hexdigest(),
             "key": words(key),
             "schedule": list(schedule),
@@ -224,8 +226,8 @@ class Sampler:
 
     def _require_start(self, items: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray]) -> None:
         """Entries that are held fixed have values to be held at."""
-        for name, mine in items.items():
-            if name not in start and mine.size < np.prod(self.labels[name].shape, dtype=int):
+        for name, entries in items.items():
+            if name not in start and entries.size < np.prod(self.labels[name].shape, dtype=int):
                 raise DomainError(
                     f"fixed entries of {name!r} without labels",
                     expected=f"start={{{name!r}: …}}, of which these entries are held",
@@ -246,11 +248,16 @@ class Sampler:
         if self.options.proposal is not None:
             raise NoRule("the conditional of a label that is proposed", expected="a sampler that weighs all candidates")
         leaf = self.labels[required(name, self.joint, self.names)]
-        for other in self.left.kept:
+        for other in self.eliminated_model.kept:
             if other not in labels:
-                raise DataError(f"no value for the site {other!r}", expected=f"values for {listed(self.left.kept)}")
+                raise DataError(
+                    f"no value for the site {other!r}", expected=f"values for {listed(self.eliminated_model.kept)}"
+                )
         self.machine.set(
-            {other: self._given(required(other, self.joint, self.left.kept), labels[other]) for other in labels}
+            {
+                other: self._given(required(other, self.joint, self.eliminated_model.kept), labels[other])
+                for other in labels
+            }
         )
         at = tuple(np.atleast_1d(place)) if leaf.shape else ()
         if len(at) != len(leaf.shape) or not all(0 <= one < size for one, size in zip(at, leaf.shape, strict=True)):
@@ -260,10 +267,10 @@ class Sampler:
         return self.machine.weights(int((leaf.high or 0) - (leaf.low or 0)) + 1)
 
     def _given(self, name: str, value: Any) -> np.ndarray:
-        """The value of a latent that is left, in its shape."""
+        """The value of a remaining latent, in its shape."""
         if name in self.labels:
             return given_labels(self.labels[name], value)
-        shape = self.left.reading.sites[name].shape
+        shape = self.eliminated_model.reading.sites[name].shape
         if np.shape(value) != shape:
             raise DomainError(f"a value of {name!r} of shape {np.shape(value)}", expected=f"the shape {shape}")
         return np.asarray(value)
@@ -275,10 +282,10 @@ def _reported(draws: dict[str, np.ndarray]) -> Draws:
     return Draws(draws)
 
 
-def compiled_gibbs(key: Data, left: EliminatedModel, settings: Settings) -> Draws | None:
-    """Draws [chain, draw, …] of what is left by a compiled sampler; None where no rule makes one."""
+def compiled_gibbs(key: Data, eliminated_model: EliminatedModel, settings: Settings) -> Draws | None:
+    """Draws [chain, draw, …] of the remaining latents by a compiled sampler; None where no rule makes one."""
     try:
-        sampler = Sampler(left, ())
+        sampler = Sampler(eliminated_model, ())
         return sampler.run(
             key,
             sweeps=settings.draws,
@@ -290,20 +297,20 @@ def compiled_gibbs(key: Data, left: EliminatedModel, settings: Settings) -> Draw
         return None
 
 
-def require_finite(left: EliminatedModel) -> None:
+def require_finite(eliminated_model: EliminatedModel) -> None:
     """Observations and arguments that are known, and finite."""
-    if left.is_traced:
+    if eliminated_model.is_traced:
         raise DomainError(
-            f"gibbs of {left.joint} under jit, vmap or grad",
+            f"gibbs of {eliminated_model.joint} under jit, vmap or grad",
             expected="data that are known when the sampler is made",
             advice="make and run it outside; blocked=True runs many chains at once",
         )
-    for leaf, value in left.reading.reader.known.items():
+    for leaf, value in eliminated_model.reading.reader.known.items():
         array = np.asarray(value)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
             raise DataError(
-                f"gibbs of {left.joint}",
+                f"gibbs of {eliminated_model.joint}",
                 expected="finite numbers in the data and arguments of the model",
                 nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
@@ -311,18 +318,18 @@ def require_finite(left: EliminatedModel) -> None:
 
 
 @exact_gibbs.rule
-def gibbs(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+def gibbs(eliminated_model: EliminatedModel, names: tuple, options: dict) -> Sampler:
     """A sampler of labels, one entry after another"""
     require_options("gibbs", _unknown(options), ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
     given = {**options, "without": tuple(options.get("without", ()))}
-    return Sampler(left, names, Options(**given))
+    return Sampler(eliminated_model, names, Options(**given))
 
 
 @exact_metropolis.rule
-def metropolis(left: EliminatedModel, names: tuple, options: dict) -> Sampler:
+def metropolis(eliminated_model: EliminatedModel, names: tuple, options: dict) -> Sampler:
     """A sampler of labels by proposals"""
     require_options("metropolis", _unknown(options), ("proposal", "engine"), RUN_OPTIONS)
-    return Sampler(left, names, Options(**options))
+    return Sampler(eliminated_model, names, Options(**options))
 
 
 def _unknown(options: Mapping[str, Any]) -> dict[str, Any]:

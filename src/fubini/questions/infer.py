@@ -74,29 +74,30 @@ def infer(
     require_options("infer", options, OPTIONS)
     if method is not None and method not in METHODS:
         raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
-    left = elimination_for_draws(model, eliminate)
-    warn_of_restriction(key, left)
+    eliminated_model = elimination_for_draws(model, eliminate)
+    warn_of_restriction(key, eliminated_model)
     first, second, third = jax.random.split(key, 3)
-    asked = f"infer(…) of {listed(left.reading.sites)}"
-    require_room(asked, *((chains, draws, *domain.shape) for domain in left.reading.domains.values()))
+    asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
+    require_room(asked, *((chains, draws, *domain.shape) for domain in eliminated_model.reading.domains.values()))
     with within_memory(asked), model.width():
-        if any(left.reading.domains[name].is_discrete for name in left.kept):
+        domains = eliminated_model.reading.domains
+        if discrete := [name for name in eliminated_model.kept if domains[name].is_discrete]:
             _no_checkpoint(checkpoint, "a discrete remainder")
             if method not in (None, "nuts") or options:
                 raise Intractable(
                     f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
                     expected="a model whose discrete sites can be summed out",
-                    nearest=f"{listed(n for n in left.kept if left.reading.domains[n].is_discrete)} cannot be",
+                    nearest=f"{listed(discrete)} cannot be",
                 )
             settings = _settings(draws, chains, warmup, progress, {})
-            labels = compiled_gibbs(first, left, settings)
+            labels = compiled_gibbs(first, eliminated_model, settings)
             if labels is None:
                 values, stats, how = discrete_gibbs(first, model.joint, settings)
-                left = eliminated(model, ())
+                eliminated_model = eliminated(model, ())
             else:
-                values, stats, how = _recovered(second, left, labels, chains, draws), {}, "gibbs"
+                values, stats, how = _recovered(second, eliminated_model, labels, chains, draws), {}, "gibbs"
         else:
-            require_proper(left, left.kept)
+            require_proper(eliminated_model, eliminated_model.kept)
             settings = _settings(draws, chains, warmup, progress, options)
             if options and method not in (None, "nuts"):
                 raise DomainError(
@@ -105,19 +106,19 @@ def infer(
                 )
             if method is None and (options or checkpoint is not None):
                 method = "nuts"
-            file = None if checkpoint is None else Checkpoint(checkpoint, _run(left, key, method, settings))
-            kept, stats, how = _drawn(first, left, method, settings, file)
-            values = _recovered(second, left, kept, chains, draws)
+            file = None if checkpoint is None else Checkpoint(checkpoint, _run(eliminated_model, key, method, settings))
+            kept, stats, how = _drawn(first, eliminated_model, method, settings, file)
+            values = _recovered(second, eliminated_model, kept, chains, draws)
         groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
-    return to_arviz(left, values, stats, groups, how, dims, coords)
+    return to_arviz(eliminated_model, values, stats, groups, how, dims, coords)
 
 
-def warn_of_restriction(key: Data, left: EliminatedModel) -> None:
+def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
     """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
-    if not left.reading.reader.marks:
+    if not eliminated_model.reading.reader.marks:
         return
     try:
-        left.model.prior.sample(key, (PRIOR_DRAWS,))
+        eliminated_model.model.prior.sample(key, (PRIOR_DRAWS,))
     except NoRule:
         return  # an improper prior
     except DataError as error:
@@ -126,53 +127,54 @@ def warn_of_restriction(key: Data, left: EliminatedModel) -> None:
 
 
 def elimination_for_draws(model: FlatModel, names: Sequence[str] | None = None) -> EliminatedModel:
-    """All that can be eliminated, or what was asked for; nothing that the support of a site left depends on."""
+    """All that can be eliminated, or what was asked for; nothing that the support of a remaining site depends on."""
     if isinstance(names, str):
         names = [names]
     for name in names or ():
         required(name, model.joint, model.reading.sites)
-    left = eliminated(model, names)
-    if names is not None and left.blocked:
-        raise no_closed_form(f"infer(eliminate={list(names)!r})", left)
-    while held := _read_by_supports(left):
-        left = eliminated(model, [name for name in left.eliminated if name not in held])
-    return left
+    eliminated_model = eliminated(model, names)
+    if names is not None and eliminated_model.blocked:
+        raise no_closed_form(f"infer(eliminate={list(names)!r})", eliminated_model)
+    while held := _read_by_supports(eliminated_model):
+        eliminated_model = eliminated(model, [name for name in eliminated_model.eliminated if name not in held])
+    return eliminated_model
 
 
-def _read_by_supports(left: EliminatedModel) -> set[str]:
-    """Eliminated sites from which bounds of sites that are left may be computed."""
-    outline = left.model.outline
-    found: set[str] = set()
-    for name in left.kept:
+def _read_by_supports(eliminated_model: EliminatedModel) -> set[str]:
+    """Eliminated sites from which bounds of remaining sites may be computed."""
+    outline = eliminated_model.model.outline
+    held: set[str] = set()
+    for name in eliminated_model.kept:
         top = name.split(".")[0]
-        if left.reading.domains[name].kind == "real" and _is_bounded(left.model, name):
+        if eliminated_model.reading.domains[name].kind == "real" and _is_bounded(eliminated_model.model, name):
             read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
-            found.update(other for other in left.eliminated if other.split(".")[0] in read)
-    return found
+            held.update(other for other in eliminated_model.eliminated if other.split(".")[0] in read)
+    return held
 
 
 def _is_bounded(model: FlatModel, name: str) -> bool:
     """Its support is not all real numbers: an interval, say."""
-    found: list[bool] = []
+    bounded: list[bool] = []
 
     def look(leaves: list[Data]) -> Data:
         sites = flat_sites(model.rebuilt(leaves).run(Blank()))
         source = sites[name].source
-        found.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
+        bounded.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
         return leaves
 
     jax.eval_shape(look, model.leaves)
-    return found[0]
+    return bounded[0]
 
 
 def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
-    found = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
-    found = found._replace(
-        warmup=whole_number("warmup", found.warmup), max_tree_depth=whole_number("max_tree_depth", found.max_tree_depth)
+    settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
+    settings = settings._replace(
+        warmup=whole_number("warmup", settings.warmup),
+        max_tree_depth=whole_number("max_tree_depth", settings.max_tree_depth),
     )
-    if not 0 < found.target_accept < 1:
-        raise DomainError(f"target_accept={found.target_accept!r}", expected="a probability between 0 and 1")
-    return found
+    if not 0 < settings.target_accept < 1:
+        raise DomainError(f"target_accept={settings.target_accept!r}", expected="a probability between 0 and 1")
+    return settings
 
 
 def _no_checkpoint(path: Any, what: str) -> None:
@@ -180,17 +182,17 @@ def _no_checkpoint(path: Any, what: str) -> None:
         raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
 
 
-def _run(left: EliminatedModel, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
+def _run(eliminated_model: EliminatedModel, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
     """What a checkpoint is of."""
     content = hashlib.blake2b(digest_size=16)
-    for leaf in (*left.model.leaves, *left.reading.reader.known.values()):
+    for leaf in (*eliminated_model.model.leaves, *eliminated_model.reading.reader.known.values()):
         array = np.asarray(leaf)
         content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return {
-        "sites": {name: repr(domain) for name, domain in left.reading.domains.items()},
-        "eliminated": list(left.eliminated),
-        "model": hashlib.blake2b(left.reading.text.encode(), digest_size=16).hexdigest(),
-        "width": 64 if left.model.is_wide else 32,
+        "sites": {name: repr(domain) for name, domain in eliminated_model.reading.domains.items()},
+        "eliminated": list(eliminated_model.eliminated),
+        "model": hashlib.blake2b(eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
+        "width": 64 if eliminated_model.model.is_wide else 32,
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,
@@ -204,17 +206,17 @@ def _run(left: EliminatedModel, key: Data, method: str | None, settings: Setting
 
 
 def _drawn(
-    key: Data, left: EliminatedModel, method: str | None, settings: Settings, file: Checkpoint | None
+    key: Data, eliminated_model: EliminatedModel, method: str | None, settings: Settings, file: Checkpoint | None
 ) -> tuple[dict[str, Data], dict[str, Data], str]:
-    """Draws [chain, draw, …] of the sites that are left, what is said of them, and the method."""
-    if not left.kept:
-        require_evidence(float(left.asked("log_density", {})), left.joint)
+    """Draws [chain, draw, …] of the remaining sites, what is said of them, and the method."""
+    if not eliminated_model.kept:
+        require_evidence(float(eliminated_model.asked("log_density", {})), eliminated_model.joint)
         return {}, {}, "exact"
-    target, support = target_of(left)
+    target, support = target_of(eliminated_model)
     try:
         free, stats, how = _free_draws(key, target, method, settings, file)
     except DataError:
-        require_numbers(left.joint)  # what is wrong may be said better
+        require_numbers(eliminated_model.joint)  # what is wrong may be said better
         raise
     return support.of_draws(free, target.numbers[0]), stats, how
 
@@ -230,12 +232,12 @@ def _free_draws(
     _no_checkpoint(file, f"method={method!r}")
     if method in (None, "grid"):
         try:
-            found = grid(key, target, settings)
+            sampled = grid(key, target, settings)
         except Intractable:
             if method is None:
                 return _free_draws(key, target, "nuts", settings, file)
             raise
-        return found.free, found.stats, "grid"
+        return sampled.free, sampled.stats, "grid"
     count = settings.chains * settings.draws
     if method == "laplace":
         drawn = laplace(key, target, count)
@@ -245,9 +247,9 @@ def _free_draws(
 
 
 def _recovered(
-    key: Data, left: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
+    key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
 ) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    found = left.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
-    return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in found.items()}
+    values = eliminated_model.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
+    return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in values.items()}

@@ -31,18 +31,18 @@ def _marginal(model: FlatModel, name: str) -> Factor:
         factors, variables = model.tables
         return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
     try:
-        found = closed_marginal(model, name)
+        closed = closed_marginal(model, name)
     except Intractable:
         return _approximate(model, name)
-    return with_mass(found.whole, model, lambda: model.rounded(found.factor()))
+    return with_mass(closed.whole, model, lambda: model.rounded(closed.factor()))
 
 
 def closed_marginal(model: FlatModel, name: str) -> Marginal:
     """The marginal of a site, or the error that says why it has no closed form."""
-    found = marginal_of_density(model.density, name, _others(model, name))
-    if not found.is_closed:
-        raise no_closed_form(f"marginal({name!r})", EliminatedModel(model, found.whole.plan), ADVICE)
-    return found
+    closed = marginal_of_density(model.density, name, _others(model, name))
+    if not closed.is_closed:
+        raise no_closed_form(f"marginal({name!r})", EliminatedModel(model, closed.whole.plan), ADVICE)
+    return closed
 
 
 def _others(model: FlatModel, name: str) -> list[str]:
@@ -52,12 +52,12 @@ def _others(model: FlatModel, name: str) -> list[str]:
 def _approximate(model: FlatModel, name: str) -> Factor:
     """p(x | data)  ≈  Σ_s w_s p(x | θ_s, data), over weighted points of the latents θ without a closed form."""
     last = EliminatedModel(model, model.density.without(model.reading.sites, name).plan)
-    found = approximation(model, f"marginal({name!r})", last, CAP, ADVICE)
-    if name in found.left.kept:
-        return (found.weights * Delta({name: found.at[name]})).sum(POINTS)
-    others = [other for other in _others(model, name) if other not in found.left.kept]
-    given = marginal_of_density(model.density.given(found.at), name, others)
+    approximate = approximation(model, f"marginal({name!r})", last, CAP, ADVICE)
+    if name in approximate.eliminated_model.kept:
+        return (approximate.weights * Delta({name: approximate.at[name]})).sum(POINTS)
+    others = [other for other in _others(model, name) if other not in approximate.eliminated_model.kept]
+    given = marginal_of_density(model.density.given(approximate.at), name, others)
     if not given.is_closed:
-        asked = f"marginal({name!r}) at points of {listed(found.left.kept)}"
+        asked = f"marginal({name!r}) at points of {listed(approximate.eliminated_model.kept)}"
         raise no_closed_form(asked, EliminatedModel(model, given.whole.plan))
-    return (found.weights * model.rounded(given.factor())).sum(POINTS)
+    return (approximate.weights * model.rounded(given.factor())).sum(POINTS)

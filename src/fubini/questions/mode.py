@@ -30,22 +30,22 @@ def mode(model: FlatModel) -> Any:
     """Of all sites together: exactly where each maximum has a closed form, else by search from several points."""
     if model.tables is not None:
         factors, variables = model.tables
-        found = argmax(factors, [variable.name for variable in variables])
-        return model.unflatten({str(name): value for name, value in found.items()})
-    found = _closed(model)
-    if found is not None:
-        return model.unflatten(nested(found))
-    left = eliminated(model, ())
-    require_real(left)
-    if left.is_traced:
+        values = argmax(factors, [variable.name for variable in variables])
+        return model.unflatten({str(name): value for name, value in values.items()})
+    closed = _closed(model)
+    if closed is not None:
+        return model.unflatten(nested(closed))
+    eliminated_model = eliminated(model, ())
+    require_real(eliminated_model)
+    if eliminated_model.is_traced:
         raise DomainError(
-            f"map() of {listed(left.kept)} under jit, vmap or grad",
-            expected="data and arguments that are known: modes of real sites are found by a search",
+            f"map() of {listed(eliminated_model.kept)} under jit, vmap or grad",
+            expected="data and arguments that are known: modes of real sites are computed by a search",
             advice="call map() outside; log_evidence, marginals and draws are traced",
         )
     with model.width():
         try:
-            values = highest_values(left)
+            values = highest_values(eliminated_model)
         except DataError:
             require_numbers(model.joint)  # what is wrong may be said better
             raise
@@ -54,11 +54,11 @@ def mode(model: FlatModel) -> Any:
 
 def _closed(model: FlatModel) -> dict[str, Data] | None:
     """Where the maximum over each site in turn has a closed form: of families by their modes."""
-    found = model.density.at_greatest(model.reading.sites)
-    if found.plan.blocked:
+    greatest = model.density.at_greatest(model.reading.sites)
+    if greatest.plan.blocked:
         return None
     try:
-        values = {str(name): to_array(value).array for name, value in found.modes.items()}
+        values = {str(name): to_array(value).array for name, value in greatest.modes.items()}
     except DataError:  # a density that is greatest at an end of its support
         return None
     if is_traced(*values.values()):
@@ -69,30 +69,30 @@ def _closed(model: FlatModel) -> dict[str, Data] | None:
     return {name: model.numbers(value) for name, value in values.items()}
 
 
-def require_real(left: EliminatedModel) -> None:
-    """No site is discrete: the mode is found by following slopes."""
-    discrete = [name for name, domain in left.reading.domains.items() if domain.is_discrete]
+def require_real(eliminated_model: EliminatedModel) -> None:
+    """No site is discrete: the mode is computed by following slopes."""
+    discrete = [name for name, domain in eliminated_model.reading.domains.items() if domain.is_discrete]
     if discrete:
         raise Intractable(
-            f"the mode of {listed(left.kept)}",
+            f"the mode of {listed(eliminated_model.kept)}",
             expected="sites that are all finite and scalar, or all real",
             nearest=f"{listed(discrete)} are discrete, and not finite from 0 on and scalar, or beside real ones",
             advice="eliminate() them: the result has a density of real sites alone",
         )
 
 
-def highest_values(left: EliminatedModel) -> dict[str, np.ndarray]:
-    """The density is that of the values: the Jacobian of the map to unconstrained numbers is left out."""
-    target, support = target_of(left)
+def highest_values(eliminated_model: EliminatedModel) -> dict[str, np.ndarray]:
+    """The density is that of the values: the Jacobian of the map to unconstrained numbers is not part of it."""
+    target, support = target_of(eliminated_model)
 
     def density(free: Mapping[str, Data], numbers: Any) -> Data:
-        leaves, mine = numbers
-        return left.log_density(support.values(free, leaves)[0], mine)
+        leaves, constants = numbers
+        return eliminated_model.log_density(support.values(free, leaves)[0], constants)
 
     plain = Target(target.shapes, density, target.numbers)
     starts = plain.start(jax.random.key(0), STARTS)
     zero = {name: jnp.zeros_like(value[0]) for name, value in starts.items()}
-    found: list[tuple[float, Any]] = []
+    maxima: list[tuple[float, Any]] = []
     error: DataError | None = None
     for place in range(STARTS + 1):
         start = zero if place == STARTS else {name: value[place] for name, value in starts.items()}
@@ -101,9 +101,9 @@ def highest_values(left: EliminatedModel) -> dict[str, np.ndarray]:
         except DataError as problem:
             error = problem
             continue
-        found.append((float(density(free, target.numbers)), free))
-    if not found:
+        maxima.append((float(density(free, target.numbers)), free))
+    if not maxima:
         assert error is not None
         raise error
-    best = max(found, key=lambda item: item[0])[1]
+    best = max(maxima, key=lambda item: item[0])[1]
     return {name: np.asarray(value) for name, value in support.values(best, target.numbers[0])[0].items()}

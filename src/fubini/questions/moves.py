@@ -25,57 +25,59 @@ Values = dict[str, Data]
 class Whole:
     """Latents drawn together, given all others: those that were eliminated last come first."""
 
-    def __init__(self, left: EliminatedModel, steps: Sequence[Step]) -> None:
-        self.left, self.steps = left, tuple(steps)
+    def __init__(self, eliminated_model: EliminatedModel, steps: Sequence[Step]) -> None:
+        self.eliminated_model, self.steps = eliminated_model, tuple(steps)
         self.names = tuple(name for step in steps for name in step.names)
 
     def draw(self, key: Data, values: Values, numbers: Any) -> Values:
         """New values of these latents."""
-        found = {name: value for name, value in values.items() if name not in self.names}
+        known = {name: value for name, value in values.items() if name not in self.names}
         for place, step in enumerate(reversed(self.steps)):
-            evaluation = self.left.evaluation(found, numbers)
-            leaves = [self.left.reading.sites[name] for name in step.names]
+            evaluation = self.eliminated_model.evaluation(known, numbers)
+            leaves = [self.eliminated_model.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
-            found.update((leaf.name, value) for leaf, value in new.items())
-        return found
+            known.update((leaf.name, value) for leaf, value in new.items())
+        return known
 
 
-def whole_moves(left: EliminatedModel, names: Sequence[str]) -> tuple[list[Whole], list[str]]:
+def whole_moves(eliminated_model: EliminatedModel, names: Sequence[str]) -> tuple[list[Whole], list[str]]:
     """Moves that draw these latents from closed forms, as many as can be together; and those that have none."""
-    latents = {name: Latent(left.reading.sites[name], left.reading.domains[name]) for name in names}
-    together = Search(latents).best(left.plan.terms)
+    latents = {
+        name: Latent(eliminated_model.reading.sites[name], eliminated_model.reading.domains[name]) for name in names
+    }
+    together = Search(latents).best(eliminated_model.plan.terms)
     if not together.blocked:
-        return ([Whole(left, together.steps)] if together.steps else []), []
-    found, blocked = [], []
+        return ([Whole(eliminated_model, together.steps)] if together.steps else []), []
+    moves, blocked = [], []
     for name, latent in latents.items():
-        alone = Search({name: latent}).best(left.plan.terms)
+        alone = Search({name: latent}).best(eliminated_model.plan.terms)
         if alone.blocked:
             blocked.append(name)
         else:
-            found.append(Whole(left, alone.steps))
-    return found, blocked
+            moves.append(Whole(eliminated_model, alone.steps))
+    return moves, blocked
 
 
 class Walk:
     """Continuous latents without a closed form, moved together by one transition of the no-U-turn sampler."""
 
-    def __init__(self, left: EliminatedModel, names: Sequence[str], warmup: int) -> None:
+    def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], warmup: int) -> None:
         for name in names:
-            if left.reading.domains[name].is_discrete:
+            if eliminated_model.reading.domains[name].is_discrete:
                 raise NoRule(
                     f"draws of {name!r} in a sweep",
                     expected="a conditional in closed form, or a continuous latent",
                     nearest=f"{name!r} is discrete, and its entries are not independent given the others",
                     advice=f"name it in gibbs(…, {name!r}), which draws one entry after another",
                 )
-        self.left, self.names, self.warmup = left, tuple(names), warmup
-        self.support = Support(left.model.tree, self.names)
+        self.eliminated_model, self.names, self.warmup = eliminated_model, tuple(names), warmup
+        self.support = Support(eliminated_model.model.tree, self.names)
 
     def log_density(self, free: Values, numbers: Any) -> Data:
         """Of unconstrained numbers, given all other latents."""
-        leaves, mine, others = numbers
+        leaves, constants, others = numbers
         values, log_det = self.support.values(free, leaves)
-        return self.left.log_density({**others, **values}, mine) + log_det
+        return self.eliminated_model.log_density({**others, **values}, constants) + log_det
 
     @cached_property
     def _kernel(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -85,7 +87,7 @@ class Walk:
         start, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
         def begin(key: Data, numbers: Any) -> Any:
-            shapes = tuple(self.support.shapes(self.left.model).items())
+            shapes = tuple(self.support.shapes(self.eliminated_model.model).items())
             points, log_p = starting_points(self.log_density, shapes)(key, numbers)
             free = {name: value[jnp.argmax(log_p)] for name, value in points.items()}
             return start(free, self.warmup, model_args=(numbers,), rng_key=key)
@@ -97,34 +99,34 @@ class Walk:
 
         return jax.jit(begin), jax.jit(advance)
 
-    def numbers(self, values: Values, mine: Any) -> Any:
+    def numbers(self, values: Values, constants: Any) -> Any:
         """What the density reads: data, and the other latents."""
-        leaves = [jnp.asarray(leaf) for leaf in self.left.model.leaves]
-        return leaves, mine, {name: value for name, value in values.items() if name not in self.names}
+        leaves = [jnp.asarray(leaf) for leaf in self.eliminated_model.model.leaves]
+        return leaves, constants, {name: value for name, value in values.items() if name not in self.names}
 
-    def begin(self, key: Data, values: Values, mine: Any) -> Any:
+    def begin(self, key: Data, values: Values, constants: Any) -> Any:
         """The state of a chain."""
-        return self._kernel[0](key, self.numbers(values, mine))
+        return self._kernel[0](key, self.numbers(values, constants))
 
-    def step(self, state: Any, values: Values, mine: Any) -> tuple[Any, Values]:
+    def step(self, state: Any, values: Values, constants: Any) -> tuple[Any, Values]:
         """One transition."""
-        state, new = self._kernel[1](state, self.numbers(values, mine))
+        state, new = self._kernel[1](state, self.numbers(values, constants))
         return state, {**values, **new}
 
 
 class Rest:
     """All latents that no compiled loop draws: closed forms first, then the no-U-turn sampler for what has none."""
 
-    def __init__(self, left: EliminatedModel, names: Sequence[str], warmup: int = 0) -> None:
-        self.left = left
+    def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], warmup: int = 0) -> None:
+        self.eliminated_model = eliminated_model
         self.names = tuple(names)
-        self.whole, blocked = whole_moves(left, names)
-        self.walk = Walk(left, blocked, warmup) if blocked else None
+        self.whole, blocked = whole_moves(eliminated_model, names)
+        self.walk = Walk(eliminated_model, blocked, warmup) if blocked else None
 
     @cached_property
     def numbers(self) -> Any:
         """Data, and what they alone decide, on the device."""
-        return jax.tree_util.tree_map(jnp.asarray, self.left.numbers)
+        return jax.tree_util.tree_map(jnp.asarray, self.eliminated_model.numbers)
 
     @cached_property
     def _drawn(self) -> Callable[[Data, Values, Any], Values]:
@@ -137,10 +139,10 @@ class Rest:
 
     def begin(self, key: Data, values: Mapping[str, Any]) -> tuple[Any, Values]:
         """Values to begin with, from the prior; and the state of the no-U-turn sampler."""
-        with self.left.model.width(), eval_context():
-            plain = self.left.model.prior
-            found = plain.sample(key)
-            prior = found if isinstance(found, Mapping) else plain.flatten(found, plain.outline.names)
+        with self.eliminated_model.model.width(), eval_context():
+            plain = self.eliminated_model.model.prior
+            sample = plain.sample(key)
+            prior = sample if isinstance(sample, Mapping) else plain.flatten(sample, plain.outline.names)
             first = {name: jnp.asarray(prior[name]) for name in self.names}
             all_of = {**first, **{name: jnp.asarray(value) for name, value in values.items()}}
             state = None if self.walk is None else self.walk.begin(key, all_of, self.numbers)
@@ -148,7 +150,7 @@ class Rest:
 
     def step(self, key: Data, state: Any, values: Values) -> tuple[Any, Values]:
         """New values of all of these latents."""
-        with self.left.model.width(), eval_context():
+        with self.eliminated_model.model.width(), eval_context():
             values = {name: jnp.asarray(value) for name, value in values.items()}
             if self.whole:
                 values = self._drawn(key, values, self.numbers)

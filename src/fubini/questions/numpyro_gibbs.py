@@ -16,6 +16,7 @@ from fubini.distributions.density import Distribution
 from fubini.errors import Intractable, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.settings import Settings
+from fubini.models.flavour import Flavour
 from fubini.models.sample import Alike, Chosen
 
 
@@ -38,7 +39,7 @@ class Sites(Alike):
         return Sites(f"{self.path}{name}.")
 
 
-def as_numpyro(joint: Any) -> Callable[[], None]:
+def as_numpyro(joint: Flavour) -> Callable[[], None]:
     """A joint as a model function of numpyro; the densities of observations are factors."""
 
     def model() -> None:
@@ -50,11 +51,11 @@ def as_numpyro(joint: Any) -> Callable[[], None]:
 
 
 def _weights(run: Any) -> list[Data]:
-    found = [site.log_density() for site in run.sites if site.log_density and not site.is_free and site.inner is None]
-    return [*found, *(weight for site in run.sites if site.inner is not None for weight in _weights(site.inner))]
+    weights = [site.log_density() for site in run.sites if site.log_density and not site.is_free and site.inner is None]
+    return [*weights, *(weight for site in run.sites if site.inner is not None for weight in _weights(site.inner))]
 
 
-def discrete_gibbs(key: Data, joint: Any, settings: Settings) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+def discrete_gibbs(key: Data, joint: Flavour, settings: Settings) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
     """Draws [chain, draw, …] of all latents."""
     infinite = [
         site.name

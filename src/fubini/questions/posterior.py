@@ -61,15 +61,15 @@ def _of_written(model: FlatModel) -> Factor | None:
 
 def _closed(model: FlatModel) -> Factor:
     """p(last | data) · p(last but one | last, data) · …"""
-    found = model.density.without(model.reading.sites)
-    if found.plan.blocked:
+    disintegration = model.density.without(model.reading.sites)
+    if disintegration.plan.blocked:
         return _approximate(model)
-    return with_mass(found, model, lambda: product(*map(model.rounded, found.conditionals)))
+    return with_mass(disintegration, model, lambda: product(*map(model.rounded, disintegration.conditionals)))
 
 
 def _approximate(model: FlatModel) -> Factor:
     """Σ_s w_s δ(θ = θ_s) p(the others | θ_s, data), over weighted points of the latents θ without a closed form."""
-    found = approximation(model, "posterior()", eliminated(model), CAP)
-    others = model.density.given(found.at).without(found.left.eliminated)
+    approximate = approximation(model, "posterior()", eliminated(model), CAP)
+    others = model.density.given(approximate.at).without(approximate.eliminated_model.eliminated)
     closed = map(model.rounded, others.conditionals)
-    return product(found.weights, Delta(found.at), *closed).sum(POINTS)
+    return product(approximate.weights, Delta(approximate.at), *closed).sum(POINTS)

@@ -1,4 +1,4 @@
-"""`kernel`: the exact law of a latent as one compiled function of the data."""
+"""`kernel`: the exact distribution of a latent as one compiled function of the data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from fubini.integrate.search import ORDER
 from fubini.models.call_values import Form
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
+from fubini.models.flavour import Flavour
 from fubini.models.question_heads import exact_posterior_function
 from fubini.models.reading import Reading, read
 
 
 class Kernel:
-    """The parameters of latents' laws given data and the latents eliminated after them.
+    """The parameters of latents' distributions given data and the latents eliminated after them.
 
     Calling it with arrays in place of the observations, and values of later latents, gives parameters by latent.
     """
@@ -84,17 +85,21 @@ class Kernel:
     def _require_own(self, names: Iterable[str]) -> None:
         """Whole numbers may be replaced where each array of them was read as one of its own, and nothing made of it."""
         asked = listed(names)
-        mine = [
+        whole_numbers = [
             _content(leaf) for leaf in self.form.leaves if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
         ]
         others = [leaf for leaf in self.compiled.data.values() if leaf.role != "site" and leaf not in self.places]
         read = [_content(self.reading.reader.known[leaf]) for leaf in others]
-        made = [leaf for leaf, content in zip(others, read, strict=True) if content not in mine or not leaf.is_integer]
-        if asked != "none" and (len(set(mine)) < len(mine) or len(set(read)) < len(read) or made):
+        made = [
+            leaf
+            for leaf, content in zip(others, read, strict=True)
+            if content not in whole_numbers or not leaf.is_integer
+        ]
+        if asked != "none" and (len(set(whole_numbers)) < len(whole_numbers) or len(set(read)) < len(read) or made):
             raise DataError(
                 f"other data for {asked}",
                 expected="a kernel made for whole numbers of which no two arrays are equal, and none was computed with",
-                nearest="equal arrays are read as one, and what depends on whole numbers alone is computed beforehand",
+                nearest="equal arrays are read as one, and what depends on whole numbers alone is computed once",
                 advice="make the kernel with data like those to come, or a new one for each",
             )
 
@@ -134,13 +139,13 @@ class Kernel:
         """Parameters by latent."""
         outputs = list(room(self.compiled))
         self.function(*self.arrays(given), *outputs)
-        found: dict[str, dict[str, Any]] = {name: {} for name in self.names}
+        parameters: dict[str, dict[str, Any]] = {name: {} for name in self.names}
         values = iter(outputs)
         for name in self.names:
             for parameter in self.steps[name].distribution.parameters:
                 value = next(values)
-                found[name][parameter] = value if value.shape else float(value)
-        return found
+                parameters[name][parameter] = value if value.shape else float(value)
+        return parameters
 
 
 @exact_posterior_function.rule
@@ -151,7 +156,7 @@ def posterior_function(model: FlatModel, names: tuple, engine: str) -> Kernel:
 
 def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
     """A model as a function of its real numbers, of which nothing is known; and which leaf is which of these."""
-    found: list[tuple[Reading, dict[Leaf, int]]] = []
+    readings: list[tuple[Reading, dict[Leaf, int]]] = []
     real = [place for place, leaf in enumerate(form.leaves) if np.asarray(leaf).dtype.kind == "f"]
 
     def look(numbers: list[Any]) -> list[Any]:
@@ -161,11 +166,11 @@ def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
         reading = read(Form(form.rebuilt(leaves)))
         places = {id(number): place for place, number in zip(real, numbers, strict=True)}
         known = reading.reader.known.items()
-        found.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))
+        readings.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))
         return numbers
 
     jax.eval_shape(look, [form.leaves[place] for place in real])
-    return found[0]
+    return readings[0]
 
 
 def _content(array: Any) -> tuple[int, bytes]:
@@ -173,21 +178,21 @@ def _content(array: Any) -> tuple[int, bytes]:
     return numbers.size, numbers.tobytes()
 
 
-def _steps(joint: Any, reading: Reading) -> dict[str, Eliminated]:
-    """Latents eliminated one by one, locations first; blocked where entries meet or no family is known."""
+def _steps(joint: Flavour, reading: Reading) -> dict[str, Eliminated]:
+    """Latents eliminated one by one, locations first; blocked where entries are coupled or no family is known."""
     order = sorted(reversed(list(reading.sites)), key=lambda name: _rank(reading, name))
-    terms, found = tuple(reading.terms.values()), dict[str, Eliminated]()
+    terms, steps = tuple(reading.terms.values()), dict[str, Eliminated]()
     for name in order:
         try:
-            found[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
+            steps[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
         except Blocked as error:
             raise Intractable(
-                f"kernel of {joint}: the law of {name!r} given what is left has no closed form here",
+                f"kernel of {joint}: the conditional of {name!r} given the remaining latents has no closed form here",
                 expected=error.why,
                 nearest=f"in {error.node!r}"[:160],
             ) from error
-        terms = found[name].terms
-    return found
+        terms = steps[name].terms
+    return steps
 
 
 def _rank(reading: Reading, name: str) -> int:

@@ -14,6 +14,7 @@ from fubini.models.call_values import prior_of
 from fubini.models.checks import required
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
+from fubini.models.flavour import Flavour
 from fubini.models.options import require_options, whole_number
 from fubini.models.paths import nested
 from fubini.models.question_heads import exact_predict
@@ -45,7 +46,7 @@ def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
     return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
 
 
-def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:
+def predicted(key: Data, joint: Flavour, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:
     """Draws of sites given draws of latents."""
     plain = prior_of(joint)
     order = plain.outline.names
@@ -60,7 +61,7 @@ def predicted(key: Data, joint: Any, latents: Mapping[str, Data], names: tuple[s
             expected=f"the latents {listed(given)}, by these names",
             nearest=closest(unknown[0], order),
         )
-    found = plain.sample(key, (), given)
-    values = found if isinstance(found, Mapping) else plain.flatten(found, order)
+    sample = plain.sample(key, (), given)
+    values = sample if isinstance(sample, Mapping) else plain.flatten(sample, order)
     chosen = {name: values[name] for name in asked}
     return chosen[names[0]] if len(names) == 1 else chosen

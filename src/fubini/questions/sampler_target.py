@@ -1,4 +1,4 @@
-"""The density of the sites that are left after an elimination, over unconstrained numbers: what a sampler is given."""
+"""The density of the sites that remain after an elimination, over unconstrained numbers: what a sampler is given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fubini.models.sample import Chosen, Given
 
 
 class Kept(Constrain):
-    """The sites that are left at the images of their unconstrained numbers; of the others, only the place is kept."""
+    """The remaining sites at the images of their unconstrained numbers; of the others, only the place is kept."""
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
         if name not in self.free:
@@ -37,7 +37,7 @@ class Kept(Constrain):
 
 
 class Support:
-    """From unconstrained numbers, by path, to values of the sites that are left."""
+    """From unconstrained numbers, by path, to values of the remaining sites."""
 
     def __init__(self, tree: Any, kept: tuple[str, ...]) -> None:
         self.tree, self.kept = tree, kept
@@ -46,13 +46,13 @@ class Support:
         """Values by path, and log |∂ values / ∂ unconstrained|."""
         choice = Kept(nested(free))
         run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
-        found = flat(run.flat)
-        return {name: found[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
+        values = flat(run.flat)
+        return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
     def shapes(self, form: Form) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""
-        found = flat(unconstrained_shapes(form)[0])
-        return {name: tuple(found[name].shape) for name in self.kept}
+        arrays = flat(unconstrained_shapes(form)[0])
+        return {name: tuple(arrays[name].shape) for name in self.kept}
 
     @cached_property
     def of_draws(self) -> Callable[[Mapping[str, Data], list[Data]], dict[str, Data]]:
@@ -65,34 +65,34 @@ class Support:
         """Unconstrained numbers of draws of the model, one for each key, in which observed sites are as they are."""
 
         def one(key: Data, leaves: list[Data]) -> dict[str, Data]:
-            found = flat(unconstrained(jax.tree_util.tree_unflatten(self.tree, leaves).run(Given({}, key))))
-            return {name: found[name] for name in self.kept}
+            numbers = flat(unconstrained(jax.tree_util.tree_unflatten(self.tree, leaves).run(Given({}, key))))
+            return {name: numbers[name] for name in self.kept}
 
         return jax.jit(jax.vmap(one, in_axes=(0, None)))
 
 
 @lru_cache(maxsize=64)
-def _support(left: EliminatedModel, tree: Any) -> Support:
-    return Support(tree, left.kept)
+def _support(eliminated_model: EliminatedModel, tree: Any) -> Support:
+    return Support(tree, eliminated_model.kept)
 
 
 @lru_cache(maxsize=64)
-def _density(left: EliminatedModel, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
-    """The same function for the same left, so that what is compiled for it is found again."""
+def _density(eliminated_model: EliminatedModel, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+    """The same function for the same model, so that what is compiled for it is used again."""
 
     def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
-        leaves, mine = numbers
+        leaves, constants = numbers
         values, log_det = support.values(free, leaves)
-        return left.log_density(values, mine) + log_det
+        return eliminated_model.log_density(values, constants) + log_det
 
     return log_density
 
 
-def target_of(left: EliminatedModel) -> tuple[Target, Support]:
-    """The target of what is left, and the way back to values."""
-    model = left.model
-    support = _support(left, model.tree)
-    numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, left.numbers))
+def target_of(eliminated_model: EliminatedModel) -> tuple[Target, Support]:
+    """The target of the remaining latents, and the way back to values."""
+    model = eliminated_model.model
+    support = _support(eliminated_model, model.tree)
+    numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, eliminated_model.numbers))
 
     def prior(keys: Data) -> dict[str, Data] | None:
         try:
@@ -100,4 +100,4 @@ def target_of(left: EliminatedModel) -> tuple[Target, Support]:
         except NoRule:  # of an improper prior, or a family without draws
             return None
 
-    return Target(support.shapes(model), _density(left, support), numbers, prior), support
+    return Target(support.shapes(model), _density(eliminated_model, support), numbers, prior), support

@@ -1,4 +1,4 @@
-"""A conditioned joint as the program that is left of it: what is drawn from which family, given which statistics."""
+"""A conditioned joint as the program that remains of it: what is drawn from which family, given which statistics."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from fubini.measures.python_text import Writer
 from fubini.measures.simplify import simplify as simplify_measure
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
+from fubini.models.flavour import Flavour
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def simplify(of: Any) -> Measure | Program:
     return simplify_measure(of) if isinstance(of, Measure) else _program(_plan(of))
 
 
-def _plan(joint: Any) -> EliminatedModel:
-    """The left that leaves fewest sites: all that can go, or all but finite ones; of a reduced model, its own."""
+def _plan(joint: Flavour | EliminatedModel) -> EliminatedModel:
+    """The eliminated model with fewest sites: without all that can go, or all but finite ones; or itself."""
     if isinstance(joint, EliminatedModel):
         return joint
     model = FlatModel(joint)
@@ -74,13 +75,13 @@ def _plan(joint: Any) -> EliminatedModel:
 
 def _program(model: EliminatedModel) -> Program:
     sites = model.reading.sites
-    left = [_left(sites[name]) for name in model.kept]
-    weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in left))))
+    flat_draws = [_flat_draw(sites[name]) for name in model.kept]
+    weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in flat_draws))))
     steps = tuple(reversed(model.plan.integrals))
     draws = [_draw(step, sites) for step in steps]
     value = tuple(map(_whole, sites.values()))
     branch = Branch(
-        (*(draw for draw, _ in left), *(draw for draw in draws if draw is not None)),
+        (*(draw for draw, _ in flat_draws), *(draw for draw in draws if draw is not None)),
         (),
         weight,
         value[0] if len(value) == 1 else value,
@@ -88,7 +89,7 @@ def _program(model: EliminatedModel) -> Program:
     if None not in draws and not _is_joint(weight):
         measure = Measure((_from_zero(branch),))
         return Program(str(measure), measure)
-    return Program(_text(branch, left, steps, draws, sites), None)
+    return Program(_text(branch, flat_draws, steps, draws, sites), None)
 
 
 def _from_zero(branch: Branch) -> Branch:
@@ -113,7 +114,7 @@ def _whole(leaf: Leaf) -> Any:
     return Items(over, draw.entry()) if over else draw.entry()
 
 
-def _left(leaf: Leaf) -> tuple[Draw, Node]:
+def _flat_draw(leaf: Leaf) -> tuple[Draw, Node]:
     """A site that stays, flat on its domain, and the mass that this takes from the weight."""
     if leaf.is_simplex:
         *batch, size = leaf.shape
@@ -166,14 +167,14 @@ class _Notation(Writer):
         return "log_paths()"
 
 
-def _text(branch: Branch, left: list, steps: tuple[Step, ...], draws: list[Draw | None], sites: Any) -> str:
-    missing = [_left(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
+def _text(branch: Branch, flat_draws: list, steps: tuple[Step, ...], draws: list[Draw | None], sites: Any) -> str:
+    missing = [_flat_draw(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
     named = Branch((*branch.draws, *missing), (), branch.weight, branch.value)
     writer = _Notation(named)
     writer.problems = {
         step.result.rows: ", ".join(step.names) for step in steps if isinstance(step.result, Block | Student)
     }
-    lines = [writer.draw(draw) for draw, _ in left]
+    lines = [writer.draw(draw) for draw, _ in flat_draws]
     lines.append(f"yield factor({writer.of(branch.weight)})")
     for step, draw in zip(steps, draws, strict=True):
         lines.append(_line(draw, writer) if draw is not None else _joint_line(step, writer))
