@@ -182,7 +182,7 @@ def test_proposals_have_the_density_that_they_say() -> None:
 
 OTHERS = {
     "tails without end": (lambda x: student.logpdf(x[0], 1.0), 1, "of proposals are accepted"),
-    "no end": (lambda x: 0.0 * x[0], 1, "no end of a mode"),
+    "no end": (lambda x: 0.0 * x[0], 1, "a mode has no end"),
     "no density": (lambda x: jnp.log(-1.0 + 0.0 * x[0]), 1, "not a number at all points"),
     "infinite": (lambda x: -jnp.log(jnp.abs(x[0])) - x[0] ** 2, 1, "of proposals are accepted"),
     "too steep for numbers": (lambda x: -0.5 * jnp.sum(((x - 0.3) / 1e-20) ** 2), 2, "narrower than"),
