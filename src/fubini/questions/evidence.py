@@ -15,15 +15,11 @@ from fubini.questions.model_factors import model_factors
 from fubini.terms.value import Array, Value
 
 
-@exact_log_evidence.rule(when=lambda model, semiring: semiring is not sum_product)
-def log_evidence_in_semiring(model: FlatModel, semiring: Semiring) -> Value:
-    """log ⊕ p(observed, θ)"""
-    return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
-
-
-@exact_log_evidence.rule(when=lambda model, semiring: semiring is sum_product)
+@exact_log_evidence.rule
 def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
-    """log ∫ p(observed, θ) dθ"""
+    """log ∫ p(observed, θ) dθ, or log ⊕ p(observed, θ) in another semiring"""
+    if semiring is not sum_product:
+        return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
     if model.tables is not None:
         return eliminate(*model.tables).log()
     whole = eliminated(model)
