@@ -172,7 +172,7 @@ def complaint(ask: Callable, data: Any) -> str:
 
 def without_numbers(text: str) -> str:
     """The message less what only numbers can tell: what was found, where, and the value of a closed factor."""
-    text = re.sub(r" \((?:found|got) [^)]*\)|, at (\w+=\d+(, )?)+", "", text)
+    text = re.sub(r" \(got [^)]*\)|, at (\w+=\d+(, )?)+", "", text)
     return re.sub(r"Table\(\)|\b1 (?=/)|(?<=/ )0\b", "_", text)
 
 

@@ -281,7 +281,7 @@ def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
 
 
 def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight") -> DataError:
-    where = "" if is_traced(ok, weights) else f" ({np.asarray(weights)[~np.asarray(ok)].flat[0]})"
+    where = "" if is_traced(ok, weights) else f" (got {np.asarray(weights)[~np.asarray(ok)].flat[0]})"
     kind = "non-negative and finite" if what == "weight" else "numbers below infinity, not NaN"
     advice = "log-weights go through fb.Table.from_log" if what == "weight" else "−inf is a weight of zero"
     return DataError(

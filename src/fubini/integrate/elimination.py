@@ -37,7 +37,8 @@ from fubini.integrate.coupling import is_inside
 from fubini.integrate.finite import solving, summed, tests
 from fubini.integrate.ratio import summed_by_ratio
 
-Rows = Literal["", "few rows", "many rows"]  # none, no more than the data, or more
+# How squares go whose slopes may be 0, or nothing but rounding: a division by Σ w s² is then any number (rule U5).
+Care = Literal["", "orthogonal steps", "joined to the prior"]
 
 
 class Eliminated(NamedTuple):
@@ -47,7 +48,7 @@ class Eliminated(NamedTuple):
     at: tuple[Index, ...]
     distribution: Recognised
     averaged: frozenset[Leaf] = frozenset()  # leaves of squares that were averaged over: each coupled to all others
-    cancelling: Rows = ""  # where slopes may be nothing but rounding
+    care: Care = ""
 
 
 def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool = False) -> Eliminated:
@@ -158,12 +159,12 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
     at = _batch(latent)
     bumps, pushes, outside = [], [], []
     averaged: frozenset[Leaf] = frozenset()
-    cancelling: list[Square] = []
+    delicate: list[Square] = []
     parts = list(squares(with_latent, latent))
-    rows: Rows = "" if is_plain else _cancelling_rows([part for part in parts if isinstance(part, Square)])
+    care: Care = "" if is_plain else _care_of([part for part in parts if isinstance(part, Square)])
     for part in parts:
-        if rows and isinstance(part, Square) and (_is_cancelling(part) or _may_vanish(part)):
-            cancelling.append(part)
+        if care and isinstance(part, Square) and _is_delicate(part):
+            delicate.append(part)
         elif isinstance(part, Square):
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
@@ -176,12 +177,12 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
             require_inside(place, part.coefficient, latent)
             pushes.append(total(part.over, times(part.coefficient, tests(place, at))))
     if not any(_is_sure(bump.weight) for bump in bumps):  # nothing else to divide by
-        for part in cancelling:
+        for part in delicate:
             bump, scatter = _bump(part, latent, at)
             bumps.append(bump)
             outside.append(scatter)
             averaged |= part.offset.leaves
-        cancelling = []
+        delicate = []
     if not bumps:
         raise Blocked(latent, with_latent, "a quadratic term: its integral is infinite")
     bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # two groups may both be empty: 0/0
@@ -189,7 +190,7 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
     for bump in bumps[1:]:
         whole, excess = joined(whole, bump)
         outside.append(total(at, excess))
-    for part in cancelling:
+    for part in delicate:
         whole, excess = _joined_to_rows(whole, part, latent, at)
         outside.append(excess)
         averaged |= part.offset.leaves | whole.mean.leaves
@@ -199,7 +200,7 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
     distribution = recognise("square", whole.weight, whole.mean, push)
     assert distribution is not None
     terms = (*rest, *_terms(outside), total(at, distribution.log_normaliser))
-    return Eliminated(terms, at, distribution, averaged, rows)
+    return Eliminated(terms, at, distribution, averaged, care)
 
 
 def _bump(square: Square, latent: Leaf, at: tuple[Index, ...]) -> tuple[Bump, Node]:
@@ -250,16 +251,16 @@ def _is_cancelling(square: Square) -> bool:
     return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
 
 
-def _may_vanish(square: Square) -> bool:
-    """Its slope may be 0, and a derivative may be asked for there."""
-    return len(square.slopes) == 1 and may_vanish(square.slopes[0].coefficient)
+def _is_delicate(square: Square) -> bool:
+    """Its slope may be nothing but rounding, or be 0 where a derivative is asked for."""
+    return _is_cancelling(square) or (len(square.slopes) == 1 and may_vanish(square.slopes[0].coefficient))
 
 
-def _cancelling_rows(every: Sequence[Square]) -> Rows:
-    """Whether slopes of squares may cancel, and if so, among how many rows; those that may vanish are as many."""
+def _care_of(every: Sequence[Square]) -> Care:
+    """Orthogonal steps where slopes may cancel and there are few rows; else the delicate ones are joined at once."""
     if any(map(_is_cancelling, every)) and not any(map(_has_many_rows, every)):
-        return "few rows"
-    return "many rows" if any(_is_cancelling(square) or _may_vanish(square) for square in every) else ""
+        return "orthogonal steps"
+    return "joined to the prior" if any(map(_is_delicate, every)) else ""
 
 
 def _has_many_rows(square: Square) -> bool:

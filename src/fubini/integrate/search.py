@@ -135,7 +135,7 @@ class Search:
         is_coupled = False
         try:
             alone = result = eliminated(terms, leaf, domain.kind)
-            is_coupled = result.cancelling == "few rows"  # orthogonal steps do not divide by squares of slopes
+            is_coupled = result.care == "orthogonal steps"
             if not is_coupled and not self._are_spread(result.averaged, waiting):
                 yield from self._alone(terms, name, result)
                 return
@@ -174,7 +174,7 @@ class Search:
     def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[Step]:
         """As it is; last, where slopes may cancel, by plain sums of squares."""
         yield Step((name,), alone)
-        if alone.cancelling:
+        if alone.care:
             leaf, domain = self.latents[name]
             yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
 

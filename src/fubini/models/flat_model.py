@@ -25,6 +25,9 @@ Factors = tuple[list[Factor], list[Variable]]
 class FlatModel(Form):
     """Leaves, outline and precision of a model, and its density; made once for each question, and handed on."""
 
+    def __repr__(self) -> str:
+        return f"{self.joint}"
+
     @property
     def is_on_jax(self) -> bool:
         """Some of its numbers are JAX's, so that the precision in force is that of its answers."""

@@ -92,7 +92,7 @@ def made(item: Any, *args: Any, **named: Any) -> Any:
 
 
 def parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
-    """The parameters that a maker must be given. Those with a default keep it, but for a family's numbers."""
+    """The parameters that a maker requires. Those with a default keep it, but for a family's numbers."""
     numbers = isinstance(function, Family)
     parameters = inspect.signature(function.maker if isinstance(function, Family) else function).parameters
     return {

@@ -1,6 +1,8 @@
 """Questions to models: the modules of `fubini.questions` register a rule for each."""
 
-from fubini.base.interpretations import exact
+from typing import Any
+
+from fubini.base.interpretations import current, exact, interpret, no_rule
 from fubini.base.rules import RuleSet
 from fubini.terms.heads import Head
 
@@ -16,6 +18,16 @@ INFER = Head("infer")  # (model, key, options)
 POSTERIOR_FUNCTION = Head("posterior_function")  # (model, names, engine)
 GIBBS = Head("gibbs")  # (eliminated model, names, options)
 METROPOLIS = Head("metropolis")  # (eliminated model, names, options)
+
+
+def answer(question: Head, *args: Any) -> Any:
+    """By the interpretation in force; by the rules of `exact` where that has none, as one that records factors."""
+    if current().find(question, args) is not None:
+        return interpret(question, *args)
+    rule = exact.find(question, args)
+    if rule is None:
+        raise no_rule(exact, question, args)
+    return rule.function(*args)
 
 
 def _answers(question: Head) -> RuleSet:

@@ -26,6 +26,7 @@ from fubini.models.question_heads import (
     POSTERIOR,
     POSTERIOR_FUNCTION,
     PREDICT,
+    answer,
 )
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
@@ -52,7 +53,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).posterior().mean("m")), 6)
         0.25
         """
-        return interpret(POSTERIOR, FlatModel(self))
+        return answer(POSTERIOR, FlatModel(self))
 
     def factors(self) -> list[Factor]:
         """The density as a list of factors over the sites that are not observed, for `fb.eliminate` and its like.
@@ -61,7 +62,7 @@ class Questions(Flavour):
         >>> model.condition(x=4).factors()
         [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
         """
-        return interpret(FACTORS, FlatModel(self))
+        return answer(FACTORS, FlatModel(self))
 
     def marginal(self, name: str) -> Factor:
         """One site given the observations, the others integrated out exactly: a normalised factor.
@@ -70,7 +71,7 @@ class Questions(Flavour):
         >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
         0.5
         """
-        return interpret(MARGINAL, FlatModel(self), name)
+        return answer(MARGINAL, FlatModel(self), name)
 
     def eliminate(self, *names: str) -> EliminatedModel:
         """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.
@@ -90,7 +91,7 @@ class Questions(Flavour):
 
     def explain(self) -> Explanation:
         """What is eliminated and how, which latents remain and what blocks them; `fb.explain(post)`."""
-        return interpret(EXPLAIN, FlatModel(self))
+        return answer(EXPLAIN, FlatModel(self))
 
     def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Any:
         """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`."""
@@ -101,11 +102,11 @@ class Questions(Flavour):
 
         A distribution is given the latents that are eliminated after its own, whose values the function takes too.
         """
-        return interpret(POSTERIOR_FUNCTION, FlatModel(self), names, engine)
+        return answer(POSTERIOR_FUNCTION, FlatModel(self), names, engine)
 
     def map(self) -> Any:
         """The values at which the posterior density of all latents together is greatest."""
-        return interpret(MODE, FlatModel(self))
+        return answer(MODE, FlatModel(self))
 
     def infer(
         self,
@@ -149,4 +150,4 @@ class Questions(Flavour):
             predictive=predictive,
             options=options,
         )
-        return interpret(INFER, FlatModel(self), key, settings)
+        return answer(INFER, FlatModel(self), key, settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fubini.bridge.open_marginal import Marginal
 from fubini.bridge.open_marginal import marginal as marginal_of_density
 from fubini.eliminate.ask import eliminate
@@ -20,7 +22,7 @@ ADVICE = "infer(key) gives draws of it"
 
 
 @exact_marginal.rule
-def marginal(model: FlatModel, name: str) -> Factor:
+def marginal(model: FlatModel, name: Any) -> Factor:
     """p(x | observed)  =  ∫ p(x, others | observed) d others"""
     return model.once((MARGINAL, name), lambda: _marginal(model, required(name, model.joint)))
 

@@ -149,7 +149,7 @@ class Kernel:
 
 
 @exact_posterior_function.rule
-def posterior_function(model: FlatModel, names: tuple, engine: str) -> Kernel:
+def posterior_function(model: FlatModel, names: tuple, engine: Any) -> Kernel:
     """p(x | θ, data), in its parameters"""
     return Kernel(model, names, engine)
 
