@@ -282,11 +282,6 @@ BAD: dict[str, Bad] = {
         DomainError,
         ["'a'", "2", "3"],
     ),
-    "a checkpoint of what is not sampled in steps": (
-        lambda: infer(partly(), method="laplace", checkpoint="run.npz"),
-        Intractable,
-        ["a checkpoint of method='laplace'", "the no-U-turn sampler"],
-    ),
     # recovering
     "recovering without a value": (
         lambda: partly().eliminate("mu").recover(KEY, {}),

@@ -12,15 +12,23 @@ from scipy import stats
 import fubini as fb
 from fubini import dist
 from fubini.errors import Intractable
-from fubini.infer.grid import PILOT, Proposals, grid
-from fubini.infer.settings import Settings
+from fubini.infer.driver import Schedule, run
+from fubini.infer.grid import PILOT, GridSampler, Proposals
+from fubini.infer.sampler import Draw
 from fubini.infer.target import Target
 from fubini.numerics.frame import Frame
 from fubini.numerics.mode_search import surveyed
 from tests.counting import no_tracing
 
 KEY = jax.random.key(0)
-SETTINGS = Settings(draws=5000, chains=4, progress=False)
+SCHEDULE = Schedule(5000, chains=4)
+
+
+def grid(key, target: Target, schedule: Schedule = SCHEDULE) -> Draw:
+    """A run."""
+    return run(GridSampler(target), key, schedule)
+
+
 QUIET = dict(progress=False, log_likelihood=False, predictive=False)
 
 
@@ -37,13 +45,13 @@ def target(log_density, size: int) -> Target:
 
 def drawn(log_density, size: int, key=KEY) -> np.ndarray:
     """Draws [draw, number] of four chains, one after another; few of them are repeats."""
-    found = grid(key, target(log_density, size), SETTINGS)
-    assert found.stats["acceptance_rate"].mean() > 0.9
-    assert found.stats["lp"].shape == (4, 5000) and found.free["x"].shape == (4, 5000, size)
+    found = grid(key, target(log_density, size))
+    assert found.info["acceptance_rate"].mean() > 0.9
+    assert found.info["lp"].shape == (4, 5000) and found.values["x"].shape == (4, 5000, size)
     np.testing.assert_allclose(
-        found.stats["lp"][:, :3], jax.vmap(jax.vmap(log_density))(found.free["x"][:, :3]), rtol=1e-9
+        found.info["lp"][:, :3], jax.vmap(jax.vmap(log_density))(found.values["x"][:, :3]), rtol=1e-9
     )
-    return found.free["x"].reshape(-1, size)
+    return found.values["x"].reshape(-1, size)
 
 
 def assert_law(draws: np.ndarray, law) -> None:
@@ -120,11 +128,11 @@ def test_random_hills_of_one_number() -> None:
         means = random.normal(size=4) * 10 ** random.uniform(-1, 1.5) + random.normal() * 10.0
         numbers = tuple(map(jnp.asarray, (weights, means, sds)))
         try:
-            found = grid(jax.random.key(seed), Target({"x": (1,)}, mixture, numbers), SETTINGS)
+            found = grid(jax.random.key(seed), Target({"x": (1,)}, mixture, numbers))
         except Intractable:
             refused += 1
             continue
-        draws = found.free["x"].ravel()
+        draws = found.values["x"].ravel()
         sd = (weights @ (sds**2 + means**2) - (weights @ means) ** 2) ** 0.5
         assert abs(draws.mean() - weights @ means) < 5 * sd / 20000**0.5, seed
     assert refused <= 3
@@ -210,16 +218,16 @@ def test_rounding_errors_far_out_are_no_hills() -> None:
         return norm.logpdf(x) + jnp.where(x > 100.0, 1e6 * jnp.sin(x), 0.0)
 
     prior = Target({"x": (1,)}, log_density, (), lambda keys: {"x": 3.0 * jax.vmap(jax.random.normal)(keys)[:, None]})
-    found = grid(KEY, prior, SETTINGS)
-    assert_law(found.free["x"].ravel(), stats.norm())
+    found = grid(KEY, prior)
+    assert_law(found.values["x"].ravel(), stats.norm())
 
 
 def test_a_grid_is_judged_by_a_pilot() -> None:
     """However few draws are asked for."""
     bend = target(lambda x: norm.logpdf(x[0]) + norm.logpdf(x[1], 0.3 * x[0] ** 2, 0.5), 2)
-    few = Settings(draws=1, chains=1, progress=False)
+    few = Schedule(1)
     found = [grid(jax.random.key(seed), bend, few) for seed in range(6)]
-    assert all(one.free["x"].shape == (1, 1, 2) for one in found)
+    assert all(one.values["x"].shape == (1, 1, 2) for one in found)
     assert PILOT > 1000
 
 
@@ -227,7 +235,7 @@ def test_a_grid_is_judged_by_a_pilot() -> None:
 def test_refused_for_a_reason(name: str) -> None:
     log_density, size, reason = OTHERS[name]
     with pytest.raises(Intractable, match=f"nearest: .*{reason}"):
-        grid(KEY, target(log_density, size), SETTINGS)
+        grid(KEY, target(log_density, size))
 
 
 # -- infer ------------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, Intractable, SamplerWarning
 from fubini.infer import evaluation as grids
-from fubini.infer.grid import grid
-from fubini.infer.nuts import nuts
+from fubini.infer.driver import Schedule, run
+from fubini.infer.grid import GridSampler
+from fubini.infer.nuts import NutsOptions, nuts
 from fubini.infer.report import effective, report
-from fubini.infer.settings import Sampled, Settings
+from fubini.infer.sampler import Draw
 from fubini.infer.target import Target, choose_starts
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.right_or_refused
 
 KEY = jax.random.key(0)
 QUIET: dict[str, Any] = dict(progress=False, log_likelihood=False, predictive=False)
-SETTINGS = Settings(draws=100, warmup=100, progress=False)
+SCHEDULE, SHORT = Schedule(100, chains=4), NutsOptions(warmup=100)
 
 
 def caught(run) -> list[str]:
@@ -93,7 +94,7 @@ def test_starts_far_below_others_are_replaced() -> None:
 
 def test_no_start_is_an_error() -> None:
     with pytest.raises(DataError, match="starting points"):
-        nuts(KEY, Target({"x": ()}, lambda free, _: jnp.log(-1.0 - free["x"] ** 2), ()), SETTINGS)
+        run(nuts(Target({"x": ()}, lambda free, _: jnp.log(-1.0 - free["x"] ** 2), ()), SHORT), KEY, SCHEDULE)
 
 
 @pytest.mark.parametrize("value", [jnp.inf, jnp.nan, -jnp.inf])
@@ -105,15 +106,16 @@ def test_what_is_not_finite_is_impossible(value: float) -> None:
 
     target = Target({"x": ()}, log_density, ())
     with jax.enable_x64(True):
-        for drawn in (nuts(KEY, target, SETTINGS), grid(KEY, target, SETTINGS)):
-            assert np.isfinite(drawn.stats["lp"]).all() and drawn.free["x"].max() <= 1.0
-            assert drawn.free["x"].mean() == pytest.approx(-0.2876, abs=0.25)  # of a normal below 1
+        for sampler in (nuts(target, SHORT), GridSampler(target)):
+            drawn = run(sampler, KEY, SCHEDULE)
+            assert np.isfinite(drawn.info["lp"]).all() and drawn.values["x"].max() <= 1.0
+            assert drawn.values["x"].mean() == pytest.approx(-0.2876, abs=0.25)  # of a normal below 1
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------
 
 
-def drawn(chains: int = 4, draws: int = 200, **stats: np.ndarray) -> Sampled:
+def drawn(chains: int = 4, draws: int = 200, **stats: np.ndarray) -> Draw:
     """Independent draws of two numbers, and what a sampler says of them."""
     random = np.random.default_rng(1)
     x = random.normal(size=(chains, draws, 2))
@@ -122,51 +124,51 @@ def drawn(chains: int = 4, draws: int = 200, **stats: np.ndarray) -> Sampled:
         diverging=np.zeros((chains, draws), bool),
         acceptance_rate=np.full((chains, draws), 0.85),
     )
-    return Sampled({"x": x}, {**plain, **stats})
+    return Draw({"x": x}, {**plain, **stats})
 
 
 @pytest.mark.parametrize("draws", [1, 2, 5, 20, 50, 200])
 def test_good_draws_are_not_reported(draws: int) -> None:
     for chains in (1, 4):
-        assert caught(lambda chains=chains: report(drawn(chains, draws), SETTINGS)) == []
+        assert caught(lambda chains=chains: report(drawn(chains, draws), 0.8)) == []
 
 
 def test_divergences_are_reported_once() -> None:
     diverging = np.zeros((4, 200), bool)
     diverging[2, 5:12] = diverging[0, 3] = True
-    (message,) = caught(lambda: report(drawn(diverging=diverging), SETTINGS))
+    (message,) = caught(lambda: report(drawn(diverging=diverging), 0.8))
     assert "divergences: 8 of 800 draws (chain 0: 1, chain 2: 7)" in message and "target_accept=0.95" in message
-    (message,) = caught(lambda: report(drawn(diverging=diverging), SETTINGS._replace(target_accept=0.95)))
+    (message,) = caught(lambda: report(drawn(diverging=diverging), 0.95))
     assert "target_accept=0.988" in message  # advice that fits: closer still
 
 
 @pytest.mark.parametrize("draws", [1, 3, 200])
 def test_a_chain_that_does_not_move_is_reported_once(draws: int) -> None:
     sampled = drawn(draws=draws)
-    sampled.free["x"][2] = 7.0
-    sampled.stats["lp"][2] = -1e174
-    sampled.stats["acceptance_rate"][2], sampled.stats["diverging"][2] = 0.0, True
-    (message,) = caught(lambda: report(sampled, SETTINGS))
+    sampled.values["x"][2] = 7.0
+    sampled.info["lp"][2] = -1e174
+    sampled.info["acceptance_rate"][2], sampled.info["diverging"][2] = 0.0, True
+    (message,) = caught(lambda: report(sampled, 0.8))
     assert "chain 2 did not move, at a log density of -1e+174" in message and ".sel(chain=[0, 1, 3])" in message
 
 
 @pytest.mark.parametrize("draws", [1, 3, 200])
 def test_a_run_in_which_no_chain_moves_is_an_error(draws: int) -> None:
     sampled = drawn(draws=draws, acceptance_rate=np.zeros((4, draws)))
-    sampled.free["x"][:] = sampled.free["x"][:, :1]
+    sampled.values["x"][:] = sampled.values["x"][:, :1]
     with pytest.raises(DataError, match="no chain moved") as error:
-        report(sampled, SETTINGS)
+        report(sampled, 0.8)
     assert "expected:" in str(error.value) and "nearest:" in str(error.value) and "to do:" in str(error.value)
 
 
 @pytest.mark.parametrize("draws", [5, 20, 200])
 def test_modes_of_very_different_density_are_reported_by_chain(draws: int) -> None:
     sampled = drawn(draws=draws)
-    sampled.free["x"][1] += 9.0
-    sampled.stats["lp"][1] -= 15.2  # e^−15.2 = 2.5e-7
-    (message,) = caught(lambda: report(sampled, SETTINGS))
+    sampled.values["x"][1] += 9.0
+    sampled.info["lp"][1] -= 15.2  # e^−15.2 = 2.5e-7
+    (message,) = caught(lambda: report(sampled, 0.8))
     assert "modes of very different density: chain 1 lower by up to 15" in message
-    for chain, log_p in enumerate(sampled.stats["lp"]):
+    for chain, log_p in enumerate(sampled.info["lp"]):
         assert f"chain {chain}: {np.median(log_p):.6g}" in message
     assert ".sel(chain=[0, 2, 3])" in message
 
@@ -174,8 +176,8 @@ def test_modes_of_very_different_density_are_reported_by_chain(draws: int) -> No
 @pytest.mark.parametrize("draws", [10, 20, 100, 200])
 def test_chains_that_do_not_agree_are_reported_at_any_number_of_draws(draws: int) -> None:
     sampled = drawn(draws=draws)
-    sampled.free["x"][1] += 9.0
-    (message,) = caught(lambda: report(sampled, SETTINGS))
+    sampled.values["x"][1] += 9.0
+    (message,) = caught(lambda: report(sampled, 0.8))
     assert "chains that do not agree" in message and "of 'x'" in message
 
 
@@ -185,8 +187,8 @@ def test_few_effective_draws_are_reported_once(chains: int, draws: int) -> None:
     """A chain that returns to the mean once in a hundred steps or so."""
     random, sampled = np.random.default_rng(0), drawn(chains, draws)
     for t in range(1, draws):
-        sampled.free["x"][:, t] = 0.99 * sampled.free["x"][:, t - 1] + 0.14 * random.normal(size=(chains, 2))
-    messages = caught(lambda: report(sampled, SETTINGS))
+        sampled.values["x"][:, t] = 0.99 * sampled.values["x"][:, t - 1] + 0.14 * random.normal(size=(chains, 2))
+    messages = caught(lambda: report(sampled, 0.8))
     assert len(messages) == 1
     assert "effective draws" in messages[0] or (chains > 1 and "do not agree" in messages[0])
     assert "draws=" in messages[0] or "draw more" in messages[0]
@@ -309,7 +311,7 @@ def test_blocks_of_a_grid_are_as_large_as_memory_allows(monkeypatch) -> None:
         monkeypatch.setattr(grids, "MEMORY", 100)
         grids._compiled.cache_clear()
         with pytest.raises(Intractable, match="one evaluation of the density takes"):
-            grid(KEY, target, SETTINGS)
+            run(GridSampler(target), KEY, SCHEDULE)
         grids._compiled.cache_clear()
 
 

@@ -57,6 +57,16 @@ class Leaf:
         self.of: frozenset[Leaf] = frozenset(of)
         self.serial = next(_serial)
 
+    @property
+    def first(self) -> int:
+        """The least value of a label: code counts labels from 0, and adds this where the model reads them."""
+        return int(self.low or 0)
+
+    @property
+    def count(self) -> int:
+        """How many values a label has."""
+        return int(self.high or 0) - self.first + 1
+
     def __repr__(self) -> str:
         return self.name
 

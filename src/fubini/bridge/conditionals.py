@@ -77,7 +77,7 @@ class Conditionals:
         kind, leaf = family(step), self.integrand.latents[name]
         if kind != "Chain" and not (is_family(kind) and family_of(kind).is_of_labels):
             return self.of_one(step, name)
-        if (leaf.low or 0) < 0:
+        if leaf.first < 0:
             raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
         if kind == "Chain" and nodes_of(step).free & set(self.integrand.axes):
             raise self._refusal(step, name, "its parameters differ along named axes")

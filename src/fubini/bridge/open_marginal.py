@@ -96,7 +96,7 @@ def _count(leaf: Leaf) -> float:
 
 def _assignments(labels: Mapping[Name, Leaf], index: Name, density: IndexedDensity) -> dict[Name, Value]:
     """All values of finite variables together, along a named axis."""
-    ranges = [range(int(leaf.low or 0), int(leaf.high or 0) + 1) for leaf in labels.values() for _ in _entries(leaf)]
+    ranges = [range(leaf.first, leaf.first + leaf.count) for leaf in labels.values() for _ in _entries(leaf)]
     every = np.array(list(itertools.product(*ranges)))
     ends = np.cumsum([len(_entries(leaf)) for leaf in labels.values()])
     parts = np.split(every, ends[:-1], axis=1)

@@ -138,7 +138,7 @@ def nodes_of(step: Step) -> Node:
 
 def _from_zero(probs: Data, leaf: Leaf, xp: Any) -> Data:
     """Values count from 0: those before the first have no weight."""
-    return xp.pad(probs, [(0, 0)] * (probs.ndim - 1) + [(int(leaf.low or 0), 0)])
+    return xp.pad(probs, [(0, 0)] * (probs.ndim - 1) + [(leaf.first, 0)])
 
 
 def _root(covariance: Data, xp: Any) -> Data:

@@ -61,7 +61,7 @@ class Assembly:
         self.data = Store("H")
         for label in derivation.labels:
             array = self.names[label.leaf]
-            self.names[label.leaf] = array._replace(low=int(label.leaf.low or 0))
+            self.names[label.leaf] = array._replace(low=label.leaf.first)
         self.labels = tuple(map(self._prepared, derivation.labels))
         self.states = self._states()
 

@@ -21,18 +21,10 @@ LONGEST_HEADER = 2**20  # bytes
 
 
 class Layout(NamedTuple):
-    """Type and shape of an array of a checkpoint; one that grows has less of its first axis before the end of a run."""
+    """Type and shape of an array of a checkpoint."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    grows: bool = False
-
-    def fits(self, dtype: np.dtype, shape: tuple[int, ...]) -> bool:
-        """An array has this layout."""
-        if not self.grows:
-            return dtype == self.dtype and shape == self.shape
-        short = len(shape) == len(self.shape) and 0 < shape[0] <= self.shape[0]
-        return dtype == self.dtype and short and shape[1:] == self.shape[1:]
 
 
 class Checkpoint:
@@ -91,7 +83,7 @@ class Checkpoint:
             raise Damaged("it has other arrays than this run")
         for name, wanted in layout.items():
             dtype, shape = archive.layout(name)
-            if not wanted.fits(dtype, shape):
+            if (dtype, shape) != wanted:
                 raise Damaged(f"{name!r} is {dtype} of shape {shape}, and {wanted.dtype} of {wanted.shape} in this run")
         arrays = {name: archive.read(name) for name in layout}
         if header["digest"] != _digest(arrays):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision
-from fubini.infer.target import Abstract, Free, Shapes, Target, abstract
+from fubini.infer.target import Abstract, FreeDensity, Shapes, Target, abstract
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 
 PRIOR_DRAWS = 256  # that say how far away other modes may be
@@ -39,6 +39,11 @@ def by_name(points: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any
     }
 
 
+def flattened(values: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Arrays by name as one of all their numbers, end to end."""
+    return jnp.concatenate([jnp.reshape(values[name], -1) for name in shapes])
+
+
 def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) -> LogDensity:
     """The log density of a target at points, computed a block at a time; what is not finite is no density."""
     block, compiled = _compiled(
@@ -62,9 +67,7 @@ def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) 
 
 
 @lru_cache(maxsize=64)
-def _compiled(
-    log_density: Callable[[Free, Any], Data], shapes: Shapes, given: Abstract, wide: bool
-) -> tuple[int, Callable[..., Data]]:
+def _compiled(log_density: FreeDensity, shapes: Shapes, given: Abstract, wide: bool) -> tuple[int, Callable[..., Data]]:
     """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
     numbers = jax.tree_util.tree_unflatten(*given)
     size = sum(math.prod(shape) for _, shape in shapes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
@@ -19,11 +20,11 @@ from tqdm import tqdm
 from fubini.base.arrays import Data
 from fubini.errors import Intractable
 from fubini.infer.evaluation import by_name, evaluation, plausible_box
-from fubini.infer.settings import Sampled, Settings
+from fubini.infer.sampler import Draw
 from fubini.infer.target import Target
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 from fubini.numerics.mode_search import UNSEEN, Mode, Survey, surveyed
-from fubini.numerics.randomness import words
+from fubini.numerics.randomness import fault_of_generator, generator_of, generator_state, words
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
@@ -35,32 +36,75 @@ HIGH = 8.0  # nats below the greatest density at which nodes that were looked at
 DISCARDED = 16  # steps of each chain before its draws
 
 
-def grid(key: Data, target: Target, settings: Settings) -> Sampled:
-    """Draws of a target, or an error that says why no grid describes it well."""
-    try:
-        return _drawn(key, target, settings)
-    except NoGrid as reason:
-        raise Intractable(
-            f"a grid for {target.size} number{'s' * (target.size != 1)}",
-            expected=f"at most {MOST_NUMBERS}, with a density that a grid describes: of few modes, without long tails",
-            nearest=str(reason),
-            advice='leave method= out, or use method="nuts"',
-        ) from None
+class GridState(NamedTuple):
+    """Of each chain: its point, the log density there, that less the one of the proposals, whether it just moved."""
+
+    point: np.ndarray
+    log_p: np.ndarray
+    log_weight: np.ndarray
+    moved: np.ndarray
+    generator: np.ndarray
 
 
-def _drawn(key: Data, target: Target, settings: Settings) -> Sampled:
-    if not 1 <= target.size <= MOST_NUMBERS:
-        raise NoGrid(f"there are {target.size} numbers, and a grid grows with the power of them")
-    with tqdm(disable=not settings.progress, desc="grid", unit="point") as bar:
-        log_density = evaluation(target, bar.update)
-        random = np.random.default_rng(words(key))
-        proposals = _proposals(random, log_density, target)
-        shape = (settings.chains, DISCARDED + settings.draws)
-        points, log_p, log_weight = _weighed(random, log_density, proposals, math.prod(shape))
-        steps = np.stack([_accepted(random, weights) for weights in log_weight.reshape(shape)])
-    kept = (np.arange(settings.chains)[:, None] * shape[1] + steps)[:, DISCARDED:]
-    moved = np.diff(steps, axis=1)[:, DISCARDED - 1 :] > 0
-    return Sampled(by_name(points[kept], target.shapes), {"lp": log_p[kept], "acceptance_rate": moved.astype(float)})
+class GridSampler:
+    """Metropolis–Hastings by proposals that a grid makes, which are nearly draws of the target."""
+
+    name, warmup = "grid", DISCARDED
+
+    def __init__(self, target: Target, progress: bool = False) -> None:
+        self.target, self.progress = target, progress
+        self._proposals: Proposals | None = None
+
+    def init(self, key: Data, chains: int) -> GridState:
+        """Survey the density, or say why no grid describes it well."""
+        size, random = self.target.size, np.random.default_rng(words(key))
+        try:
+            self._proposals = self._surveyed(random)
+        except NoGrid as reason:
+            raise Intractable(
+                f"a grid for {size} number{'s' * (size != 1)}",
+                expected=f"at most {MOST_NUMBERS}, with a density that a grid describes: of few modes, "
+                "without long tails",
+                nearest=str(reason),
+                advice='leave method= out, or use method="nuts"',
+            ) from None
+        points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, chains)
+        return GridState(points, log_p, log_weight, np.ones(chains), generator_state(random))
+
+    def _surveyed(self, random: np.random.Generator) -> Proposals:
+        if not 1 <= self.target.size <= MOST_NUMBERS:
+            raise NoGrid(f"there are {self.target.size} numbers, and a grid grows with the power of them")
+        with tqdm(disable=not self.progress, desc="grid: looking for modes", unit="point") as bar:
+            return _proposals(random, evaluation(self.target, bar.update), self.target)
+
+    def step(self, state: GridState, skip: int, draws: int, thin: int) -> tuple[GridState, Draw]:
+        """Weigh proposals for all transitions at once, then accept or refuse them one after another."""
+        random, (chains, size), count = generator_of(state.generator), state.point.shape, skip + draws * thin
+        assert self._proposals is not None, "init comes first"
+        points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, chains * count)
+        points = np.concatenate([state.point[:, None], points.reshape(chains, count, size)], axis=1)
+        log_p = np.concatenate([state.log_p[:, None], log_p.reshape(chains, count)], axis=1)
+        log_weight = np.concatenate([state.log_weight[:, None], log_weight.reshape(chains, count)], axis=1)
+        steps = np.stack([_accepted(random, weights) for weights in log_weight])
+        moved = np.concatenate([state.moved[:, None], np.diff(steps, axis=1) > 0], axis=1)
+        every = (np.arange(chains)[:, None], steps)
+        read = skip + thin * np.arange(1, draws + 1)
+        points, log_p, log_weight = points[every], log_p[every], log_weight[every]
+        last = GridState(points[:, -1], log_p[:, -1], log_weight[:, -1], moved[:, -1], generator_state(random))
+        return last, self._draw(points[:, read], log_p[:, read], moved[:, read])
+
+    def _draw(self, points: np.ndarray, log_p: np.ndarray, moved: np.ndarray) -> Draw:
+        return Draw(by_name(points, self.target.shapes), {"lp": log_p, "acceptance_rate": moved})
+
+    def draw(self, state: GridState) -> Draw:
+        """Read the present draws [chain, …]."""
+        return self._draw(state.point, state.log_p, state.moved)
+
+    def fault(self, state: GridState, drawn: Draw, transitions: int) -> str | None:
+        """A state is at a point that has a density and that proposals reach."""
+        if not all(np.isfinite(part).all() for part in (state.point, state.log_p, state.log_weight)):
+            return "a state is infinite or not a number"
+        return fault_of_generator(state.generator)
 
 
 def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import optax
-from jax.flatten_util import ravel_pytree
+from numpyro.distributions import ImproperUniform, constraints
+from numpyro.handlers import seed
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoNormal
 from scipy.optimize import minimize
 from tqdm import tqdm
 
 from fubini.base.arrays import Data
 from fubini.errors import DataError
-from fubini.infer.target import Free, Target
+from fubini.infer.evaluation import by_name, flattened
+from fubini.infer.sampler import Draw
+from fubini.infer.target import Free, FreeDensity, Shapes, Target
+from fubini.infer.transitions import Transition, Transitions
+
+STRETCHES = 20  # of an optimisation, between which progress is shown
+RATE = 0.05  # of Adam, at the start
+NARROW = float(np.exp(-2.0))  # scales at the start
+PARAMETERS = ("free_auto_loc", "free_auto_scale")  # as numpyro calls them
+
+
+# -- the mode ---------------------------------------------------------------------------------------------------------
 
 
 class Climb(NamedTuple):
@@ -29,12 +46,10 @@ class Climb(NamedTuple):
 
 def climb(target: Target, start: Free) -> Climb:
     """Follow the slope of a density from a starting point, in unconstrained numbers end to end."""
-    flat, unravel = ravel_pytree(start)
-    numbers = target.numbers
-    value_and_slope = jax.jit(jax.value_and_grad(lambda at, data: -target.log_density(unravel(at), data)))
+    flat, (value_and_slope, _) = flattened(start, target.shapes), _derivatives(target.log_density, _shapes(target))
 
     def objective(at: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_slope(jnp.asarray(at, flat.dtype), numbers)
+        value, gradient = value_and_slope(jnp.asarray(at, flat.dtype), target.numbers)
         return float(value), np.asarray(gradient, np.float64)
 
     end: Any = minimize(objective, np.asarray(flat, np.float64), jac=True, method="BFGS", options={"gtol": 1e-9})
@@ -43,10 +58,9 @@ def climb(target: Target, start: Free) -> Climb:
 
 
 def highest(target: Target, start: Free) -> Free:
-    """The unconstrained numbers at which a density is greatest, from a starting point."""
-    flat, unravel = ravel_pytree(start)
-    end = climb(target, start)
-    tolerance = (1e-5 if flat.dtype == jnp.float64 else 3e-2) * (1.0 + abs(end.log_density))
+    """Find the unconstrained numbers at which a density is greatest, from a starting point."""
+    end, dtype = climb(target, start), flattened(start, target.shapes).dtype
+    tolerance = (1e-5 if dtype == jnp.float64 else 3e-2) * (1.0 + abs(end.log_density))
     if not np.all(np.isfinite(end.point)) or end.slope > tolerance:
         raise DataError(
             "the greatest density",
@@ -54,58 +68,137 @@ def highest(target: Target, start: Free) -> Free:
             nearest=f"after {end.steps} steps its slope is still {end.slope:.3g}",
             advice="a density can be unbounded where a scale goes to 0: integrate the latents out that it scales",
         )
-    return unravel(jnp.asarray(end.point, flat.dtype))
+    return by_name(jnp.asarray(end.point, dtype), target.shapes)
 
 
-def laplace(key: Data, target: Target, draws: int) -> dict[str, np.ndarray]:
-    """Draws of the normal with the mode and the curvature of a density."""
+@lru_cache(maxsize=64)
+def _derivatives(log_density: FreeDensity, shapes: Shapes) -> tuple[Callable, Callable]:
+    """−log p and its gradient, and its curvature, at unconstrained numbers end to end; compiled once for a density."""
+
+    def energy(at: Data, numbers: Any) -> Data:
+        return -log_density(by_name(at, dict(shapes)), numbers)
+
+    return jax.jit(jax.value_and_grad(energy)), jax.jit(jax.hessian(energy))
+
+
+# -- samplers ---------------------------------------------------------------------------------------------------------
+
+
+def laplace(target: Target) -> Transitions:
+    """Make the sampler of the normal with the mode and the curvature of a density."""
+
+    def fit(key: Data) -> tuple[Data, Data]:
+        mode = flattened(highest(target, _start(key, target)), target.shapes)
+        curvature = _derivatives(target.log_density, _shapes(target))[1](mode, target.numbers)
+        root = jnp.linalg.cholesky(curvature)
+        if not bool(jnp.all(jnp.isfinite(root))):
+            raise DataError(
+                "the curvature at the mode", expected="a positive definite matrix", advice='use method="nuts"'
+            )
+        return mode, jax.scipy.linalg.solve_triangular(root.T, jnp.eye(len(mode), dtype=mode.dtype), lower=False)
+
+    return _independent_draws("laplace", target, fit)
+
+
+def svi(target: Target, steps: int = 5000, particles: int = 16, progress: bool = True) -> Transitions:
+    """Make the sampler of the independent normals nearest to a density, by numpyro's stochastic optimisation."""
+
+    def fit(key: Data) -> tuple[Data, Data]:
+        fitted, _ = fit_independent_normals(key, target, steps, particles, progress)
+        return fitted
+
+    return _independent_draws("svi", target, fit)
+
+
+def fit_independent_normals(
+    key: Data, target: Target, steps: int, particles: int, progress: bool
+) -> tuple[tuple[Data, Data], np.ndarray]:
+    """Find means and scales that raise the ELBO; also, the ELBO along the way."""
     first, second = jax.random.split(key)
-    start = {name: value[0] for name, value in target.start(first, 1).items()}
-    mode = highest(target, start)
-    flat, unravel = ravel_pytree(mode)
-    curvature = jax.jit(jax.hessian(lambda at: -target.log_density(unravel(at), target.numbers)))(flat)
-    root = jnp.linalg.cholesky(curvature)
-    if not bool(jnp.all(jnp.isfinite(root))):
-        raise DataError("the curvature at the mode", expected="a positive definite matrix", advice='use method="nuts"')
-    noise = jax.random.normal(second, (len(flat), draws), flat.dtype)
-    points = flat[:, None] + jax.scipy.linalg.solve_triangular(root.T, noise, lower=False)
-    return jax.tree_util.tree_map(np.asarray, jax.vmap(unravel)(points.T))
-
-
-def svi(
-    key: Data, target: Target, draws: int, steps: int = 5000, particles: int = 16, progress: bool = True
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Draws of the independent normals nearest to a density, and the ELBO along the way."""
-    first, second, third = jax.random.split(key, 3)
-    start = {name: value[0] for name, value in target.start(first, 1).items()}
-    flat, unravel = ravel_pytree(start)
-    parameters = (flat, jnp.full_like(flat, -2.0))
-    optimiser = optax.adam(optax.cosine_decay_schedule(0.05, steps))
-
-    def negative_elbo(parameters: tuple[Data, Data], key: Data) -> Data:
-        loc, log_scale = parameters
-        noise = jax.random.normal(key, (particles, len(flat)), flat.dtype)
-        points = loc + jnp.exp(log_scale) * noise
-        density: Callable[[Data], Data] = lambda at: target.log_density(unravel(at), target.numbers)  # noqa: E731
-        return -jnp.mean(jax.vmap(density)(points)) - jnp.sum(log_scale)
-
-    @jax.jit
-    def stretch(carried: tuple, keys: Data) -> tuple[tuple, Data]:
-        def one(carried: tuple, key: Data) -> tuple[tuple, Data]:
-            parameters, state = carried
-            loss, slope = jax.value_and_grad(negative_elbo)(parameters, key)
-            updates, state = optimiser.update(slope, state)
-            return (optax.apply_updates(parameters, updates), state), -loss
-
-        return jax.lax.scan(one, carried, keys)
-
-    carried: tuple = (parameters, optimiser.init(parameters))
-    elbos = []
-    count = max(steps // 20, 1)
-    for keys in tqdm(jax.random.split(second, (20, count)), disable=not progress, desc="svi", unit="stretch"):
-        carried, elbo = stretch(carried, keys)
+    start = flattened(_start(first, target), target.shapes)
+    init, update, parameters = _optimisation(target.log_density, _shapes(target), steps, particles)
+    state, elbos = init(second, start, target.numbers), []
+    for _ in tqdm(range(STRETCHES), disable=not progress, desc="svi", unit="stretch"):
+        state, elbo = update(state, target.numbers)
         elbos.append(np.asarray(elbo))
-    loc, log_scale = carried[0]
-    points = loc + jnp.exp(log_scale) * jax.random.normal(third, (draws, len(flat)), flat.dtype)
-    constant = 0.5 * len(flat) * (1 + np.log(2 * np.pi))
-    return jax.tree_util.tree_map(np.asarray, jax.vmap(unravel)(points)), np.concatenate(elbos) + constant
+    return parameters(state), np.concatenate(elbos)
+
+
+@lru_cache(maxsize=64)
+def _optimisation(
+    log_density: FreeDensity, shapes: Shapes, steps: int, particles: int
+) -> tuple[Callable, Callable, Callable]:
+    """The start and a stretch of numpyro's mean-field optimisation, and what it fitted; compiled once for a density."""
+    size = sum(math.prod(shape) for _, shape in shapes)
+
+    def flat(numbers: Any) -> Data:
+        return numpyro.sample("free", ImproperUniform(constraints.real_vector, (), (size,)))
+
+    def model(numbers: Any) -> None:
+        numpyro.factor("density", log_density(by_name(flat(numbers), dict(shapes)), numbers))
+
+    guide = AutoNormal(flat)
+    seed(guide, 0)(())  # it looks at the model once
+    optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps))
+    method: Any = SVI(model, guide, optimiser, Trace_ELBO(num_particles=particles))
+
+    def init(key: Data, start: Data, numbers: Any) -> Any:
+        begin = dict(zip(PARAMETERS, (start, jnp.full_like(start, NARROW)), strict=True))
+        return method.init(key, numbers, init_params=begin)
+
+    def update(state: Any, numbers: Any) -> tuple[Any, Data]:
+        count = max(steps // STRETCHES, 1)
+        state, losses = jax.lax.scan(lambda state, _: method.update(state, numbers), state, length=count)
+        return state, -losses
+
+    return init, jax.jit(update), lambda state: tuple(map(method.get_params(state).get, PARAMETERS))
+
+
+def _start(key: Data, target: Target) -> Free:
+    return {name: value[0] for name, value in target.start(key, 1).items()}
+
+
+def _shapes(target: Target) -> Shapes:
+    return tuple(target.shapes.items())
+
+
+def _independent_draws(name: str, target: Target, fit: Callable[[Data], tuple[Data, Data]]) -> Transitions:
+    """A sampler of loc + scale · noise, whose chains begin with what was fitted."""
+
+    def starts(key: Data, chains: int) -> tuple[Data, Data]:
+        loc, scale = fit(key)
+        return jnp.stack([loc] * chains), jnp.stack([scale] * chains)
+
+    return Transitions(name, _normal_transition(tuple(target.shapes.items())), starts=starts)
+
+
+class NormalState(NamedTuple):
+    """Mean and scale (a matrix, or one number for each of independent ones), and the last draw."""
+
+    key: Data
+    loc: Data
+    scale: Data
+    point: Data
+
+
+@lru_cache(maxsize=64)
+def _normal_transition(shapes: Shapes) -> Transition:
+    def init(key: Data, start: tuple[Data, Data], numbers: Any) -> NormalState:
+        return NormalState(key, *start, start[0])
+
+    def step(state: NormalState, numbers: Any) -> NormalState:
+        key, noise_key = jax.random.split(state.key)
+        noise = jax.random.normal(noise_key, state.loc.shape, state.loc.dtype)
+        change = state.scale @ noise if state.scale.ndim == 2 else state.scale * noise
+        return NormalState(key, state.loc, state.scale, state.loc + change)
+
+    return Transition(init, step, partial(_normal_draw, shapes), _normal_fault)
+
+
+def _normal_draw(shapes: Shapes, state: NormalState, numbers: Any) -> Draw:
+    return Draw(by_name(state.point, dict(shapes)), {})
+
+
+def _normal_fault(state: NormalState, transitions: int) -> str | None:
+    finite = all(np.isfinite(np.asarray(part)).all() for part in (state.loc, state.scale, state.point))
+    return None if finite else "a state is infinite or not a number"

@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini.errors import DataError, Disagreement, SamplerWarning, warn
 from fubini.infer.agreement import warn_of_disagreement
-from fubini.infer.settings import Sampled, Settings
+from fubini.infer.sampler import Draw
 
 REFUSED = 1e-3  # a rate of acceptance below which a chain is not sampling
 BELOW = 5.0, 3.0  # nats, and standard deviations of the log density, by which a mode is lower than another
@@ -19,26 +19,26 @@ FEW = 100, 0.1  # effective draws for each chain, and of all draws: fewer than e
 LOOKED_AT = 2000  # numbers of which the effective draws are computed, at most
 
 
-def report(sampled: Sampled, settings: Settings) -> None:
+def report(drawn: Draw, target_accept: float) -> None:
     """Warn of what is wrong with draws of the no-U-turn sampler; raise where no chain moved."""
-    still = still_chains(sampled)
+    still = still_chains(drawn)
     moving = np.flatnonzero(~still)
-    _require_moves(sampled, moving)
-    free = {name: value[moving] for name, value in sampled.free.items()}
-    log_p = sampled.stats["lp"]
+    _require_moves(drawn, moving)
+    free = {name: value[moving] for name, value in drawn.values.items()}
+    log_p = drawn.info["lp"]
     if still.any():
         _warn_of_still_chains(log_p, still)
-    _warn_of_divergences(sampled.stats["diverging"][moving], moving, settings)
+    _warn_of_divergences(drawn.info["diverging"][moving], moving, target_accept)
     if _warn_of_modes(log_p[moving], moving) or warn_of_disagreement(free):
         return
     _warn_of_few(free)
 
 
-def still_chains(sampled: Sampled) -> np.ndarray:
+def still_chains(drawn: Draw) -> np.ndarray:
     """Whether each chain stands still: all proposals are refused, or the density is not a number."""
-    rate = np.nan_to_num(sampled.stats["acceptance_rate"]).mean(axis=1)
-    stays = np.all([np.all(v == v[:, :1], axis=tuple(range(1, v.ndim))) for v in sampled.free.values()], axis=0)
-    return (stays & (rate < REFUSED)) | ~np.isfinite(sampled.stats["lp"]).all(axis=1)
+    rate = np.nan_to_num(drawn.info["acceptance_rate"]).mean(axis=1)
+    stays = np.all([np.all(v == v[:, :1], axis=tuple(range(1, v.ndim))) for v in drawn.values.values()], axis=0)
+    return (stays & (rate < REFUSED)) | ~np.isfinite(drawn.info["lp"]).all(axis=1)
 
 
 def _listed(chains: Sequence[int] | np.ndarray) -> str:
@@ -49,9 +49,9 @@ def _at(log_p: np.ndarray) -> str:
     return f"a log density of {np.median(log_p):.6g}"
 
 
-def _require_moves(sampled: Sampled, moving: np.ndarray) -> None:
+def _require_moves(drawn: Draw, moving: np.ndarray) -> None:
     if not len(moving):
-        each = ", ".join(f"{np.median(log_p):.6g}" for log_p in sampled.stats["lp"])
+        each = ", ".join(f"{np.median(log_p):.6g}" for log_p in drawn.info["lp"])
         raise DataError(
             "draws by the no-U-turn sampler: no chain moved",
             expected="proposals of which some are accepted",
@@ -93,11 +93,11 @@ def _warn_of_modes(log_p: np.ndarray, chains: np.ndarray) -> bool:
     return bool(low.any())
 
 
-def _warn_of_divergences(diverging: np.ndarray, chains: np.ndarray, settings: Settings) -> None:
+def _warn_of_divergences(diverging: np.ndarray, chains: np.ndarray, target_accept: float) -> None:
     count = diverging.sum(axis=1)
     if count.any():
         where = ", ".join(f"chain {c}: {n}" for c, n in zip(chains, count, strict=True) if n)
-        closer = 1 - (1 - settings.target_accept) / 4
+        closer = 1 - (1 - target_accept) / 4
         warn(
             SamplerWarning(
                 f"divergences: {count.sum()} of {diverging.size} draws ({where})",

@@ -16,6 +16,7 @@ from fubini.base.arrays import Data
 from fubini.errors import DataError
 
 Free = dict[str, Data]
+FreeDensity = Callable[[Free, Any], Data]  # log p of unconstrained numbers, and of the data that it reads
 CANDIDATES = 16  # starting points looked at for each chain, of which the best is taken
 ROUNDS = 7  # of them, where the density is 0 at all
 RADIUS = 2.0  # starting points are uniform between −2 and 2
@@ -30,7 +31,7 @@ class Target:
     """
 
     shapes: Mapping[str, tuple[int, ...]]
-    log_density: Callable[[Free, Any], Data]
+    log_density: FreeDensity
     numbers: Any
     prior: Callable[[Data], Free | None] | None = None
 
@@ -81,13 +82,13 @@ def abstract(values: Any) -> Abstract:
 
 
 @lru_cache(maxsize=64)
-def _starter(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable:
+def _starter(log_density: FreeDensity, shapes: Shapes) -> Callable:
     """Candidates of each chain and their log densities, compiled once for each density."""
     candidates = starting_points(log_density, shapes)
     return jax.jit(lambda keys, numbers: jax.lax.map(lambda key: candidates(key, numbers), keys))
 
 
-def starting_points(log_density: Callable[[Free, Any], Data], shapes: Shapes) -> Callable[[Data, Any], tuple]:
+def starting_points(log_density: FreeDensity, shapes: Shapes) -> Callable[[Data, Any], tuple]:
     """A function of a key and numbers: random points, and the log density at each of them."""
 
     def one(key: Data, numbers: Any) -> tuple[Free, Data]:

@@ -75,7 +75,7 @@ def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
     distribution = result.distribution
     if distribution.family == "Chain":
-        return along_chain(result, path(key, *potentials(result, evaluation))) + int(leaf.low or 0)
+        return along_chain(result, path(key, *potentials(result, evaluation))) + leaf.first
     record = family_of(distribution.family)
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
@@ -83,7 +83,7 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
         key, {name: over(evaluation, part, at) for name, part in distribution.parameters.items()}
     )
     is_label = record.is_of_vectors and leaf.is_integer
-    return drawn_values + int(leaf.low or 0) if is_label else drawn_values
+    return drawn_values + leaf.first if is_label else drawn_values
 
 
 def along_chain(result: Eliminated, states: Data) -> Data:

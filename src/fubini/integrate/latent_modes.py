@@ -98,13 +98,13 @@ def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
     """The likeliest path."""
     logits, links = potentials(result, evaluation)
     states, value = best_path(logits, links)
-    return Mode({leaf: along_chain(result, states) + int(leaf.low or 0)}, (value - chain_evidence(logits, links)).sum())
+    return Mode({leaf: along_chain(result, states) + leaf.first}, (value - chain_evidence(logits, links)).sum())
 
 
 def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
     """The likeliest label of each entry."""
     logits = over(evaluation, result.distribution.parameters["logits"], result.at)
-    values = evaluation.xp.argmax(logits, axis=-1) + int(leaf.low or 0)
+    values = evaluation.xp.argmax(logits, axis=-1) + leaf.first
     return Mode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
 
 

@@ -23,7 +23,7 @@ LARGEST = 10_000_000  # entries of a table
 
 def tables_of(reading: Reading) -> tuple[list[Factor], list[Variable]]:
     """The density of finite scalar sites as tables over them, and these as variables."""
-    sizes = {name: int(leaf.high or 0) + 1 for name, leaf in reading.sites.items()}
+    sizes = {name: leaf.first + leaf.count for name, leaf in reading.sites.items()}
     factors: list[Factor] = [_table(reading, term, sizes) for term in reading.terms.values()]
     lacking = [name for name in sizes if not any(name in factor.inputs for factor in factors)]
     factors.extend(_flat(reading, name, sizes[name]) for name in lacking)
@@ -43,13 +43,13 @@ def _table(reading: Reading, term: Node, sizes: dict[str, int]) -> Table:
         values = Evaluation(reading.arrays({}), xp=np).of(replaced(term, sites))
     data = np.broadcast_to(aligned(values, tuple(indices.values())), [i.size for i in indices.values()]).astype(float)
     for axis, name in enumerate(indices):  # values before the first have no weight
-        data[(slice(None),) * axis + (slice(int(reading.sites[name].low or 0)),)] = -np.inf
+        data[(slice(None),) * axis + (slice(reading.sites[name].first),)] = -np.inf
     return Table.from_log(data, tuple(indices))
 
 
 def _flat(reading: Reading, name: str, size: int) -> Table:
     """Ones at the values of a site that no term depends on, as one under a mask."""
-    first = int(reading.sites[name].low or 0)
+    first = reading.sites[name].first
     return Table(np.where(np.arange(size) < first, 0.0, 1.0), (name,))
 
 

@@ -122,6 +122,28 @@ def words(key: Data) -> list[int]:
     return [int(word) for word in np.asarray(raw).ravel()]
 
 
+def generator_state(generator: np.random.Generator) -> np.ndarray:
+    """The state of NumPy's default generator as an array, from which `generator_of` makes it again."""
+    state: Any = generator.bit_generator.state
+    parts = [*divmod(state["state"]["state"], 2**64), *divmod(state["state"]["inc"], 2**64)]
+    return np.array([*parts, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def generator_of(state: np.ndarray) -> np.random.Generator:
+    """A generator in the state that `generator_state` wrote down."""
+    high, low, inc_high, inc_low, half, rest = map(int, state)
+    bits = np.random.PCG64(0)
+    numbers: Any = {"state": high * 2**64 + low, "inc": inc_high * 2**64 + inc_low}
+    bits.state = {"bit_generator": "PCG64", "state": numbers, "has_uint32": half, "uinteger": rest}
+    return np.random.Generator(bits)
+
+
+def fault_of_generator(state: np.ndarray) -> str | None:
+    """Say why an array is no state of a generator: its increment is odd, and half a word is kept or not."""
+    known = int(state[3]) % 2 == 1 and int(state[4]) in (0, 1) and int(state[5]) < 2**32
+    return None if known else "its random generator is of no state"
+
+
 def source_of(key: Data, n: int, engine: str) -> Randomness:
     """Randomness on the engine of the data; a traced key is JAX's in any case."""
     if isinstance(key, WhiteNoise):

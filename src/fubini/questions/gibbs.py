@@ -19,25 +19,26 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
 from fubini.compile.derive import Derivation, candidates, derived, is_finite
 from fubini.compile.difference import Derived
+from fubini.compile.given_labels import free_entries, given_labels
 from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
 from fubini.compile.program import PASSES, Assembly, Program
-from fubini.compile.schedule import Schedule, free_items, given_labels, scheduled
 from fubini.errors import DataError, DomainError, NoRule, closest, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.settings import Settings
+from fubini.infer.driver import Schedule, run, schedule_of
+from fubini.infer.sampler import Sampler as AnySampler
 from fubini.integrate.search import Latent
 from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.options import require_options
 from fubini.models.question_heads import exact_gibbs, exact_metropolis
 from fubini.numerics.randomness import require_key, words
-from fubini.questions.block_gibbs import Blocked
-from fubini.questions.chains import Chains
+from fubini.questions.block_gibbs import BlockGibbs
 from fubini.questions.draws import Draws
-from fubini.questions.moves import Rest
+from fubini.questions.label_sweeps import LabelSweeps
+from fubini.questions.moves import OtherLatents
 
 RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "progress")
 FIXED = ("sizes", "values")  # what code may be compiled for
@@ -85,8 +86,8 @@ class Sampler:
         for leaf in self.labels.values():
             candidates(leaf)
         require_finite(eliminated_model)
-        self._rests: dict[int, Rest | None] = {}
-        self.blocked = Blocked(eliminated_model, self.names) if self.options.blocked else None
+        self._moves: dict[int, OtherLatents | None] = {}
+        self.blocked = BlockGibbs(eliminated_model, self.names) if self.options.blocked else None
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
@@ -168,40 +169,49 @@ class Sampler:
         """
         require_options("run", options, RUN_OPTIONS)
         require_key(key)
-        schedule = scheduled(sweeps, thin, keep, chains, warmup)
+        schedule = schedule_of(sweeps, thin, keep, chains, warmup)
         begin = self._started(start or {}, chains)
+        entries = self._entries(fixed)
+        self._require_start(entries, begin)
+        sampler = self.sampler(warmup, begin, entries)
+        arrays = (*entries.values(), *begin.values())
+        with self.eliminated_model.model.width(), eval_context():
+            file = None
+            if checkpoint is not None:
+                file = Checkpoint(checkpoint, self._run(key, schedule, sampler.warmup, arrays))
+            drawn = run(sampler, key, schedule, file, progress)
+        warn_of_disagreement(drawn.values, MOST_OF_LABELS)
+        return Draws(drawn.values)
+
+    def sampler(
+        self,
+        warmup: int | None = None,
+        start: Mapping[str, np.ndarray] | None = None,
+        entries: Mapping[str, np.ndarray] | None = None,
+    ) -> AnySampler:
+        """Make what the driver runs: chains that begin with these labels, and draw these entries or all."""
         if self.blocked is not None:
-            self._no_options(fixed=fixed, checkpoint=checkpoint, progress=progress or None)
-            return _reported(self.blocked.run(key, schedule, chains, begin, warmup or 0))
-        items = self._items(fixed)
-        self._require_start(items, begin)
-        before = self._warmup if warmup is None else warmup
-        run = Chains(self.machine, self.labels, self._rest(before), items, schedule, before)
-        arrays = (*items.values(), *begin.values())
-        file = None if checkpoint is None else Checkpoint(checkpoint, self._run(key, schedule, chains, before, arrays))
-        return _reported(run.all(key, chains, begin, file, progress))
+            return self.blocked.sampler(start or {}, warmup or 0)
+        if warmup is None:
+            warmup = self._warmup
+        name = "gibbs" if self.options.proposal is None else "metropolis"
+        entries = entries or self._entries(None)
+        return LabelSweeps(name, self.machine, self.labels, self._others(warmup), entries, start or {}, warmup)
 
     @property
     def _warmup(self) -> int:
         """Sweeps in which the no-U-turn sampler adapts, where there is one."""
-        rest = self._rest(0)
-        return 0 if rest is None or rest.walk is None else 300
+        others = self._others(0)
+        return 0 if others is None or others.nuts is None else 300
 
-    def _rest(self, warmup: int) -> Rest | None:
+    def _others(self, warmup: int) -> OtherLatents | None:
         """Moves of the remaining latents beside the labels."""
-        if warmup not in self._rests:
+        if warmup not in self._moves:
             names = [name for name in self.eliminated_model.kept if name not in self.labels]
-            self._rests[warmup] = Rest(self.eliminated_model, names, warmup) if names else None
-        return self._rests[warmup]
+            self._moves[warmup] = OtherLatents(self.eliminated_model, names, warmup) if names else None
+        return self._moves[warmup]
 
-    def _no_options(self, **options: Any) -> None:
-        for name, value in options.items():
-            if value is not None:
-                raise DomainError(
-                    f"run({name}=…) of a blocked sampler", expected=f"no {name}", advice="leave blocked out"
-                )
-
-    def _run(self, key: Data, schedule: Schedule, chains: int, warmup: int, given: Sequence[np.ndarray]) -> dict:
+    def _run(self, key: Data, schedule: Schedule, warmup: int, given: Sequence[np.ndarray]) -> dict:
         """What a checkpoint is of."""
         content = hashlib.blake2b(digest_size=16)
         for array in (*self.eliminated_model.reading.reader.known.values(), *given):
@@ -214,20 +224,22 @@ class Sampler:
             "numbers": content.hexdigest(),
             "key": words(key),
             "schedule": list(schedule),
-            "chains": chains,
             "warmup": warmup,
+            "blocked": self.options.blocked,
         }
 
-    def _items(self, fixed: Any) -> dict[str, np.ndarray]:
+    def _entries(self, fixed: Any) -> dict[str, np.ndarray]:
+        if self.blocked is not None and fixed is not None:
+            raise DomainError("run(fixed=…) of a blocked sampler", expected="no fixed", advice="leave blocked out")
         given = fixed if isinstance(fixed, Mapping) else {self.names[0]: fixed}
         for name in given:
             required(name, self.joint, self.names)
-        return {name: free_items(leaf, given.get(name)) for name, leaf in self.labels.items()}
+        return {name: free_entries(leaf, given.get(name)) for name, leaf in self.labels.items()}
 
-    def _require_start(self, items: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray]) -> None:
+    def _require_start(self, entries: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray]) -> None:
         """Entries that are held fixed have values to be held at."""
-        for name, entries in items.items():
-            if name not in start and entries.size < np.prod(self.labels[name].shape, dtype=int):
+        for name, drawn in entries.items():
+            if name not in start and drawn.size < np.prod(self.labels[name].shape, dtype=int):
                 raise DomainError(
                     f"fixed entries of {name!r} without labels",
                     expected=f"start={{{name!r}: …}}, of which these entries are held",
@@ -237,11 +249,10 @@ class Sampler:
         """Labels to begin with, for all chains or for each."""
         for name in start:
             required(name, self.joint, self.names)
-        low = self.blocked is not None  # there labels are counted as the model does
-        return {
-            name: given_labels(self.labels[name], value, chains) + (int(self.labels[name].low or 0) if low else 0)
-            for name, value in start.items()
-        }
+        labels = {name: given_labels(self.labels[name], value, chains) for name, value in start.items()}
+        if self.blocked is None:
+            return labels
+        return {name: value + self.labels[name].first for name, value in labels.items()}
 
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
         """p(candidate | all other latents) of one entry."""
@@ -264,7 +275,7 @@ class Sampler:
             raise DomainError(f"the entry {place} of {name!r}", expected=f"a place in an array of shape {leaf.shape}")
         number = int(np.ravel_multi_index(at, leaf.shape)) if at else 0
         self.machine.sweep(name, np.zeros(1), np.array([number]))
-        return self.machine.weights(int((leaf.high or 0) - (leaf.low or 0)) + 1)
+        return self.machine.weights(leaf.count)
 
     def _given(self, name: str, value: Any) -> np.ndarray:
         """The value of a remaining latent, in its shape."""
@@ -276,23 +287,10 @@ class Sampler:
         return np.asarray(value)
 
 
-def _reported(draws: dict[str, np.ndarray]) -> Draws:
-    """Draws, after a warning where chains do not agree."""
-    warn_of_disagreement(draws, MOST_OF_LABELS)
-    return Draws(draws)
-
-
-def compiled_gibbs(key: Data, eliminated_model: EliminatedModel, settings: Settings) -> Draws | None:
-    """Draws [chain, draw, …] of the remaining latents by a compiled sampler; None where no rule makes one."""
+def compiled_gibbs(eliminated_model: EliminatedModel, warmup: int) -> AnySampler | None:
+    """Make a compiled sampler of the remaining latents, or None where no rule makes one."""
     try:
-        sampler = Sampler(eliminated_model, ())
-        return sampler.run(
-            key,
-            sweeps=settings.draws,
-            chains=settings.chains,
-            warmup=settings.warmup,
-            progress=settings.progress,
-        )
+        return Sampler(eliminated_model, ()).sampler(warmup)
     except NoRule:
         return None
 

@@ -15,12 +15,13 @@ from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.distributions.supports import is_everywhere
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
+from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.grid import grid
-from fubini.infer.normal_approximation import laplace, svi
-from fubini.infer.nuts import nuts
+from fubini.infer.driver import Schedule, run
+from fubini.infer.methods import METHODS, Settings, require_method
+from fubini.infer.nuts import NutsOptions
 from fubini.infer.report import report
-from fubini.infer.settings import Settings
+from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
 from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel, eliminated
@@ -42,7 +43,6 @@ OPTIONS = (
     *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
     *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
 )
-METHODS = ("grid", "nuts", "svi", "laplace")
 
 
 @exact_infer.rule
@@ -72,45 +72,57 @@ def infer(
     require_key(key)
     draws, chains = whole_number("draws", draws), whole_number("chains", chains)
     require_options("infer", options, OPTIONS)
-    if method is not None and method not in METHODS:
-        raise DomainError(f"method={method!r}", expected=f"one of {listed(METHODS)}, or None to choose")
+    require_method(method)
+    schedule, settings = Schedule(draws, chains=chains), _settings(warmup, progress, options)
     eliminated_model = elimination_for_draws(model, eliminate)
     warn_of_restriction(key, eliminated_model)
     first, second, third = jax.random.split(key, 3)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
     require_room(asked, *((chains, draws, *domain.shape) for domain in eliminated_model.reading.domains.values()))
     with within_memory(asked), model.width():
-        domains = eliminated_model.reading.domains
-        if discrete := [name for name in eliminated_model.kept if domains[name].is_discrete]:
-            _no_checkpoint(checkpoint, "a discrete remainder")
-            if method not in (None, "nuts") or options:
-                raise Intractable(
-                    f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
-                    expected="a model whose discrete sites can be summed out",
-                    nearest=f"{listed(discrete)} cannot be",
-                )
-            settings = _settings(draws, chains, warmup, progress, {})
-            labels = compiled_gibbs(first, eliminated_model, settings)
-            if labels is None:
-                values, stats, how = discrete_gibbs(first, model.joint, settings)
-                eliminated_model = eliminated(model, ())
-            else:
-                values, stats, how = _recovered(second, eliminated_model, labels, chains, draws), {}, "gibbs"
+        discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
+        _require_fitting(discrete, method, options)
+        file = None
+        if checkpoint is not None:
+            file = Checkpoint(checkpoint, _run(eliminated_model, key, method, settings, schedule))
+        if not eliminated_model.kept:
+            require_evidence(float(eliminated_model.asked("log_density", {})), eliminated_model.joint)
+            kept, how = Draw({}, {}), "exact"
+        elif discrete:
+            sampler, eliminated_model = _label_sampler(eliminated_model, settings)
+            kept, how = run(sampler, first, schedule, file, progress), sampler.name
+            warn_of_disagreement(kept.values, MOST_OF_LABELS)
         else:
             require_proper(eliminated_model, eliminated_model.kept)
-            settings = _settings(draws, chains, warmup, progress, options)
-            if options and method not in (None, "nuts"):
-                raise DomainError(
-                    f"infer(…, method={method!r}, {next(iter(options))}=…)",
-                    expected='no options: they are those of method="nuts"',
-                )
-            if method is None and (options or checkpoint is not None):
-                method = "nuts"
-            file = None if checkpoint is None else Checkpoint(checkpoint, _run(eliminated_model, key, method, settings))
-            kept, stats, how = _drawn(first, eliminated_model, method, settings, file)
-            values = _recovered(second, eliminated_model, kept, chains, draws)
+            chosen = "nuts" if method is None and options else method
+            kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, file)
+        values = _recovered(second, eliminated_model, kept.values, chains, draws)
         groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
-    return to_arviz(eliminated_model, values, stats, groups, how, dims, coords)
+    return to_arviz(eliminated_model, values, kept.info, groups, how, dims, coords)
+
+
+def _require_fitting(discrete: Sequence[str], method: str | None, options: Mapping[str, Any]) -> None:
+    """Raise where a method or its options do not fit the remaining latents."""
+    if discrete and (method not in (None, "nuts") or options):
+        raise Intractable(
+            f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
+            expected="a model whose discrete sites can be summed out",
+            nearest=f"{listed(discrete)} cannot be",
+        )
+    if options and method not in (None, "nuts"):
+        raise DomainError(
+            f"infer(…, method={method!r}, {next(iter(options))}=…)",
+            expected='no options: they are those of method="nuts"',
+        )
+
+
+def _label_sampler(eliminated_model: EliminatedModel, settings: Settings) -> tuple[Sampler, EliminatedModel]:
+    """A sampler of labels that remain, and what is eliminated before: nothing where numpyro draws."""
+    sampler = compiled_gibbs(eliminated_model, settings.nuts.warmup)
+    if sampler is not None:
+        return sampler, eliminated_model
+    model = eliminated_model.model
+    return discrete_gibbs(model, settings.nuts.warmup), eliminated(model, ())
 
 
 def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
@@ -166,23 +178,20 @@ def _is_bounded(model: FlatModel, name: str) -> bool:
     return bounded[0]
 
 
-def _settings(draws: int, chains: int, warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
-    settings = Settings(draws, 1000 if warmup is None else warmup, chains, progress=progress)._replace(**options)
-    settings = settings._replace(
-        warmup=whole_number("warmup", settings.warmup),
-        max_tree_depth=whole_number("max_tree_depth", settings.max_tree_depth),
+def _settings(warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+    nuts = NutsOptions(1000 if warmup is None else warmup)._replace(**options)
+    nuts = nuts._replace(
+        warmup=whole_number("warmup", nuts.warmup),
+        max_tree_depth=whole_number("max_tree_depth", nuts.max_tree_depth),
     )
-    if not 0 < settings.target_accept < 1:
-        raise DomainError(f"target_accept={settings.target_accept!r}", expected="a probability between 0 and 1")
-    return settings
+    if not 0 < nuts.target_accept < 1:
+        raise DomainError(f"target_accept={nuts.target_accept!r}", expected="a probability between 0 and 1")
+    return Settings(nuts, progress)
 
 
-def _no_checkpoint(path: Any, what: str) -> None:
-    if path is not None:
-        raise Intractable(f"a checkpoint of {what}", expected="a run of the no-U-turn sampler")
-
-
-def _run(eliminated_model: EliminatedModel, key: Data, method: str | None, settings: Settings) -> dict[str, Any]:
+def _run(
+    eliminated_model: EliminatedModel, key: Data, method: str | None, settings: Settings, schedule: Schedule
+) -> dict[str, Any]:
     """What a checkpoint is of."""
     content = hashlib.blake2b(digest_size=16)
     for leaf in (*eliminated_model.model.leaves, *eliminated_model.reading.reader.known.values()):
@@ -196,7 +205,7 @@ def _run(eliminated_model: EliminatedModel, key: Data, method: str | None, setti
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,
-        "settings": settings._replace(progress=True)._asdict(),
+        "settings": {"draws": schedule.sweeps, "chains": schedule.chains, **settings.nuts._asdict()},
         "jax": jax.__version__,
         "platform": jax.default_backend(),
     }
@@ -205,45 +214,37 @@ def _run(eliminated_model: EliminatedModel, key: Data, method: str | None, setti
 # -- draws ----------------------------------------------------------------------------------------------------------
 
 
-def _drawn(
-    key: Data, eliminated_model: EliminatedModel, method: str | None, settings: Settings, file: Checkpoint | None
-) -> tuple[dict[str, Data], dict[str, Data], str]:
-    """Draws [chain, draw, …] of the remaining sites, what is said of them, and the method."""
-    if not eliminated_model.kept:
-        require_evidence(float(eliminated_model.asked("log_density", {})), eliminated_model.joint)
-        return {}, {}, "exact"
+def _continuous_draws(
+    key: Data,
+    eliminated_model: EliminatedModel,
+    method: str | None,
+    settings: Settings,
+    schedule: Schedule,
+    file: Checkpoint | None,
+) -> tuple[Draw, str]:
+    """Draws [chain, draw, …] of the remaining sites, and by which method."""
     target, support = target_of(eliminated_model)
     try:
-        free, stats, how = _free_draws(key, target, method, settings, file)
+        free, how = _free_draws(key, target, method, settings, schedule, file)
     except DataError:
         require_numbers(eliminated_model.joint)  # what is wrong may be said better
         raise
-    return support.of_draws(free, target.numbers[0]), stats, how
+    return Draw(support.of_draws(free.values, target.numbers[0]), free.info), how
 
 
 def _free_draws(
-    key: Data, target: Target, method: str | None, settings: Settings, file: Checkpoint | None
-) -> tuple[dict[str, Data], dict[str, Data], str]:
-    """Draws [chain, draw, …] of unconstrained numbers."""
-    if method == "nuts":
-        walked = nuts(key, target, settings, file)
-        report(walked, settings)
-        return walked.free, walked.stats, method
-    _no_checkpoint(file, f"method={method!r}")
-    if method in (None, "grid"):
+    key: Data, target: Target, method: str | None, settings: Settings, schedule: Schedule, file: Checkpoint | None
+) -> tuple[Draw, str]:
+    """Draws [chain, draw, …] of unconstrained numbers: by a grid, if none is asked for and it describes the density."""
+    if method is None:
         try:
-            sampled = grid(key, target, settings)
+            return _free_draws(key, target, "grid", settings, schedule, file)
         except Intractable:
-            if method is None:
-                return _free_draws(key, target, "nuts", settings, file)
-            raise
-        return sampled.free, sampled.stats, "grid"
-    count = settings.chains * settings.draws
-    if method == "laplace":
-        drawn = laplace(key, target, count)
-    else:
-        drawn, _ = svi(key, target, count, progress=settings.progress)
-    return {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in drawn.items()}, {}, method
+            method = "nuts"
+    drawn = run(METHODS[method](target, settings), key, schedule, file, settings.progress)
+    if method == "nuts":
+        report(drawn, settings.nuts.target_accept)
+    return drawn, method
 
 
 def _recovered(

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_context
-from numpyro.infer.hmc import hmc
 
 from fubini.base.arrays import Data
 from fubini.errors import NoRule
-from fubini.infer.target import impossible_if_not_finite, starting_points
+from fubini.infer.nuts import NutsOptions, nuts_transition, potential
+from fubini.infer.target import starting_points
 from fubini.integrate.latent_draws import drawn
 from fubini.integrate.search import Latent, Search, Step
 from fubini.models.eliminated_model import EliminatedModel
@@ -22,7 +22,7 @@ from fubini.questions.sampler_target import Support
 Values = dict[str, Data]
 
 
-class Whole:
+class ConjugateMove:
     """Latents drawn together, given all others: those that were eliminated last come first."""
 
     def __init__(self, eliminated_model: EliminatedModel, steps: Sequence[Step]) -> None:
@@ -40,25 +40,25 @@ class Whole:
         return known
 
 
-def whole_moves(eliminated_model: EliminatedModel, names: Sequence[str]) -> tuple[list[Whole], list[str]]:
+def conjugate_moves(eliminated_model: EliminatedModel, names: Sequence[str]) -> tuple[list[ConjugateMove], list[str]]:
     """Moves that draw these latents from closed forms, as many as can be together; and those that have none."""
     latents = {
         name: Latent(eliminated_model.reading.sites[name], eliminated_model.reading.domains[name]) for name in names
     }
     together = Search(latents).best(eliminated_model.plan.terms)
     if not together.blocked:
-        return ([Whole(eliminated_model, together.steps)] if together.steps else []), []
+        return ([ConjugateMove(eliminated_model, together.steps)] if together.steps else []), []
     moves, blocked = [], []
     for name, latent in latents.items():
         alone = Search({name: latent}).best(eliminated_model.plan.terms)
         if alone.blocked:
             blocked.append(name)
         else:
-            moves.append(Whole(eliminated_model, alone.steps))
+            moves.append(ConjugateMove(eliminated_model, alone.steps))
     return moves, blocked
 
 
-class Walk:
+class NutsMove:
     """Continuous latents without a closed form, moved together by one transition of the no-U-turn sampler."""
 
     def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], warmup: int) -> None:
@@ -80,21 +80,18 @@ class Walk:
         return self.eliminated_model.log_density({**others, **values}, constants) + log_det
 
     @cached_property
-    def _kernel(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        def potential(numbers: Any) -> Callable[[Values], Data]:
-            return lambda free: -impossible_if_not_finite(self.log_density(free, numbers))
-
-        start, step = hmc(potential_fn_gen=potential, algo="NUTS")
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        transition = nuts_transition(self.log_density, NutsOptions(self.warmup, dense_mass=False))
 
         def begin(key: Data, numbers: Any) -> Any:
             shapes = tuple(self.support.shapes(self.eliminated_model.model).items())
             points, log_p = starting_points(self.log_density, shapes)(key, numbers)
             free = {name: value[jnp.argmax(log_p)] for name, value in points.items()}
-            return start(free, self.warmup, model_args=(numbers,), rng_key=key)
+            return transition.init(key, free, numbers)
 
         def advance(state: Any, numbers: Any) -> tuple[Any, Values]:
-            energy, slope = jax.value_and_grad(potential(numbers))(state.z)  # the others have moved since
-            state = step(state._replace(potential_energy=energy, z_grad=slope), model_args=(numbers,))
+            energy, slope = jax.value_and_grad(potential(self.log_density, numbers))(state.z)  # the others have moved
+            state = transition.step(state._replace(potential_energy=energy, z_grad=slope), numbers)
             return state, self.support.values(state.z, numbers[0])[0]
 
         return jax.jit(begin), jax.jit(advance)
@@ -106,22 +103,22 @@ class Walk:
 
     def begin(self, key: Data, values: Values, constants: Any) -> Any:
         """The state of a chain."""
-        return self._kernel[0](key, self.numbers(values, constants))
+        return self._compiled[0](key, self.numbers(values, constants))
 
     def step(self, state: Any, values: Values, constants: Any) -> tuple[Any, Values]:
         """One transition."""
-        state, new = self._kernel[1](state, self.numbers(values, constants))
+        state, new = self._compiled[1](state, self.numbers(values, constants))
         return state, {**values, **new}
 
 
-class Rest:
+class OtherLatents:
     """All latents that no compiled loop draws: closed forms first, then the no-U-turn sampler for what has none."""
 
     def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], warmup: int = 0) -> None:
         self.eliminated_model = eliminated_model
         self.names = tuple(names)
-        self.whole, blocked = whole_moves(eliminated_model, names)
-        self.walk = Walk(eliminated_model, blocked, warmup) if blocked else None
+        self.conjugate, blocked = conjugate_moves(eliminated_model, names)
+        self.nuts = NutsMove(eliminated_model, blocked, warmup) if blocked else None
 
     @cached_property
     def numbers(self) -> Any:
@@ -130,12 +127,12 @@ class Rest:
 
     @cached_property
     def _drawn(self) -> Callable[[Data, Values, Any], Values]:
-        def every(key: Data, values: Values, numbers: Any) -> Values:
-            for place, move in enumerate(self.whole):
+        def draw(key: Data, values: Values, numbers: Any) -> Values:
+            for place, move in enumerate(self.conjugate):
                 values = move.draw(jax.random.fold_in(key, place), values, numbers)
             return values
 
-        return jax.jit(every)
+        return jax.jit(draw)
 
     def begin(self, key: Data, values: Mapping[str, Any]) -> tuple[Any, Values]:
         """Values to begin with, from the prior; and the state of the no-U-turn sampler."""
@@ -144,16 +141,16 @@ class Rest:
             sample = plain.sample(key)
             prior = sample if isinstance(sample, Mapping) else plain.flatten(sample, plain.outline.names)
             first = {name: jnp.asarray(prior[name]) for name in self.names}
-            all_of = {**first, **{name: jnp.asarray(value) for name, value in values.items()}}
-            state = None if self.walk is None else self.walk.begin(key, all_of, self.numbers)
-            return state, all_of
+            every = {**first, **{name: jnp.asarray(value) for name, value in values.items()}}
+            state = None if self.nuts is None else self.nuts.begin(key, every, self.numbers)
+            return state, every
 
     def step(self, key: Data, state: Any, values: Values) -> tuple[Any, Values]:
         """New values of all of these latents."""
         with self.eliminated_model.model.width(), eval_context():
             values = {name: jnp.asarray(value) for name, value in values.items()}
-            if self.whole:
+            if self.conjugate:
                 values = self._drawn(key, values, self.numbers)
-            if self.walk is not None:
-                state, values = self.walk.step(state, values, self.numbers)
+            if self.nuts is not None:
+                state, values = self.nuts.step(state, values, self.numbers)
             return state, values

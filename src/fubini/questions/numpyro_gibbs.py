@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
-import numpy as np
 import numpyro
-from numpyro.infer import MCMC, NUTS, DiscreteHMCGibbs
+from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import Intractable, NoRule, listed
-from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
-from fubini.infer.settings import Settings
-from fubini.models.flavour import Flavour
+from fubini.infer.sampler import Draw
+from fubini.infer.transitions import Transition, Transitions
+from fubini.models.flat_model import FlatModel
 from fubini.models.sample import Alike, Chosen
 
 
@@ -39,11 +39,11 @@ class Sites(Alike):
         return Sites(f"{self.path}{name}.")
 
 
-def as_numpyro(joint: Flavour) -> Callable[[], None]:
-    """A joint as a model function of numpyro; the densities of observations are factors."""
+def as_numpyro(tree: Any) -> Callable[[list[Data]], None]:
+    """A joint as a model function of numpyro, of the leaves of its tree; the densities of observations are factors."""
 
-    def model() -> None:
-        run = joint.run(Sites())
+    def model(leaves: list[Data]) -> None:
+        run = jax.tree_util.tree_unflatten(tree, leaves).run(Sites())
         for place, weight in enumerate(_weights(run)):
             numpyro.factor(f"observed.{place}", weight)
 
@@ -55,40 +55,41 @@ def _weights(run: Any) -> list[Data]:
     return [*weights, *(weight for site in run.sites if site.inner is not None for weight in _weights(site.inner))]
 
 
-def discrete_gibbs(key: Data, joint: Flavour, settings: Settings) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
-    """Draws [chain, draw, …] of all latents."""
-    infinite = [
-        site.name
-        for site in joint.outline.sites
-        if site.kind == "random" and site.domain is not None and site.domain.is_discrete and site.domain.kind != "bint"
-    ]
+def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
+    """Make the sampler of all latents of a model."""
+    latents = {site.name: site.domain for site in model.outline.sites if site.kind == "random" and site.domain}
+    infinite = [name for name, domain in latents.items() if domain.is_discrete and domain.kind != "bint"]
     if infinite:
         raise NoRule(
             f"draws of {listed(infinite)}",
             expected="discrete latents with finitely many values, counted from 0",
             advice="truncate the support, count from 0, or integrate the latent out of the model by hand",
         )
-    continuous = any(s.kind == "random" and s.domain and not s.domain.is_discrete for s in joint.outline.sites)
-    kernel = DiscreteHMCGibbs(NUTS(as_numpyro(joint)), modified=continuous)
-    mcmc = MCMC(
-        kernel,
-        num_warmup=settings.warmup,
-        num_samples=settings.draws,
-        num_chains=settings.chains,
-        chain_method=jax.vmap if settings.chains > 1 else "sequential",  # type: ignore[arg-type]
-        progress_bar=settings.progress,
-    )
-    try:
-        mcmc.run(key)
-    except ValueError as error:
-        if "supports" not in str(error):
-            raise
-        raise Intractable(
-            f"draws of {listed(joint.outline.free)}",
-            expected="supports that no other latent decides, beside discrete sites that cannot be summed out",
-            nearest=str(error),
-            advice="write the site as a function of one with a fixed support: b = (high − low) · u + low",
-        ) from None
-    draws = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
-    warn_of_disagreement(draws, MOST_OF_LABELS)
-    return draws, {}, "gibbs"
+    mixed = not all(domain.is_discrete for domain in latents.values())
+    transition = _transition(model.tree, tuple(model.outline.free), mixed, warmup)
+    numbers = jax.tree_util.tree_map(jax.numpy.asarray, model.leaves)
+    return Transitions("gibbs", transition, numbers, warmup)
+
+
+@lru_cache(maxsize=64)
+def _transition(tree: Any, names: tuple[str, ...], mixed: bool, warmup: int) -> Transition:
+    """One sweep; the same for all data, so that what is compiled is used again."""
+    kernel: Any = DiscreteHMCGibbs(NUTS(as_numpyro(tree)), modified=mixed)
+
+    def init(key: Data, start: Any, leaves: list[Data]) -> Any:
+        try:
+            return kernel.init(key, warmup, None, (leaves,), {})
+        except ValueError as error:
+            if "supports" not in str(error):
+                raise
+            raise Intractable(
+                f"draws of {listed(names)}",
+                expected="supports that no other latent decides, beside discrete sites that cannot be summed out",
+                nearest=str(error),
+                advice="write the site as a function of one with a fixed support: b = (high − low) · u + low",
+            ) from None
+
+    def draw(state: Any, leaves: list[Data]) -> Draw:
+        return Draw(dict(kernel.postprocess_fn((leaves,), {})(state.z)), {})
+
+    return Transition(init, lambda state, leaves: kernel.sample(state, (leaves,), {}), draw)

@@ -1,8 +1,8 @@
-"""Which sweeps of a run are kept, with which labels it begins, and which entries it draws: checked."""
+"""Labels that a run is given: those it begins with, and those entries that it draws, checked."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,44 +10,11 @@ from fubini.algebra.node import Leaf
 from fubini.errors import DataError, DomainError
 
 
-class Schedule(NamedTuple):
-    """How many sweeps there are, and which of them are kept: every `thin`-th, and of these the last `keep`."""
-
-    sweeps: int
-    thin: int = 1
-    keep: int | None = None
-
-    @property
-    def kept(self) -> int:
-        """How many sweeps are kept."""
-        whole = self.sweeps // self.thin
-        return whole if self.keep is None else min(self.keep, whole)
-
-    def place(self, sweep: int) -> int | None:
-        """Where the state after a sweep, counted from 0, is kept."""
-        if (sweep + 1) % self.thin:
-            return None
-        place = (sweep + 1) // self.thin - 1 - (self.sweeps // self.thin - self.kept)
-        return place if place >= 0 else None
-
-
-def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any, warmup: Any = None) -> Schedule:
-    """Checked."""
-    for name, value in {"sweeps": sweeps, "thin": thin, "chains": chains, "keep": keep, "warmup": warmup}.items():
-        least = 0 if name == "warmup" else 1
-        given = value is not None or name in ("sweeps", "thin", "chains")
-        if given and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
-            raise DomainError(f"{name}={value!r}", expected=f"a whole number, at least {least}")
-    if thin > sweeps:
-        raise DomainError(f"thin={thin} of {sweeps} sweeps", expected="at least one sweep that is kept")
-    return Schedule(int(sweeps), int(thin), None if keep is None else int(keep))
-
-
 def given_labels(leaf: Leaf, value: Any, chains: int | None = None) -> np.ndarray:
     """Labels in range, counted from 0: for all chains, or for each."""
     if np.ma.is_masked(value):
         raise DataError(f"labels {leaf.name!r} with masked entries", expected="a label for each entry")
-    array, low, high = np.asarray(value), int(leaf.low or 0), int(leaf.high or 0)
+    array, low, high = np.asarray(value), leaf.first, leaf.first + leaf.count - 1
     if array.shape != leaf.shape and (chains is None or array.shape != (chains, *leaf.shape)):
         each = "" if chains is None else f", or {(chains, *leaf.shape)} for {chains} chains"
         raise DomainError(f"labels {leaf.name!r} of shape {array.shape}", expected=f"the shape {leaf.shape}{each}")
@@ -62,7 +29,7 @@ def given_labels(leaf: Leaf, value: Any, chains: int | None = None) -> np.ndarra
     return array.astype(np.int64) - low
 
 
-def free_items(leaf: Leaf, fixed: Any) -> np.ndarray:
+def free_entries(leaf: Leaf, fixed: Any) -> np.ndarray:
     """The numbers of the entries that are drawn: all but those held fixed, given by a mask or by indices."""
     count = int(np.prod(leaf.shape, dtype=int))
     if fixed is None:
