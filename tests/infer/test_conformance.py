@@ -26,7 +26,7 @@ from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
-from tests.infer.conformance import CASES, normal
+from tests.infer.conformance import CASES, SHARES
 
 KEY = jax.random.key(3)
 WARMUP = 100
@@ -216,24 +216,35 @@ def test_which_draws_are_kept(name: str) -> None:
 
 
 @fb.model
-def conjugate():
-    x = yield dist.Normal(0.0, 1.0)
-    y = yield dist.Normal(x, 1.0).expand([2])
+def conjugate(count):
+    x = yield dist.Normal(0.0, 1.0).expand([count])
+    y = yield dist.Normal(x, 1.0)
 
 
-ROUNDS, RANKED = 48, 5
+@fb.model
+def with_labels(count):
+    z = yield dist.Categorical(SHARES).expand([count])
+    x = yield dist.Normal(0.0, 1.0).expand([count])
+    y = yield dist.Normal(x, 1.0 + z)
+
+
+RANKED, THIN = 5, 10
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_parameter_that_made_the_data_is_one_of_its_posterior(name: str) -> None:
-    """Among draws given data that it made, its rank is uniform (Geweke 2004; ranks: Talts et al. 2018, theorem 1)."""
-    model = conjugate() if name in APPROXIMATE else normal()
-    ranks = []
-    for number in range(ROUNDS):
+    """Among draws given data that it made, its rank is uniform (Geweke 2004; ranks: Talts et al. 2018, theorem 1).
+
+    Many parameters, each with data of its own, are drawn by one run; a grid has few of them, and many runs.
+    """
+    count, rounds = (2, 24) if name == "grid" else (120, 1)
+    model = conjugate(count) if name in APPROXIMATE else with_labels(count)
+    ranks: list[int] = []
+    for number in range(rounds):
         key = jax.random.fold_in(KEY, number)
         truth = model.sample(key)
         sampler, read = SAMPLERS[name](model.condition(y=np.asarray(truth.y)))
-        drawn = read(run(sampler, jax.random.fold_in(key, 1), Schedule(RANKED * 6, thin=6)))
-        ranks.append(int(np.sum(np.asarray(drawn["x"])[0] < float(truth.x))))
+        drawn = read(run(sampler, jax.random.fold_in(key, 1), Schedule(RANKED * THIN, thin=THIN)))
+        ranks.extend(np.sum(np.asarray(drawn["x"])[0] < np.asarray(truth.x), axis=0))
     counts = np.bincount(ranks, minlength=RANKED + 1)
     assert chisquare(counts).pvalue > 1e-4, counts
