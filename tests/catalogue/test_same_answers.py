@@ -126,7 +126,7 @@ def test_any_order_of_elimination(model):
         plan = eliminated_in_order(post, groups)
         if plan is not None and plan.eliminated not in seen:
             seen.add(plan.eliminated)
-            found = float(plan.asked("log_density", {}, wide=True))
+            found = float(plan.compute_log_density({}, float64=True))
             assert found == pytest.approx(float(post.log_evidence()), rel=1e-9), groups
     assert seen
 

@@ -24,13 +24,14 @@ from fubini.distributions.blueprint import (
     Constant,
     Signature,
     leaves_its_constraint,
+    lift_statistic,
     log_probability,
     signature_of,
-    statistic,
 )
 from fubini.distributions.named_site import Named
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
+from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
@@ -349,29 +350,29 @@ class Density(Factor):
     # -- moments, where numpyro has them -----------------------------------------------------------------------------
 
     def _mean(self, name: Name) -> Value:
-        return self._statistic("mean", name)
+        return self._statistic(MEAN, name)
 
     def _variance(self, name: Name) -> Value:
-        return self._statistic("variance", name)
+        return self._statistic(VARIANCE, name)
 
     def _covariance(self, name: Name) -> Value:
         if self.inputs[name].shape:
             if self.distribution.family != "MultivariateStudentT" or name != self.own:
                 raise self._unknown("covariance", name)
             return apply(_COVARIANCE_OF_STUDENT, *self.distribution.leaf_values)
-        return self._statistic("variance", name)
+        return self._statistic(VARIANCE, name)
 
     def _entropy(self) -> Value:
-        return self._statistic("entropy", self.own)
+        return self._statistic(ENTROPY, self.own)
 
-    def _statistic(self, what: str, name: Name | None) -> Value:
-        circular = what == "variance" and self.distribution.family in CIRCULAR
+    def _statistic(self, statistic: SummaryStatistic, name: Name | None) -> Value:
+        circular = statistic is VARIANCE and self.distribution.family in CIRCULAR
         if name is None or name != self.own or circular:
-            raise self._unknown(what, name)
+            raise self._unknown(statistic.name, name)
         try:
-            return apply(statistic(self.distribution.blueprint, what), *self.distribution.leaf_values)
+            return apply(lift_statistic(self.distribution.blueprint, statistic), *self.distribution.leaf_values)
         except NotImplementedError as error:
-            raise self._unknown(what, name) from error
+            raise self._unknown(statistic.name, name) from error
 
     def _unknown(self, what: str, name: Name | None) -> NoRule:
         return NoRule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from numpyro.distributions import kl_divergence
 from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
+from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DomainError, NoRule, listed
 from fubini.models.call_values import Form
 from fubini.models.calls import ask
@@ -20,10 +22,16 @@ from fubini.models.outline import Outline
 from fubini.models.sample import Blank, Choice, Run
 
 
-def statistic(joint: Flavour, what: str) -> Any:
-    """`mean` or `variance` of each site."""
-    form = _independent(joint, f"the {what}")
-    return form.unflatten(ask(MOMENTS[what], form, {}))
+def compute_means(joint: Flavour) -> Any:
+    """The mean of each site, in the structure of a sample."""
+    form = _independent(joint, "the mean")
+    return form.unflatten(ask(_mean, form, {}))
+
+
+def compute_variances(joint: Flavour) -> Any:
+    """The variance of each site, in the structure of a sample."""
+    form = _independent(joint, "the variance")
+    return form.unflatten(ask(_variance, form, {}))
 
 
 def total_entropy(joint: Flavour) -> Data:
@@ -88,32 +96,25 @@ def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
     return jax.tree_util.tree_map(of, sources, is_leaf=lambda item: isinstance(item, Distribution))
 
 
-def _numbers(source: Distribution, what: str) -> Data:
+def _compute(statistic: SummaryStatistic, source: Distribution) -> Data:
     numpyro_distribution = made(source)
     try:
-        statistic: Any = getattr(numpyro_distribution, what)
-        return (
-            statistic()
-            if what == "entropy"
-            else jnp.broadcast_to(statistic, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
-        )
+        return statistic.compute(numpyro_distribution)
     except NotImplementedError as error:
+        what = statistic.name
         raise NoRule(f"the {what} of {source}", expected=f"a family whose {what} numpyro knows") from error
 
 
 def _mean(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
-    return _each(joint.run(Blank()), lambda source: _numbers(source, "mean"))
+    return _each(joint.run(Blank()), partial(_compute, MEAN))
 
 
 def _variance(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
-    return _each(joint.run(Blank()), lambda source: _numbers(source, "variance"))
-
-
-MOMENTS = {"mean": _mean, "variance": _variance}
+    return _each(joint.run(Blank()), partial(_compute, VARIANCE))
 
 
 def _entropy(joint: Flavour, key: Data, given: Mapping[str, Any]) -> Data:
-    each = _each(joint.run(Blank()), lambda source: jnp.sum(_numbers(source, "entropy")))
+    each = _each(joint.run(Blank()), partial(_compute, ENTROPY))
     return sum(jax.tree_util.tree_leaves(each), start=jnp.zeros(()))
 
 

@@ -24,7 +24,7 @@ from fubini.models.call_values import Form, randomness
 from fubini.models.calls import ask
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
-from fubini.models.independent_sites import statistic, total_entropy, total_kl
+from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
 from fubini.models.observed import Held, merged, observations, without
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Flowing, Given, Run
@@ -75,11 +75,11 @@ class Joint(Questions):
 
     def mean(self) -> Any:
         """The mean of each site, where no site depends on another."""
-        return statistic(self, "mean")
+        return compute_means(self)
 
     def variance(self) -> Any:
         """The variance of each site, where no site depends on another."""
-        return statistic(self, "variance")
+        return compute_variances(self)
 
     def stddev(self) -> Any:
         """The standard deviation of each site, where no site depends on another."""

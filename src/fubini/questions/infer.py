@@ -210,7 +210,7 @@ def _drawn(
 ) -> tuple[dict[str, Data], dict[str, Data], str]:
     """Draws [chain, draw, …] of the remaining sites, what is said of them, and the method."""
     if not eliminated_model.kept:
-        require_evidence(float(eliminated_model.asked("log_density", {})), eliminated_model.joint)
+        require_evidence(float(eliminated_model.compute_log_density({})), eliminated_model.joint)
         return {}, {}, "exact"
     target, support = target_of(eliminated_model)
     try:
@@ -251,5 +251,5 @@ def _recovered(
 ) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    values = eliminated_model.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
+    values = eliminated_model.draw_all(keys, flat_kept, float64=is_double_precision(), many=True)
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in values.items()}

@@ -111,7 +111,7 @@ def _definition(name: str, functions: Functions) -> tuple[str, ...]:
         repr(support) if ends is None else _trace(ends, (), given),
         _trace(functions.log_density, (numbers,), given),
         _trace(functions.draw, (key,), given),
-        *(_trace(getattr(functions, what), (), given) for what in ("mean", "variance", "mode")),
+        *(_trace(function, (), given) for function in (functions.mean, functions.variance, functions.mode)),
     )
 
 
@@ -127,15 +127,19 @@ def _trace(function: Callable[..., Any] | None, first: tuple, given: Mapping[str
 
 def _require_names(name: str, functions: Functions) -> None:
     """Each function takes the parameters by name."""
-    others = {"log_density": 1, "draw": 1, "mean": 0, "variance": 0, "mode": 0}
-    for what, count in others.items():
-        function = getattr(functions, what)
+    given = {
+        "log_density": (functions.log_density, ["x"]),
+        "draw": (functions.draw, ["key"]),
+        "mean": (functions.mean, []),
+        "variance": (functions.variance, []),
+        "mode": (functions.mode, []),
+    }
+    for what, (function, first) in given.items():
         if function is None:
             continue
         try:
-            inspect.signature(function).bind(*(None,) * count, **functions.parameters)
+            inspect.signature(function).bind(*first, **functions.parameters)
         except TypeError as error:
-            first = {"log_density": ["x"], "draw": ["key"]}.get(what, [])
             raise DomainError(
                 f"{what} of the family {name!r}",
                 expected=f"a function {what}({', '.join([*first, *functions.parameters])})",
