@@ -22,9 +22,10 @@ from fubini.compile.difference import Derived
 from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
-from fubini.compile.program import PASSES, Assembly, Program
+from fubini.compile.pipeline import DIFFERENCE, passes_without
+from fubini.compile.program import Assembly, Program
 from fubini.compile.schedule import Schedule, free_items, given_labels, scheduled
-from fubini.errors import DataError, DomainError, NoRule, closest, listed
+from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.settings import Settings
@@ -57,10 +58,7 @@ class Options(NamedTuple):
         if self.specialise not in FIXED:
             raise DomainError(f"specialise={self.specialise!r}", expected=f"what is fixed: one of {listed(FIXED)}")
         require_engine(self.engine)
-        for name in self.without:
-            if name not in PASSES:
-                near = closest(name, PASSES)
-                raise DomainError(f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=near)
+        passes_without(self.without)
 
 
 class Sampler:
@@ -80,7 +78,7 @@ class Sampler:
                 nearest=f"the remaining latents are {listed(eliminated_model.kept)}",
                 advice="infer(key) draws continuous latents",
             )
-        self.passes = tuple(name for name in PASSES if name not in self.options.without)
+        self.passes = passes_without(self.options.without)
         self.labels = {name: eliminated_model.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
@@ -102,7 +100,7 @@ class Sampler:
     @cached_property
     def derivation(self) -> Derivation:
         """Statistics, and the score of each label."""
-        return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
+        return derived(self._terms(), tuple(self.labels.values()), DIFFERENCE in self.passes)
 
     def _terms(self) -> tuple[Node, ...]:
         """The density of the remaining latents, normal latents integrated out in natural form where they can be."""
