@@ -24,6 +24,7 @@ from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.read.jaxpr_reader import Reader
 from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.fields import static_field
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Value
 
@@ -65,11 +66,10 @@ class How:
 class Parameter(Expression):
     """One parameter of a variable of a step, as a function of the slots, and of known variables of the same block."""
 
-    _static_fields = (*Expression._static_fields, "which", "how", "leaf", "given")
-    which: str
-    how: How
-    leaf: Leaf
-    given: tuple[Leaf, ...]
+    which: str = static_field()
+    how: How = static_field()
+    leaf: Leaf = static_field()
+    given: tuple[Leaf, ...] = static_field()
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, Sum
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, apply, to_value
@@ -64,13 +65,11 @@ COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bo
 class Distribution(Term):
     """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor."""
 
-    _term_fields = ("args",)
-    _static_fields = ("family", "keys", "statics")
     _is_record = True
-    family: str
-    keys: tuple[str, ...]
-    args: tuple[Term, ...]
-    statics: tuple[tuple[str, Any], ...]
+    family: str = static_field()
+    keys: tuple[str, ...] = static_field()
+    args: tuple[Term, ...] = term_field()
+    statics: tuple[tuple[str, Any], ...] = static_field()
 
     def __init__(self, family: str, given: Mapping[str, Any]) -> None:
         given = _opened(given)
@@ -309,9 +308,8 @@ class Density(Factor):
     """p(value; parameters)."""
 
     promotes = True
-    _term_fields = ("distribution", "value")
-    distribution: Distribution
-    value: Value
+    distribution: Distribution = term_field()
+    value: Value = term_field()
 
     def __init__(self, distribution: Distribution, value: Value) -> None:
         inputs = merge_inputs(distribution.inputs, value.inputs)

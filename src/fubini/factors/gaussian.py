@@ -30,6 +30,7 @@ from fubini.numerics.quadratic import Names, Quadratic, Reals, Reduced, Shifted
 from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
+from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.value import Apply, Array, Value, Variable
 
@@ -45,16 +46,13 @@ class Gaussian(Factor):
     (1, 0.5)
     """
 
-    _leaf_fields = ("vector", "matrix")
-    _term_fields = ("scale",)
-    _static_fields = ("reals", "vector_names", "matrix_names", "white")
-    vector: Data
-    matrix: Data
-    scale: Table
-    reals: Reals
-    vector_names: Names
-    matrix_names: Names
-    white: bool
+    vector: Data = array_field()
+    matrix: Data = array_field()
+    scale: Table = term_field()
+    reals: Reals = static_field()
+    vector_names: Names = static_field()
+    matrix_names: Names = static_field()
+    white: bool = static_field()
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
+from fubini.terms.fields import array_field, static_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.numbers import shown_grid
@@ -36,11 +37,9 @@ class Table(Factor):
     ({'a': Bint[2], 'b': Bint[2]}, 1.5)
     """
 
-    _leaf_fields = ("_scaled", "_shift")
-    _static_fields = ("mark",)
-    _scaled: Data
-    _shift: Data
-    mark: Exactness
+    _scaled: Data = array_field()
+    _shift: Data = array_field()
+    mark: Exactness = static_field()
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
         weights = as_floats(weights)

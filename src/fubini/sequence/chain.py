@@ -25,21 +25,21 @@ from fubini.sequence.particles import drawn_states, estimated_evidence, estimate
 from fubini.sequence.window import is_projected, tagged, with_past
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
+from fubini.terms.fields import term_field
 from fubini.terms.value import Value, to_value
 
 
 class Smoothed(Product):
     """The marginals after every step; `initial` is that of the state before the first."""
 
-    _term_fields = ("terms", "initial")
-    initial: Factor
+    initial: Factor = term_field()
 
     def __init__(self, factor: Factor, initial: Factor) -> None:
         super().__init__(factor)
         self._set(initial=initial)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("terms", "initial"):
+        if name.startswith("_") or name in self._declared.terms:
             raise AttributeError(name)
         return getattr(self.terms[0], name)
 

@@ -17,6 +17,7 @@ from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_o
 from fubini.sequence.method import METHODS, choose
 from fubini.sequence.window import tagged, with_past
 from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Big, Notation
 from fubini.terms.value import Value, Variable
@@ -29,14 +30,12 @@ class Markov(Factor):
     """
 
     promotes = True
-    _term_fields = ("body",)
-    _static_fields = ("time", "links", "length", "method", "states")
-    body: Factor
-    time: Name
-    links: Links
-    length: int
-    method: str | None
-    states: tuple[tuple[Name, Domain], ...]
+    body: Factor = term_field()
+    time: Name = static_field()
+    links: Links = static_field()
+    length: int = static_field()
+    method: str | None = static_field()
+    states: tuple[tuple[Name, Domain], ...] = static_field()
 
     def __init__(
         self, body: Factor, time: Name, links: Links, length: int, method: str | None, states: Mapping[Name, Domain]

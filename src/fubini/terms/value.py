@@ -23,6 +23,7 @@ from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
 from fubini.numerics.named_axes import align, gather, require_in_range
 from fubini.terms.exactness import Exactness, combined, exactly
+from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
 from fubini.terms.numbers import shown_array
@@ -33,7 +34,7 @@ from fubini.terms.term import Term
 class Value(Operators, Term):
     """An array-valued function of named variables, with a domain `output`."""
 
-    output: Domain
+    output: Domain = static_field()
 
     # -- what every kind of Value supplies --------------------------------------------------------------------------
 
@@ -152,12 +153,10 @@ class Variable(Value):
     x * 2 + 1
     """
 
-    _static_fields = ("name", "output")
-
     def __init__(self, name: Name, domain: Domain) -> None:
         self._set(name=name, output=domain, inputs={name: domain})
 
-    name: Name
+    name: Name = static_field()
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return values[self.name]
@@ -185,11 +184,9 @@ class Array(Value):
     {'j': Bint[4]}
     """
 
-    _leaf_fields = ("array",)
-    _static_fields = ("names", "output", "mark")
-    names: tuple[Name, ...]
-    array: Data
-    mark: Exactness
+    names: tuple[Name, ...] = static_field()
+    array: Data = array_field()
+    mark: Exactness = static_field()
 
     def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
         array, names = owned(data), as_names(names, "axes")
@@ -290,10 +287,8 @@ def _require_within(array: Data, domain: Domain) -> tuple[Data, ...]:
 class Apply(Value):
     """op(arguments), recorded."""
 
-    _term_fields = ("args",)
-    _static_fields = ("op", "output")
-    op: Op
-    args: tuple[Value, ...]
+    op: Op = static_field()
+    args: tuple[Value, ...] = term_field()
 
     def __init__(self, op: Op, args: Sequence[Value]) -> None:
         args = tuple(args)
@@ -456,17 +451,14 @@ def _require_fit(name: Name, value: Value, domain: Domain) -> None:
 class Substitution(Value):
     """value(name = argument, …), recorded: what indexing by something that is not known yet leaves."""
 
-    _term_fields = ("value", "args")
-    _static_fields = ("names",)
+    value: Value = term_field()
+    names: tuple[Name, ...] = static_field()
+    args: tuple[Value, ...] = term_field()
 
     def __init__(self, value: Value, values: Mapping[Name, Value]) -> None:
         rest = {name: domain for name, domain in value.inputs.items() if name not in values}
         inputs = merge_inputs(rest, *(arg.inputs for arg in values.values()))
         self._set(value=value, names=tuple(values), args=tuple(values.values()), inputs=inputs, output=value.output)
-
-    value: Value
-    names: tuple[Name, ...]
-    args: tuple[Value, ...]
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: values[name] for name in self.value.inputs if name in values and name not in self.names}
@@ -530,9 +522,6 @@ def _require_index(axis: int, index: Value, size: int) -> None:
 class Getitem(Value):
     """value[index, …]: leading event axes indexed by integers that may be Values."""
 
-    _term_fields = ("value", "indices")
-    _static_fields = ("output",)
-
     def __init__(self, value: Value, indices: Sequence[Value]) -> None:
         shape = value.output.shape
         if len(indices) > len(shape):
@@ -543,8 +532,8 @@ class Getitem(Value):
         output = value.output.with_shape(shape[len(indices) :])
         self._set(value=value, indices=tuple(indices), inputs=inputs, output=output)
 
-    value: Value
-    indices: tuple[Value, ...]
+    value: Value = term_field()
+    indices: tuple[Value, ...] = term_field()
 
     @property
     def linear_children(self) -> tuple[int, ...]:
