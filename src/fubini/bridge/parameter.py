@@ -19,7 +19,7 @@ from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_distributions import block_parameters, conditional_parameters, parameters
 from fubini.integrate.latent_draws import over
 from fubini.integrate.latent_modes import mode
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.read.jaxpr_reader import Reader
@@ -37,7 +37,7 @@ class How:
 
     __slots__ = ("is_held", "made", "step")
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: IntegrationStep) -> None:
         self.step, self.is_held = step, False
         self.made: Mapping[str, Data] | None = None
 
@@ -126,7 +126,7 @@ class Parameter(Expression):
         return Symbol(f"{self.which} of {self.leaf.name}")
 
 
-def nodes_of(step: Step) -> Node:
+def nodes_of(step: IntegrationStep) -> Node:
     """A node that reads all that the distribution of a step is computed from."""
     result = step.result
     if isinstance(result, Block):

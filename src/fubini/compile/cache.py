@@ -120,14 +120,14 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _keep(module: ModuleType, home: Path) -> None:
-    """Compiled code of the functions that ask for a cache goes through `Kept`, not through Numba's own files."""
+    """Compiled code of the functions that ask for a cache goes through `CacheFiles`, not through Numba's own files."""
     for name, function in list(vars(module).items()):
         cache = getattr(function, "_cache", None)
         if hasattr(cache, "_cache_file"):
-            cache._cache_file = Kept(home, f"{module.__name__}.{name}")  # type: ignore[union-attr]
+            cache._cache_file = CacheFiles(home, f"{module.__name__}.{name}")  # type: ignore[union-attr]
 
 
-class Kept:
+class CacheFiles:
     """Files of compiled code for one function, in the place of Numba's `IndexDataCacheFile`: one for each signature."""
 
     def __init__(self, home: Path, name: str) -> None:

@@ -120,7 +120,7 @@ def helpers(text: str) -> str:
     return "\n\n".join(body for name, body in HELPERS.items() if re.search(rf"\b{name}\(", text))
 
 
-class Array(NamedTuple):
+class ArrayAccess(NamedTuple):
     """How a leaf is read: its array, the order of axes there, what is added to an entry, and whether it is a log."""
 
     name: str
@@ -140,10 +140,10 @@ class Sparse(NamedTuple):
 Env = Mapping[Index | Node, str]
 
 
-class Writer:
+class LoopWriter:
     """Lines of a function; what needs a loop is written before the line that uses it."""
 
-    def __init__(self, arrays: Mapping[Leaf, Array], size: Callable[[int], str] = str) -> None:
+    def __init__(self, arrays: Mapping[Leaf, ArrayAccess], size: Callable[[int], str] = str) -> None:
         self.arrays, self.size = arrays, size
         self.lines: list[str] = []
         self.depth = 0

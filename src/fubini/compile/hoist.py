@@ -17,7 +17,7 @@ from fubini.algebra.ranges import bounds
 from fubini.compile.statistics import canonical
 
 
-class Kept(NamedTuple):
+class HoistedArray(NamedTuple):
     """An array of what a node is at each place of its axes."""
 
     leaf: Leaf
@@ -30,7 +30,7 @@ class Store:
 
     def __init__(self, stem: str) -> None:
         self.stem = stem
-        self.kept: dict[Node, Kept] = {}
+        self.kept: dict[Node, HoistedArray] = {}
 
     def entry(self, of: Node) -> Node:
         """The entry of the array that holds a node."""
@@ -47,7 +47,7 @@ class Store:
             )
             axes = tuple(Index(i.size, i.label) for i in free)
             value = replaced(of, dict(zip(map(index, free), map(index, axes), strict=True)))
-            self.kept[key] = Kept(leaf, axes, value)
+            self.kept[key] = HoistedArray(leaf, axes, value)
         return get(self.kept[key].leaf, *map(index, free))
 
 

@@ -11,7 +11,7 @@ from fubini.algebra.build import ZERO, add, const, index, less, scale
 from fubini.algebra.node import Index, Leaf, Node, children
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.compile.derive import Label
-from fubini.compile.emit import Env, Writer, bare
+from fubini.compile.emit import Env, LoopWriter, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 
@@ -48,10 +48,10 @@ def _is_log(of: Node) -> bool:
     return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
-class Loop:
+class LabelLoop:
     """The text of what is done for one label."""
 
-    def __init__(self, label: Label, weights: Weights, names: Names, writer: Writer) -> None:
+    def __init__(self, label: Label, weights: Weights, names: Names, writer: LoopWriter) -> None:
         self.label, self.weights, self.names, self.writer = label, weights, names, writer
         self.size = names.sizes.text(label.k.size)
         self.env: Env = {label.k: "k", **names.env(label.at)}

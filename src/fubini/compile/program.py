@@ -10,8 +10,8 @@ import numpy as np
 from fubini.algebra.node import Leaf
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HEAD, Writer, helpers, is_log
-from fubini.compile.loop import Loop, Weights
+from fubini.compile.emit import HEAD, LoopWriter, helpers, is_log
+from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.pipeline import PASSES, Pass, run_passes
 from fubini.compile.recompute import Recompute
@@ -129,12 +129,12 @@ class Assembly:
         known = [constant_text(constants)] if constants else []
         return "\n\n".join([HEAD, *known, *filter(None, [helpers("\n".join(text))]), *text])
 
-    def _writer(self) -> Writer:
+    def _writer(self) -> LoopWriter:
         for kept in self.sweeps.constants.kept.values():
             if kept.leaf not in self.names:
                 array = self.names.data(kept.leaf, kept.value, kept.axes)
                 self.names[kept.leaf] = array._replace(is_log=is_log(kept.value))
-        return Writer(self.names, self.names.sizes.text)
+        return LoopWriter(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
         """Every label put in, one after another, into empty statistics."""
@@ -145,7 +145,7 @@ class Assembly:
         seen: set[Leaf] = set()
         alone = len(self.labels) == 1
         for label in self.labels:
-            loop = Loop(label, Weights((), label.score, ()), self.names, writer)
+            loop = LabelLoop(label, Weights((), label.score, ()), self.names, writer)
             changed = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
             seen.update(changed)
             with writer.block(f"for u in range({loop.count}):"):
@@ -163,7 +163,7 @@ class Assembly:
             return self._anew(label)
         writer = self._writer()
         self._name_by_class(label)
-        loop = Loop(label, self.sweeps.weights[label.leaf], self.names, writer)
+        loop = LabelLoop(label, self.sweeps.weights[label.leaf], self.names, writer)
         if self.names.kept(label):
             with writer.block(f"for k in range({loop.size}):"):
                 loop.refresh()

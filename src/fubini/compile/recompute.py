@@ -9,10 +9,10 @@ from fubini.algebra.build import ZERO, const, equal, get, index, less, negate, p
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import bounds
 from fubini.compile.derive import Label
-from fubini.compile.emit import Writer
+from fubini.compile.emit import LoopWriter
 from fubini.compile.fuse import Accumulation
 from fubini.compile.histogram import Slot, slots, summarised
-from fubini.compile.loop import Loop, Weights
+from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.names import Names
 from fubini.compile.pipeline import Sweeps
 from fubini.compile.statistics import Statistic
@@ -21,12 +21,12 @@ from fubini.compile.statistics import Statistic
 class Recompute:
     """Writes a sweep over a label."""
 
-    def __init__(self, sweeps: Sweeps, names: Names, writer: Writer) -> None:
+    def __init__(self, sweeps: Sweeps, names: Names, writer: LoopWriter) -> None:
         self.sweeps, self.names, self.writer = sweeps, names, writer
 
     def sweep(self, label: Label) -> None:
         """One entry after another: the density with each candidate in its place."""
-        loop = Loop(label, Weights((), ZERO, ()), self.names, self.writer)
+        loop = LabelLoop(label, Weights((), ZERO, ()), self.names, self.writer)
         grouped = self.sweeps.is_grouped
         once = grouped and self.sweeps.is_hoisted
         with self.writer.block("for t in range(items.size):"):

@@ -82,7 +82,7 @@ def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-class Signature(NamedTuple):
+class DistributionSignature(NamedTuple):
     """What can be told from a blueprint and the domains of its leaves."""
 
     shape: tuple[int, ...]
@@ -93,7 +93,7 @@ class Signature(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature:
+def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> DistributionSignature:
     """The signature of a blueprint over leaves of these domains, or the error of parameters that do not fit."""
     built: list[Any] = []
 
@@ -112,7 +112,7 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature
     made, support = built[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
-    return Signature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
+    return DistributionSignature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
 
 
 def _first_line(error: Exception) -> str:

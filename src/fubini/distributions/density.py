@@ -22,7 +22,7 @@ from fubini.distributions.blueprint import (
     FOREIGN,
     Blueprint,
     Constant,
-    Signature,
+    DistributionSignature,
     leaves_its_constraint,
     lift_statistic,
     log_probability,
@@ -159,7 +159,7 @@ class Distribution(Term):
         return cached
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> DistributionSignature:
         """Shape, domain and constraints."""
         return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
 

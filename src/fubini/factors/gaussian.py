@@ -26,7 +26,7 @@ from fubini.numerics import quadratic as numerics
 from fubini.numerics import quadratic_algebra as algebra
 from fubini.numerics import quadratic_elimination as elimination
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Names, Quadratic, Reals, Reduced, Shifted
+from fubini.numerics.quadratic import EliminatedQuadratic, Names, Quadratic, Reals, Shifted
 from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
@@ -184,7 +184,9 @@ class Gaussian(Factor):
             exponent = exponent._replace(log=require(exponent.ok, lambda: improper(self, names), exponent.log)[0])
         return self.with_exponent(exponent, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
 
-    def with_exponent(self, exponent: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+    def with_exponent(
+        self, exponent: EliminatedQuadratic | Shifted, reals: Reals, domains: Mapping[Name, Domain]
+    ) -> Factor:
         """The scale times the result of a reduction, over the remaining variables: a Table where none remain."""
         scale = shifted(self.scale, exponent.log, exponent.log_names, domains)
         return to_gaussian(scale, exponent.rest, reals, domains)

@@ -19,7 +19,7 @@ from fubini.families.signature import Ratio, Recognised
 from fubini.integrate.finite import bodies, solving, tests
 
 
-class Summed(NamedTuple):
+class SummedRatio(NamedTuple):
     """The distribution of a latent at indices, and the terms without it."""
 
     at: tuple[Index, ...]
@@ -27,7 +27,7 @@ class Summed(NamedTuple):
     outside: tuple[Node, ...]
 
 
-def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -> Summed:
+def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -> SummedRatio:
     """log Σ_k f(k) over k = 0, 1 … or up to an end, which f has to know as well."""
     at = tuple(Index(size, "i") for size in latent.shape)
     ratio, outside = _ratio(with_latent, latent, at)
@@ -36,7 +36,7 @@ def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -
         raise Blocked(latent, with_latent, "a ratio f(k + 1)/f(k) of a known family")
     if is_divergent(distribution):
         raise Divergent(latent, with_latent)
-    return Summed(at, distribution, outside)
+    return SummedRatio(at, distribution, outside)
 
 
 class Zeros(NamedTuple):

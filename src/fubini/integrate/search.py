@@ -27,18 +27,18 @@ class Latent(NamedTuple):
     domain: Domain
 
 
-class Step(NamedTuple):
+class IntegrationStep(NamedTuple):
     """What was eliminated, and its distribution given the latents that remained then."""
 
     names: tuple[str, ...]
     result: Eliminated | Block | Student
 
 
-class Reduced(NamedTuple):
+class PartialElimination(NamedTuple):
     """The remaining terms after some eliminations, and why the other latents stayed."""
 
     terms: tuple[Node, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[IntegrationStep, ...]
     blocked: Mapping[str, Blocked]
 
 
@@ -48,7 +48,7 @@ DENSE = 2_000  # more unknowns than this are not solved for together
 SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
 
 
-def work(step: Step) -> float:
+def work(step: IntegrationStep) -> float:
     """Operations that a step costs each time its density is asked for, as far as its unknowns tell."""
     if isinstance(step.result, Eliminated):
         return 0.0
@@ -56,7 +56,7 @@ def work(step: Step) -> float:
     return float(layout.size) * layout.frame.cell**2
 
 
-def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
+def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> PartialElimination:
     """As many eliminations as can be made; `latents` are in the order in which they were written."""
     return Search(latents).best(tuple(terms))
 
@@ -68,20 +68,20 @@ class Search:
         self,
         latents: Mapping[str, Latent],
         later: Sequence[Latent] = (),
-        adjusted: Callable[[Step, Sequence[Leaf]], Step] | None = None,
+        adjusted: Callable[[IntegrationStep, Sequence[Leaf]], IntegrationStep] | None = None,
     ) -> None:
         self.latents, self.later, self.adjusted = latents, later, adjusted
         self.tries = TRIES
         self.seen: set[tuple] = set()
-        self.least: Reduced | None = None
+        self.least: PartialElimination | None = None
 
-    def best(self, terms: tuple[Node, ...]) -> Reduced:
+    def best(self, terms: tuple[Node, ...]) -> PartialElimination:
         """The reduction that leaves least."""
         self._visit(terms, (), self._order(self.latents))
         assert self.least is not None
         return self.least
 
-    def together(self, terms: tuple[Node, ...], name: str) -> Step | None:
+    def together(self, terms: tuple[Node, ...], name: str) -> IntegrationStep | None:
         """The real latents that share terms with this one, directly or through others, in one block."""
         if self.latents[name].domain.kind != "real":
             return None
@@ -89,14 +89,14 @@ class Search:
             group for place, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False)
         )
         try:
-            return Step(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
+            return IntegrationStep(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
         except Blocked:
             return None
 
     def _order(self, names: Mapping[str, Latent]) -> list[str]:
         return sorted(reversed(list(names)), key=lambda name: ORDER.get(self.latents[name].domain.kind, 3))
 
-    def _visit(self, terms: tuple[Node, ...], steps: tuple[Step, ...], waiting: list[str]) -> None:
+    def _visit(self, terms: tuple[Node, ...], steps: tuple[IntegrationStep, ...], waiting: list[str]) -> None:
         key = (frozenset(waiting), frozenset(terms))
         if key in self.seen:
             return
@@ -116,19 +116,19 @@ class Search:
             except Blocked as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
-            self._offer(Reduced(terms, steps, blocked))
+            self._offer(PartialElimination(terms, steps, blocked))
 
-    def _offer(self, new: Reduced) -> None:
+    def _offer(self, new: PartialElimination) -> None:
         if self.least is None or self._burden(new) < self._burden(self.least):
             self.least = new
 
-    def _burden(self, of: Reduced) -> tuple[int, bool, int]:
+    def _burden(self, of: PartialElimination) -> tuple[int, bool, int]:
         """How much remains: finite entries first; then whether the density is slow, for it is asked often; then all."""
         sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
         finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
         return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
 
-    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
+    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[IntegrationStep]:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
         alone: Eliminated | None = None
@@ -158,7 +158,7 @@ class Search:
                 first = _too_many(leaf)
                 continue
             tried = True
-            yield Step(names, result)
+            yield IntegrationStep(names, result)
         if alone is not None:
             yield from self._alone(terms, name, alone)
             return
@@ -166,17 +166,17 @@ class Search:
             power = eliminated_power(terms, leaf)
             if power.layout.frame.cell > DENSE:
                 raise _too_many(leaf)
-            yield Step((name,), power)
+            yield IntegrationStep((name,), power)
         except Blocked:
             if not tried:
                 raise first from None
 
-    def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[Step]:
+    def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[IntegrationStep]:
         """As it is; last, where slopes may cancel, by plain sums of squares."""
-        yield Step((name,), alone)
+        yield IntegrationStep((name,), alone)
         if alone.care:
             leaf, domain = self.latents[name]
-            yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+            yield IntegrationStep((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
 
     def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
         """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""

@@ -15,7 +15,7 @@ from fubini.base.arrays import Data, precision
 from fubini.base.domains import Real
 from fubini.distributions.array_distribution import log_density, support
 from fubini.distributions.density import Distribution
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.calls import ask
 from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline, signature
@@ -101,7 +101,7 @@ class Bijector:
 
     def inverse(self, *values: Any, **named: Any) -> Any:
         """Unconstrained numbers from values."""
-        form = Form(self.joint)
+        form = FlatJoint(self.joint)
         return form.unflatten(ask(_inverse, form, form.complete(values, named)))
 
     def log_det(self, *values: Any, **named: Any) -> Data:
@@ -112,16 +112,16 @@ class Bijector:
     @property
     def shape(self) -> Any:
         """The shapes of the unconstrained numbers, in the structure of a sample."""
-        form = Form(self.joint)
+        form = FlatJoint(self.joint)
         return form.unflatten(jax.tree_util.tree_map(lambda leaf: leaf.shape, unconstrained_shapes(form)[1]))
 
-    def _free_form(self) -> Form:
+    def _free_form(self) -> FlatJoint:
         """The joint as a function of unconstrained numbers."""
-        form = Form(self.joint)
+        form = FlatJoint(self.joint)
         return form.seen_as(_freed(form.outline, unconstrained_shapes(form)[0]))
 
 
-def unconstrained_shapes(form: Form) -> tuple[dict, dict]:
+def unconstrained_shapes(form: FlatJoint) -> tuple[dict, dict]:
     """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
     with precision(form.is_wide):
         return _shapes_of(form.tree, tuple(map(signature, form.leaves)), form.is_wide)

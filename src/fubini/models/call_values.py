@@ -20,7 +20,7 @@ from fubini.models.outline import Outline, SiteOutline, outline_of_parts
 from fubini.numerics.randomness import require_key
 
 
-class Form:
+class FlatJoint:
     """A joint flattened, with its outline: what one call needs to know of it."""
 
     def __init__(self, joint: Flavour) -> None:
@@ -50,7 +50,7 @@ class Form:
         """The joint over other leaves."""
         return jax.tree_util.tree_unflatten(self.tree, leaves)
 
-    def seen_as(self, outline: Outline) -> Form:
+    def seen_as(self, outline: Outline) -> FlatJoint:
         """The same joint as a function of other values."""
         new = copy(self)
         new.outline = outline

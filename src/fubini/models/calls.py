@@ -27,7 +27,7 @@ from fubini.base.arrays import (
 )
 from fubini.base.domains import Domain
 from fubini.errors import DataError, DomainError
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.outline import Outline, SiteOutline
 from fubini.models.sample import Given
 
@@ -36,7 +36,9 @@ ATTEMPTS = 16  # draws on numbers, to say what is wrong with some of many
 Question = Callable[[Any, Data, Mapping[str, Any]], Any]
 
 
-def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()) -> Any:
+def ask(
+    question: Question, form: FlatJoint, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()
+) -> Any:
     """question(joint, key, given) on the engine of the data, for each sample of the batch."""
     leaves, tree = form.leaves, form.tree
     arrays, names = _flat(form.outline, given)
@@ -168,7 +170,7 @@ def _is_suspect(result: Any) -> bool:
     return False
 
 
-def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
+def _diagnose(form: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
     """Raise what is wrong with the values given; a density that is truly zero is none of it."""
     for path, value in zip(names, values, strict=True):
         site: Any = form.outline

@@ -12,7 +12,7 @@ from fubini.base.arrays import is_jax, is_traced
 from fubini.base.interpretations import current, exact
 from fubini.bridge.indexed_density import IndexedDensity
 from fubini.errors import FubiniError
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.operator_sites import factors_of
 from fubini.models.reading import Reading, read
 from fubini.models.site_tables import tables_of
@@ -22,7 +22,7 @@ from fubini.terms.value import Variable
 Factors = tuple[list[Factor], list[Variable]]
 
 
-class FlatModel(Form):
+class FlatModel(FlatJoint):
     """Leaves, outline and precision of a model, and its density; made once for each question, and handed on."""
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DomainError, NoRule, listed
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.calls import ask
 from fubini.models.flavour import Flavour, Sites
 from fubini.models.outline import Outline
@@ -46,7 +46,7 @@ def total_kl(first: Flavour, second: Flavour) -> Data:
         raise DomainError(
             f"the divergence between joints of {one.outline.free} and {other.outline.free}", expected="the same sites"
         )
-    return ask(_kl, Form(Pair(first, second)), {})
+    return ask(_kl, FlatJoint(Pair(first, second)), {})
 
 
 @jax.tree_util.register_pytree_node_class
@@ -73,8 +73,8 @@ class Pair(Flavour):
         return cls(*children)
 
 
-def _independent(joint: Flavour, what: str) -> Form:
-    form = Form(joint)
+def _independent(joint: Flavour, what: str) -> FlatJoint:
+    form = FlatJoint(joint)
     tied = next(
         (f"{name!r} depends on {listed(parents[:1])}" for name, parents in form.outline.reached.items() if parents), ""
     )

@@ -20,7 +20,7 @@ from fubini.distributions.density import Distribution
 from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, FubiniError, listed
 from fubini.models.bijector import Bijector
-from fubini.models.call_values import Form, randomness
+from fubini.models.call_values import FlatJoint, randomness
 from fubini.models.calls import ask
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
@@ -34,7 +34,7 @@ from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
 
 
-class Sampled(NamedTuple):
+class SampledDistributions(NamedTuple):
     """Distributions and values of one run, each in the structure of a sample."""
 
     distributions: Any
@@ -100,7 +100,7 @@ class Joint(Questions):
         >>> float(model.condition(x=0.5).log_prob(m=0.0).round(6))
         -1.962877
         """
-        form = Form(self)
+        form = FlatJoint(self)
         given = form.complete(values, named, "an observation")
         if not given:
             raise DomainError("no observations", expected=f"values of some of the sites {listed(self.names)}")
@@ -115,7 +115,7 @@ class Joint(Questions):
         >>> {name: draws.shape for name, draws in model.sample(jax.random.key(0), (4,)).items()}
         {'m': (4,), 'x': (4,)}
         """
-        form = Form(self)
+        form = FlatJoint(self)
         given = form.partial(value, named)
         return form.unflatten(ask(_values, form, given, *randomness(key, shape)))
 
@@ -126,31 +126,31 @@ class Joint(Questions):
         >>> round(float(model.log_prob([0.0, 0.0])), 6)
         -1.837877
         """
-        form = Form(self)
+        form = FlatJoint(self)
         return ask(_log_prob, form, form.complete(values, named))
 
     def log_prob_parts(self, *values: Any, **named: Any) -> Any:
         """The terms of `log_prob`, one for each site, in the structure of a sample; a nested joint has one."""
-        form = Form(self)
+        form = FlatJoint(self)
         return form.unflatten(ask(_parts, form, form.complete(values, named)))
 
     def sample_and_log_prob(self, key: Data, shape: int | tuple[int, ...] = ()) -> tuple[Any, Data]:
         """Draws and their log-densities in one pass: transforms are not inverted."""
-        form = Form(self)
+        form = FlatJoint(self)
         values, log_prob = ask(_values_and_log_prob, form, {}, *randomness(key, shape))
         return form.unflatten(values), log_prob
 
     def sample_distributions(
         self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any
-    ) -> Sampled:
+    ) -> SampledDistributions:
         """The distributions that sites were drawn from, and the values.
 
         In a batch they depend on the place in it, a variable "sample"; in one of more axes, "sample_0", "sample_1" …
         """
-        form = Form(self)
+        form = FlatJoint(self)
         key, shape = randomness(key, shape)
         sources, values, batch = ask(_sources_and_values, form, form.partial(value, named), key, shape)
-        return Sampled(form.unflatten(_with_axes(sources, batch.shape)), form.unflatten(values))
+        return SampledDistributions(form.unflatten(_with_axes(sources, batch.shape)), form.unflatten(values))
 
     def named(self, name: str) -> Named:
         """This joint as a site of that name in another one."""
@@ -253,17 +253,17 @@ class Conditioned(Joint):
             advice="slice first: joint[1:].condition(…)",
         )
 
-    def log_prob_parts(self, *values: Any, **named: Any) -> Parts:
+    def log_prob_parts(self, *values: Any, **named: Any) -> DensityParts:
         """The terms of the density at the data, those of the observed sites separately."""
-        form = Form(self)
+        form = FlatJoint(self)
         parts = ask(_parts, form, form.complete(values, named))
         observed = {site.name for site in form.outline.sites if site.kind == "observed"}
         split = [{name: part for name, part in parts.items() if (name in observed) is seen} for seen in (True, False)]
-        return Parts(*map(form.unflatten, split))
+        return DensityParts(*map(form.unflatten, split))
 
     def log_weight(self, *values: Any, **named: Any) -> Data:
         """The log-density of the observations given the other sites."""
-        form = Form(self)
+        form = FlatJoint(self)
         return ask(_log_weight, form, form.complete(values, named))
 
     def sample(self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any) -> Any:
@@ -277,7 +277,7 @@ class Conditioned(Joint):
 
     def sample_and_log_weight(self, key: Data, shape: int | tuple[int, ...] = ()) -> Weighted:
         """Draws of the model with the observed sites held, and the log-density of the observations given each."""
-        form = Form(self)
+        form = FlatJoint(self)
         values, weight = ask(_values_and_log_weight, form, {}, *randomness(key, shape))
         return Weighted(form.unflatten(values), weight)
 
@@ -295,7 +295,7 @@ class Conditioned(Joint):
         return f"{self.joint.title} given {listed(self.observed)}"
 
 
-class Parts(NamedTuple):
+class DensityParts(NamedTuple):
     """The terms of a density at the data: those of the observed sites, and those of the others."""
 
     observed: Any

@@ -27,7 +27,7 @@ from fubini.distributions.blueprint import Constant, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.distributions.markov_chain import MarkovChain, markov_chain
 from fubini.models.arguments import named_arrays
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.observed import Partly, log_density_of_present
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
@@ -83,7 +83,7 @@ _READ: dict[tuple, tuple[Reading, list[Data]]] = {}  # with the arrays that were
 _KEPT = 64
 
 
-def read(form: Form) -> Reading:
+def read(form: FlatJoint) -> Reading:
     """The log-density of a model, site by site, in index notation; read once for the same model and numbers."""
     if is_traced(*form.leaves):
         return _read(form)
@@ -110,9 +110,9 @@ def _content(leaf: Data) -> tuple:
     return array.shape, array.dtype.str, digest(array)
 
 
-def _read(form: Form) -> Reading:
+def _read(form: FlatJoint) -> Reading:
     met: list[tuple[str, Site]] = []
-    chains: dict[str, Chain] = {}
+    chains: dict[str, ChainSite] = {}
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
         joint = form.rebuilt(leaves)
@@ -205,7 +205,7 @@ def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
 # -- terms ----------------------------------------------------------------------------------------------------------
 
 
-class Chain(NamedTuple):
+class ChainSite(NamedTuple):
     """A site that is a chain: the distribution of its first value, and that of the others, at an index of time."""
 
     init: Distribution
@@ -213,7 +213,7 @@ class Chain(NamedTuple):
     lead: int  # axes before that of time: an array of chains
 
 
-def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> list[Data]:
+def _numbers(name: str, site: Site, observed: Any, chains: dict[str, ChainSite]) -> list[Data]:
     """What the term of a site is made of: its value, the mask of those observed, then its parameters; or its weight."""
     if site.log_density is None:
         return []
@@ -226,7 +226,7 @@ def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> 
     return [spread(site.source, site.value), *mask, *parameters(site.source)]
 
 
-def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, Chain]) -> list[Data]:
+def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, ChainSite]) -> list[Data]:
     """The value, the parameters of the first, and those of the others along an axis of time."""
     steps: list[Distribution] = []
 
@@ -240,11 +240,11 @@ def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str,
     for _ in range(lead):
         every = jax.vmap(every)
     later = every(value) if several else []
-    chains[name] = Chain(chain.init, steps[-1] if several else None, lead)
+    chains[name] = ChainSite(chain.init, steps[-1] if several else None, lead)
     return [value, *parameters(chain.init), *later]
 
 
-def _chain_term(chain: Chain, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
+def _chain_term(chain: ChainSite, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
     """log p(x₀) + Σ_t log p(x_t | x_(t−1))"""
     value = next(outputs)
     first = [next(outputs) for _ in chain.init.leaf_values]
@@ -326,7 +326,7 @@ def _term(
     outputs: Iterator[SymbolicArray],
     reader: Reader,
     partly: bool,
-    chain: Chain | None,
+    chain: ChainSite | None,
     sites: dict[str, Leaf],
     domains: dict[str, Domain],
     parts: dict[str, SitePart],
@@ -363,7 +363,7 @@ def _whole_density(source: Distribution, partly: bool) -> Callable[..., Data]:
     return of_present if partly else plain
 
 
-def _opaque_chain(chain: Chain, parts: list[SymbolicArray], reader: Reader) -> Node:
+def _opaque_chain(chain: ChainSite, parts: list[SymbolicArray], reader: Reader) -> Node:
     """A chain of a family that is not read, as one function of its numbers."""
     count = len(chain.init.leaf_values)
     first = LogProbability(chain.init.blueprint)

@@ -13,7 +13,7 @@ from fubini.distributions.array_distribution import parameters
 from fubini.distributions.density import Distribution
 from fubini.distributions.makers import maker_of
 from fubini.models.arguments import named_arrays
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
@@ -26,7 +26,7 @@ LONGEST = 60  # characters of a parameter that are written out
 
 def statements(joint: Flavour) -> dict[str, str]:
     """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
-    form = Form(joint)
+    form = FlatJoint(joint)
     sites: dict[str, Site] = {}
     counts: list[int] = []
 

@@ -13,7 +13,7 @@ from fubini.base.arrays import Data, cached_for_precision
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, UnknownName, closest, listed
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flavour import Flavour
 from fubini.models.observed import Partly
@@ -26,7 +26,7 @@ LARGE = 20_000_000  # numbers of a group that is not computed unless asked for
 
 def groups_of(
     key: Data,
-    model: Form,
+    model: FlatJoint,
     values: Mapping[str, np.ndarray],
     log_likelihood: bool | None,
     predictive: bool | None,
@@ -58,7 +58,7 @@ def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable
 
 
 def _over_draws(
-    question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
+    question: Callable, names: tuple[str, ...], form: FlatJoint, key: Data, values: Mapping[str, Data], lead: tuple
 ) -> dict:
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
@@ -67,7 +67,7 @@ def _over_draws(
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}
 
 
-def _observed(form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _observed(form: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
     observed = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))

@@ -17,7 +17,7 @@ from fubini.compile.machine import interpreted, loaded, require_engine
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.integrate.elimination import Eliminated, eliminated
 from fubini.integrate.search import ORDER
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
@@ -25,7 +25,7 @@ from fubini.models.question_heads import exact_posterior_function
 from fubini.models.reading import Reading, read
 
 
-class Kernel:
+class PosteriorFunction:
     """The parameters of latents' distributions given data and the latents eliminated after them.
 
     Calling it with arrays in place of the observations, and values of later latents, gives parameters by latent.
@@ -149,12 +149,12 @@ class Kernel:
 
 
 @exact_posterior_function.rule
-def posterior_function(model: FlatModel, names: tuple, engine: Any) -> Kernel:
+def posterior_function(model: FlatModel, names: tuple, engine: Any) -> PosteriorFunction:
     """p(x | θ, data), in its parameters"""
-    return Kernel(model, names, engine)
+    return PosteriorFunction(model, names, engine)
 
 
-def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
+def _read(form: FlatJoint) -> tuple[Reading, dict[Leaf, int]]:
     """A model as a function of its real numbers, of which nothing is known; and which leaf is which of these."""
     readings: list[tuple[Reading, dict[Leaf, int]]] = []
     real = [place for place, leaf in enumerate(form.leaves) if np.asarray(leaf).dtype.kind == "f"]
@@ -163,7 +163,7 @@ def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
         leaves = list(form.leaves)
         for place, number in zip(real, numbers, strict=True):
             leaves[place] = number
-        reading = read(Form(form.rebuilt(leaves)))
+        reading = read(FlatJoint(form.rebuilt(leaves)))
         places = {id(number): place for place, number in zip(real, numbers, strict=True)}
         known = reading.reader.known.items()
         readings.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))

@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from fubini.algebra.build import const, get, where
 from fubini.algebra.node import Leaf, Node
 from fubini.base.arrays import double_precision
-from fubini.distributions.families import Family as Maker
+from fubini.distributions.families import DistributionMaker
 from fubini.distributions.families import family as dist_family
 from fubini.distributions.makers import maker_names, register_maker
 from fubini.distributions.registered import Functions, distribution_class
@@ -52,7 +52,7 @@ def register_family(
     variance: Callable[..., Any] | None = None,
     mode: Callable[..., Any] | None = None,
     examples: Sequence[Mapping[str, float]] = (),
-) -> Maker:
+) -> DistributionMaker:
     """A family of `fubini.distributions` by its log-density, a JAX function of a number and of the parameters by name.
 
     `examples` are parameters for which the density is checked to have mass 1. A family that is registered again with

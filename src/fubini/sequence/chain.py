@@ -18,9 +18,9 @@ from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
-from fubini.sequence.compiled import Outline, run
+from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import length_of, linked, links_of
-from fubini.sequence.method import Choice, choose
+from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.window import is_projected, tagged, with_past
 from fubini.terms.exactness import estimated
@@ -141,10 +141,10 @@ class Chain:
     # -- how --------------------------------------------------------------------------------------------------------
 
     @property
-    def _outline(self) -> Outline:
-        return Outline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
+    def _outline(self) -> SequenceOutline:
+        return SequenceOutline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
 
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:

@@ -12,7 +12,7 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DomainError
 from fubini.sequence import chain_questions as questions
-from fubini.sequence.compiled import Outline, run
+from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
 from fubini.sequence.method import METHODS, choose
 from fubini.sequence.window import tagged, with_past
@@ -55,9 +55,9 @@ class Markov(Factor):
     def entrances(self) -> tuple[Name, ...]:
         return self.links.before
 
-    def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> Outline:
+    def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> SequenceOutline:
         """What of it is not numbers, and which way through."""
-        plain = Outline(self.time, self.length, self.links, self.states)
+        plain = SequenceOutline(self.time, self.length, self.links, self.states)
         return replace(plain, method=choose(self.method, plain, (self.body, *others), pushed).method)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:

@@ -25,7 +25,7 @@ from fubini.numerics.named_axes import align, gather, require_in_range
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
+from fubini.terms.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
 from fubini.terms.term import Term
@@ -248,7 +248,7 @@ class Array(Value):
             return Symbol(f"{np.asarray(self.array).item():.7g}")
         if not is_traced(self.array):
             numbers = Symbol(shown_array(np.asarray(self.array)))
-            return Index(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
+            return Subscript(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
         return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
 
 
@@ -550,7 +550,7 @@ class Getitem(Value):
         return gathered(named, dict(zip(axes, indices, strict=True)))
 
     def notation(self) -> Notation:
-        return Index(self.value.notation(), tuple(index.notation() for index in self.indices))
+        return Subscript(self.value.notation(), tuple(index.notation() for index in self.indices))
 
 
 def getitem(value: Value, *indices: Any) -> Value:
