@@ -37,7 +37,7 @@ class Function(NamedTuple):
 
 
 def function_of(outputs: Sequence[Output], evaluate: Evaluate, known: frozenset[Leaf]) -> Function:
-    """One function that fills all outputs."""
+    """Write one function that fills all outputs."""
     outputs = [output._replace(value=settled(output.value)) for output in outputs]
     names = Names(evaluate)
     writer = LoopWriter(names, names.sizes.text)
@@ -115,7 +115,7 @@ def _outside(writer: LoopWriter, bodies: Sequence[Node], over: tuple[Index, ...]
 
 
 def settled(of: Node) -> Node:
-    """With every sum made anew: factors that are the same for all items stand before it."""
+    """Rebuild every sum, with factors that are the same for all items before it."""
     inner = remade(of, settled)
     return total(*opened(inner)) if inner.kind == "sum" else inner
 
@@ -137,6 +137,6 @@ def _fill(writer: LoopWriter, name: str, output: Output, env: dict) -> None:
 
 
 def room(function: Function) -> Iterator[np.ndarray]:
-    """Arrays for the outputs."""
+    """Allocate arrays for the outputs."""
     for shape in function.outputs.values():
         yield np.zeros(shape)

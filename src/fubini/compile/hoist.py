@@ -52,7 +52,7 @@ class Store:
 
 
 def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
-    """With the largest loose parts of a node in arrays; of sums and products, the loose terms and factors as one."""
+    """Replace the largest loose parts of a node by entries of arrays; loose terms and factors go together."""
     if of.kind in ("const", "index", "get"):
         return of
     if is_loose(of):
@@ -69,7 +69,7 @@ def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
 
 
 def is_of_class(of: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> bool:
-    """It depends on a class and the statistics of this class alone, which `states` give the axes of."""
+    """Whether a node depends on a class and its statistics alone; `states` has their axes."""
     return of.free == {k} and all(_is_row(part, k, states) for part in _entries(of) if part.args[0] in states)
 
 

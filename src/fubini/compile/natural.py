@@ -73,7 +73,7 @@ def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = froze
 
 
 def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
-    """A node where all sums over labels are 0."""
+    """Set all sums over labels in a node to 0."""
     if not of.leaves & labels:
         return of
     return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))

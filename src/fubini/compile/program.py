@@ -55,7 +55,7 @@ class Assembly:
         self.states = self._states()
 
     def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
-        """Room for the statistics that scores read, directly or through what is derived from them."""
+        """Name the statistics that scores read, directly or through what is derived from them."""
         if not self.sweeps.has_updates:
             states = {}
             for one in self.sweeps.statistics:
@@ -80,7 +80,7 @@ class Assembly:
         return states
 
     def _read_at_start(self, kept: set[Leaf]) -> None:
-        """Names for the latents that only the start of what is derived reads."""
+        """Name the latents that only the start of what is derived reads."""
         for one in self.derivation.derived:
             for leaf in one.value.leaves if one.leaf in kept else ():
                 if leaf.role == "site":
@@ -89,7 +89,7 @@ class Assembly:
     # -- text --------------------------------------------------------------------------------------------------------
 
     def program(self, values: bool = False) -> Program:
-        """The text, once all arrays that it reads have names; with small arrays of data as constants, if asked for."""
+        """Write the text once all arrays that it reads have names; `values` makes small arrays of data constants."""
         bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
         room = self._room()
         states = {**self.states, **self._caches()}
@@ -110,7 +110,7 @@ class Assembly:
         )
 
     def _room(self) -> dict[str, np.ndarray]:
-        """Arrays for the weights and exponents of candidates, and sizes that are read."""
+        """Allocate arrays for the weights and exponents of candidates, and for sizes that are read."""
         size = max(2, *(label.k.size for label in self.labels))
         read = {"sizes": self.names.sizes.array} if self.names.sizes.read else {}
         return {"w": np.zeros(size), "e": np.zeros(size), **read}
@@ -137,7 +137,7 @@ class Assembly:
         return LoopWriter(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
-        """Every label put in, one after another, into empty statistics."""
+        """Write the function that adds every label, one after another, to empty statistics."""
         writer = self._writer()
         if not self.sweeps.has_updates:
             writer.line("return 0")
@@ -184,14 +184,14 @@ class Assembly:
         return f"sweep_{self.names[label.leaf].name}", writer.lines
 
     def _anew(self, label: Label) -> tuple[str, list[str]]:
-        """A sweep that computes the density of every candidate."""
+        """Write a sweep that computes the density of every candidate."""
         writer = self._writer()
         Recompute(self.sweeps, self.names, writer).sweep(label)
         writer.line("return 0")
         return f"sweep_{self.names[label.leaf].name}", writer.lines
 
     def _name_by_class(self, label: Label) -> None:
-        """Names for the arrays of what depends on a class alone."""
+        """Name the arrays of what depends on a class alone."""
         if label.leaf in self.sweeps.by_class:
             store = self.names.stores[label.leaf] = self.sweeps.by_class[label.leaf]
             for kept in store.kept.values():

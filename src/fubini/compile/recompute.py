@@ -25,7 +25,7 @@ class Recompute:
         self.sweeps, self.names, self.writer = sweeps, names, writer
 
     def sweep(self, label: Label) -> None:
-        """One entry after another: the density with each candidate in its place."""
+        """Write a sweep: for one entry after another, the density with each candidate in its place."""
         loop = LabelLoop(label, Weights((), ZERO, ()), self.names, self.writer)
         grouped = self.sweeps.is_grouped
         once = grouped and self.sweeps.is_hoisted
@@ -51,7 +51,7 @@ class Recompute:
             loop.draw()
 
     def fill(self) -> None:
-        """The statistics of all labels as they are."""
+        """Write the loops that compute the statistics of all labels."""
         kept = [one for one in self.sweeps.statistics if one.leaf in self.names]
         for one in kept:
             self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")

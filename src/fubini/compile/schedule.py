@@ -32,7 +32,7 @@ class Schedule(NamedTuple):
 
 
 def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any, warmup: Any = None) -> Schedule:
-    """Checked."""
+    """Return a schedule, or raise where its numbers are wrong."""
     for name, value in {"sweeps": sweeps, "thin": thin, "chains": chains, "keep": keep, "warmup": warmup}.items():
         least = 0 if name == "warmup" else 1
         given = value is not None or name in ("sweeps", "thin", "chains")
@@ -44,7 +44,7 @@ def scheduled(sweeps: Any, thin: Any, keep: Any, chains: Any, warmup: Any = None
 
 
 def given_labels(leaf: Leaf, value: Any, chains: int | None = None) -> np.ndarray:
-    """Labels in range, counted from 0: for all chains, or for each."""
+    """Return labels counted from 0, for all chains or for each; raise where one is out of range."""
     if np.ma.is_masked(value):
         raise DataError(f"labels {leaf.name!r} with masked entries", expected="a label for each entry")
     array, low, high = np.asarray(value), int(leaf.low or 0), int(leaf.high or 0)

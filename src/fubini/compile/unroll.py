@@ -29,7 +29,7 @@ def unrolled(terms: Sequence[Node], latent: Leaf, axis: int) -> tuple[tuple[Node
 
 
 def _spread(of: Node, latent: Leaf, axis: int) -> Node:
-    """Sums over the axis written out."""
+    """Write sums over the axis out."""
     if latent not in of.leaves:
         return of
     if of.kind != "sum":

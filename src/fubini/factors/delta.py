@@ -58,14 +58,14 @@ class Delta(Factor):
 
     @classmethod
     def _of(cls, points: Mapping[Name, Value], weight: Factor) -> Delta:
-        """From parts that are in order."""
+        """Make a delta from parts that are in order."""
         new = object.__new__(cls)
         new._build(points, weight)
         return new
 
     @property
     def promotes(self) -> bool:  # type: ignore[override]
-        """Over bounded integers it is a table."""
+        """Whether it is over bounded integers, and so a table."""
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property

@@ -211,7 +211,7 @@ def _solved(f: Delta, name: Name) -> Factor:
 
 
 def _keeps_its_names(f: Delta, values: Mapping) -> bool:
-    """Neither is a name of the delta replaced, nor does one come in through a point."""
+    """Whether no name of the delta is replaced, and none comes in through a point."""
     incoming = {name for value in values.values() for name in value.inputs}
     return not (set(values) | incoming) & set(f.names)
 

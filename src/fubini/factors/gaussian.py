@@ -87,7 +87,7 @@ class Gaussian(Factor):
 
     @classmethod
     def _of(cls, scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
-        """From numerics, unchecked; `domains` has at least the batch names that the quadratic depends on."""
+        """Make a Gaussian from numerics, unchecked; `domains` has at least the batch names of the quadratic."""
         new = object.__new__(cls)
         inputs = dict(scale.inputs)
         for name in numerics.used(quadratic):

@@ -207,7 +207,7 @@ def relabelled(f: Factor, labels: Mapping[str, str]) -> Factor:
 
 
 def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:
-    """A clear error where a mixture would have more terms than the cap allows."""
+    """Raise where a mixture would have more terms than the cap allows."""
     if size > CAP:
         raise Intractable(
             blocking or f"a mixture over {listed(what.bounds if isinstance(what, Mixture) else what.inputs)}",
@@ -223,7 +223,7 @@ def _count(size: int) -> str:
 
 
 def require_discrete(f: Factor, names: Sequence[Name]) -> None:
-    """A product is taken over bounded integers alone."""
+    """Raise unless a product is taken over bounded integers alone."""
     reals = [name for name in names if not f.inputs[name].is_finite]
     if reals:
         raise DataError(

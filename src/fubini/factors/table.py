@@ -71,7 +71,7 @@ class Table(Factor):
 
     @classmethod
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
-        """A table from numerics, unchecked."""
+        """Make a table from numerics, unchecked."""
         new = object.__new__(cls)
         fields = {"_scaled": pair.weights, "_shift": pair.shift, "inputs": inputs, "mark": exactness}
         new.__dict__.update(fields, _cached_pair=pair)
@@ -88,7 +88,7 @@ class Table(Factor):
 
     @property
     def is_on_numpy(self) -> bool:
-        """Its weights are an array of NumPy."""
+        """Whether its weights are an array of NumPy."""
         return type(self._scaled) is np.ndarray
 
     @property
@@ -275,7 +275,7 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
 
 
 def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
-    """Without a temporary array; NaN is never between."""
+    """Whether all numbers are between two others, without a temporary array; NaN is never between."""
     return not weights.size or bool(weights.min() >= low and weights.max() <= high)
 
 
@@ -289,7 +289,7 @@ def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight")
 
 
 def is_tabular(factor: Factor) -> bool:
-    """Every input is a bounded integer."""
+    """Whether every input is a bounded integer."""
     return all(domain.is_finite for domain in factor.inputs.values())
 
 
@@ -328,12 +328,12 @@ def no_mass(f: Factor) -> DataError:
 
 
 def embedded(semiring: Semiring, table: Table) -> Table:
-    """Weights into the carrier."""
+    """Embed weights into the carrier of a semiring."""
     return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
 
 
 def read_out(semiring: Semiring, table: Table) -> Table:
-    """The carrier back as weights."""
+    """Read elements of the carrier of a semiring as weights."""
     return table if semiring.read is same_pair else _mapped(table, semiring.read)
 
 

@@ -30,7 +30,7 @@ class FlatJoint:
 
     @property
     def is_wide(self) -> bool:
-        """Its numbers are NumPy's, in double precision."""
+        """Whether its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or is_double_precision()
 
     @property
@@ -118,7 +118,7 @@ def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
 
 
 def randomness(key: Data, shape: int | tuple[int, ...]) -> tuple[Data, tuple[int, ...]]:
-    """A key and a shape, checked."""
+    """Return a key and a shape, or raise where one is wrong."""
     require_key(key)
     try:
         sizes = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))

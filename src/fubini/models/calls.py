@@ -139,7 +139,7 @@ def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
-    """What was given for a site, as an array of numbers."""
+    """Convert what was given for a site to an array of numbers."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -150,7 +150,7 @@ def as_numbers(value: Any, name: str) -> np.ndarray:
 
 
 def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
-    """One axis for the whole batch."""
+    """Flatten a batch to one axis."""
     xp = jnp if is_jax(array) else np
     event = array.shape[array.ndim - rank :]
     return xp.broadcast_to(array, batch + event).reshape((math.prod(batch), *event))
@@ -160,7 +160,7 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 
 def _is_suspect(result: Any) -> bool:
-    """Not a number somewhere (−1 of whole numbers), or a density of zero."""
+    """Whether a result has no number somewhere (−1 of whole numbers), or is a density of zero."""
     for leaf in jax.tree_util.tree_leaves(result):
         kind = leaf.dtype
         if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
@@ -171,7 +171,7 @@ def _is_suspect(result: Any) -> bool:
 
 
 def _diagnose(form: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
-    """Raise what is wrong with the values given; a density that is truly zero is none of it."""
+    """Raise where the values given are wrong; a density that is truly zero is not."""
     for path, value in zip(names, values, strict=True):
         site: Any = form.outline
         for name in path[:-1]:
@@ -186,7 +186,7 @@ def _diagnose(form: FlatJoint, values: list[Data], names: tuple, mapped: tuple[b
 
 
 def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
-    """Values that the domain of a site has; a support that depends on parameters is the density's business."""
+    """Raise unless values are of the domain of a site; the density checks a support that depends on parameters."""
     assert domain is not None
     inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
     if domain.kind == "positive":

@@ -38,7 +38,7 @@ _KEPT = 256
 
 
 def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> EliminatedModel:
-    """As many of these latents eliminated as can be, or of all; the same object for the same model and numbers."""
+    """Eliminate as many of these latents as have a closed form, or of all; equal models give the same object."""
     reading = model.reading
     asked = frozenset(reading.sites if names is None else names)
     key = (id(reading), asked, model.is_on_jax)
@@ -90,12 +90,12 @@ class EliminatedModel:
 
     @property
     def blocked(self) -> Mapping[str, Any]:
-        """Why each of those that were asked for stayed."""
+        """Why each latent that was asked for remains."""
         return self.plan.blocked  # type: ignore[return-value]
 
     @property
     def is_traced(self) -> bool:
-        """Its numbers are not known yet."""
+        """Whether its numbers are not known yet."""
         return is_traced(*self.reading.reader.known.values())
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class EliminatedModel:
         return {name: value.reshape(batch + value.shape[1:]) for name, value in values.items()}
 
     def eliminate(self, *names: str) -> EliminatedModel:
-        """With these integrated out too."""
+        """Return the model with these integrated out too."""
         for name in names:
             required(name, self.joint, self.names)
         return interpret(ELIMINATE, self.model, (*self.eliminated, *names), names)
@@ -152,7 +152,7 @@ class EliminatedModel:
         return interpret(METROPOLIS, self, names, {"proposal": proposal, **options})
 
     def _given(self, values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Data], tuple[int, ...]]:
-        """Values of these sites, one leading axis for all batches."""
+        """Return values of these sites, one leading axis for all batches."""
         if not isinstance(values, Mapping):
             raise DomainError(f"values {values!r}", expected=f"a dict with {listed(names)}")
         lacking = [name for name in names if name not in values]
@@ -198,7 +198,7 @@ class EliminatedModel:
 
     @cached_property
     def _prepared(self) -> list[Axes]:
-        """Their values, computed once in double precision."""
+        """The values of these nodes, computed once in double precision."""
         if self._is_quick:
             with double_precision(), eval_context(), np.errstate(all="ignore"):
                 evaluation = Evaluation(self._arrays({}, self._known), xp=np)
@@ -217,7 +217,7 @@ class EliminatedModel:
 
     @cached_property
     def _is_quick(self) -> bool:
-        """NumPy is done before a compiler would be."""
+        """Whether NumPy is done before a compiler would be."""
         sizes = largest(self.plan.terms)
         return not self.reading.reader.opaque and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
 
@@ -227,11 +227,11 @@ class EliminatedModel:
 
     @property
     def numbers(self) -> tuple[list[Data], list[Data]]:
-        """Data, and what they alone decide."""
+        """The data, and the nodes that they alone decide."""
         return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
 
     def evaluation(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Evaluation:
-        """Of nodes, at values of the remaining latents."""
+        """Return an evaluation of nodes at values of the remaining latents."""
         known, prepared = self.numbers if numbers is None else numbers
         order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
         before = {part: Axes(xp.asarray(data), axes.of) for part, data, axes in order}
@@ -247,7 +247,7 @@ class EliminatedModel:
         return xp.where(total == xp.inf, xp.nan, total)
 
     def draw_eliminated(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
-        """One draw of the latents that were eliminated, given values of the remaining ones; the last one first."""
+        """Draw the latents that were eliminated given values of the remaining ones, the last one first."""
         known = dict(values)
         for place, step in enumerate(reversed(self.plan.integrals)):
             evaluation = self.evaluation(known, numbers)
@@ -261,7 +261,7 @@ class EliminatedModel:
     def compute_log_density(
         self, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None
     ) -> Data:
-        """log p(data, remaining latents), along the leading axes of the values if many.
+        """Compute log p(data, remaining latents), along the leading axes of the values if many.
 
         At tracers it is traced; at numbers it is computed by NumPy in double precision if that is quick, and compiled
         if not, or for many.
@@ -278,7 +278,7 @@ class EliminatedModel:
     def draw_all(
         self, keys: Data, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None
     ) -> dict[str, Data]:
-        """Values of all sites, those that were eliminated drawn; along the leading axes of keys and values if many."""
+        """Draw the eliminated latents, and return all sites; along the leading axes of keys and values if many."""
         if self._has_tracers((keys, values)):
             return self._draws.trace(keys, values, numbers=self.numbers, many=many)
         float64 = self.model.is_wide if float64 is None else float64
@@ -308,14 +308,14 @@ class EliminatedModel:
             return jax.tree_util.tree_map(np.asarray, answer) if float64 else answer
 
     def _numbers(self, wide: bool) -> Any:
-        """Data on the device, in one width or the other."""
+        """The data on the device, in float64 or float32."""
         if wide not in self._on_device:
             self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
         return self._on_device[wide]
 
 
 def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:
-    """An array of the domain of a site."""
+    """Convert a value to an array of the domain of a site."""
     if is_traced(value):
         return value
     array = as_numbers(value, name)

@@ -30,7 +30,7 @@ class FlatModel(FlatJoint):
 
     @property
     def is_on_jax(self) -> bool:
-        """Some of its numbers are JAX's, so that the precision in force is that of its answers."""
+        """Whether some of its numbers are JAX's, so that the precision in force is that of its answers."""
         return any(map(is_jax, self.leaves))
 
     def rounded(self, factor: Factor) -> Factor:
@@ -56,7 +56,7 @@ class FlatModel(FlatJoint):
 
     @cached_property
     def density(self) -> IndexedDensity:
-        """The same, over its free sites."""
+        """The density over its free sites, in index notation."""
         reading = self.reading
         return IndexedDensity(reading.integrand, {}, reading.domains)  # type: ignore[arg-type]
 

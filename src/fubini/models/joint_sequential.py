@@ -72,12 +72,12 @@ def as_item(item: Any) -> Any:
 
 
 def _is_record(item: Any) -> bool:
-    """A distribution or a factor, which are callable too."""
+    """Whether an item is a distribution or a factor, which are callable too."""
     return hasattr(item, "blueprint") or hasattr(item, "log_prob") or isinstance(item, Factor)
 
 
 def require_item(name: str, item: Any) -> None:
-    """A name that is free, and a maker or something that a site can be."""
+    """Raise unless a name is free, and its component is a maker or something that a site can be."""
     require_not_reserved(name)
     component = item.component if isinstance(item, Named) else item
     if not isinstance(component, (Closure, Deterministic)) and not _is_record(component):
@@ -85,7 +85,7 @@ def require_item(name: str, item: Any) -> None:
 
 
 def made(item: Any, *args: Any, **named: Any) -> Any:
-    """The component: a maker is called."""
+    """Return the component, calling its maker where it has one."""
     if isinstance(item, Named):
         return made(item.component, *args, **named)
     return item.function(*args, **named) if isinstance(item, Closure) else item

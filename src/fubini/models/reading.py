@@ -65,7 +65,7 @@ class Reading:
 
     @cached_property
     def integrand(self) -> Integrand:
-        """The same, to be integrated over its free sites."""
+        """The terms, to be integrated over the free sites."""
         return Integrand(tuple(self.terms.values()), self.sites, self.domains, self.reader)  # type: ignore[arg-type]
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
@@ -99,7 +99,7 @@ def read(form: FlatJoint) -> Reading:
 
 
 def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequence[tuple]) -> bool:
-    """Arrays that were read still hold what they did: users may have changed them in place."""
+    """Whether arrays that were read still hold what they did: users may have changed them in place."""
     return all(
         leaf is now or _content(leaf) == content for leaf, now, content in zip(leaves, asked, contents, strict=True)
     )

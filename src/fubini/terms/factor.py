@@ -55,7 +55,7 @@ class Factor(Term):
 
     @property
     def is_known_zero(self) -> bool:
-        """It is zero everywhere, and its numbers are there to tell."""
+        """Whether it is zero everywhere, and its numbers are known."""
         return False
 
     @property
@@ -187,7 +187,7 @@ class Factor(Term):
         return self._joined()
 
     def _joined(self) -> Factor:
-        """In one representation, where there is a rule for it."""
+        """Join the factor into one representation, where there is a rule for it."""
         rule = current().find(JOIN, (self,))
         return self if rule is None else rule.function(self)
 

@@ -128,7 +128,7 @@ def _own_names(
 
 
 def _ready(node: Value) -> Value:
-    """Computed where the children are arrays and the interpretation computes."""
+    """Compute a value where its children are arrays and the interpretation computes."""
     arrays = all(isinstance(child, Array) for child in node.children)
     return to_array(node) if arrays and not current().records else node
 

@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Term)
 
 
 def require_added_axis(extra: int, term: Term, name: Name) -> None:
-    """One axis more than names: what `vmap` leaves."""
+    """Raise unless leaves have one axis more than names, as `vmap` leaves them."""
     if extra != 1:
         raise DomainError(
             f"naming an axis {name!r} of a {type(term).__name__} over {listed(term.inputs)}",

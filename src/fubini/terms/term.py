@@ -180,7 +180,7 @@ def same(a: object, b: object) -> bool:
 
 
 def _same_leaf(a: Data, b: Data) -> bool:
-    """One array, or equal numbers of one type."""
+    """Whether two leaves are one array, or equal numbers of one type."""
     if a is b or isinstance(a, (jax.Array, np.ndarray)) or type(a) is not type(b):
         return a is b
     return bool(a == b)

@@ -266,7 +266,7 @@ def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -
 
 
 def _require_within(array: Data, domain: Domain) -> tuple[Data, ...]:
-    """The data, checked against a domain that has bounds."""
+    """Return the data, or raise where they leave a domain that has bounds."""
     bounds = {
         "bint": (0, (domain.size or 1) - 1),
         "nat": (0, np.inf),
@@ -380,7 +380,7 @@ def to_array(value: Value) -> Array:
 
 
 def is_enumerable(value: Value) -> bool:
-    """All free names are bounded integers, so `to_array` succeeds."""
+    """Whether all free names are bounded integers, so that `to_array` succeeds."""
     return all(domain.is_finite for domain in value.inputs.values())
 
 
@@ -507,7 +507,7 @@ def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
 
 
 def _require_index(axis: int, index: Value, size: int) -> None:
-    """An integer; within the extent, where that can be told at once."""
+    """Raise unless an index is an integer, within the extent where that is known."""
     output = index.output
     if not output.is_discrete or output.shape:
         raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
