@@ -37,19 +37,19 @@ Question = Callable[[Any, Data, Mapping[str, Any]], Any]
 
 
 def ask(
-    question: Question, form: FlatJoint, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()
+    question: Question, flat_joint: FlatJoint, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()
 ) -> Any:
     """question(joint, key, given) on the engine of the data, for each sample of the batch."""
-    leaves, tree = form.leaves, form.tree
-    arrays, names = _flat(form.outline, given)
+    leaves, tree = flat_joint.leaves, flat_joint.tree
+    arrays, names = _flat(flat_joint.outline, given)
     batch = shape + _batch(arrays, names)
     mapped = tuple(array.ndim > rank for array, rank in arrays)
     values = [
         _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
     ]
     count = math.prod(batch) if batch else None
-    asked = f"a question to {type(form.joint).__name__}"
-    require_room(asked, *(batch + shape for site in form.outline.sites for shape in _event_shapes(site.shape)))
+    asked = f"a question to {type(flat_joint.joint).__name__}"
+    require_room(asked, *(batch + shape for site in flat_joint.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
         if any(map(is_jax, (*values, *leaves))) or is_traced(key):
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
@@ -60,7 +60,7 @@ def ask(
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
     if not is_traced(*jax.tree_util.tree_leaves(result)) and _is_suspect(result):
-        _diagnose(form, values, names, mapped, key)
+        _diagnose(flat_joint, values, names, mapped, key)
     return result
 
 
@@ -170,19 +170,19 @@ def _is_suspect(result: Any) -> bool:
     return False
 
 
-def _diagnose(form: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
+def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
     """Raise where the values given are wrong; a density that is truly zero is not."""
     for path, value in zip(names, values, strict=True):
-        site: Any = form.outline
+        site: Any = flat_joint.outline
         for name in path[:-1]:
             site = site[name].inner
         require_in_domain(site[path[-1]].domain, np.asarray(value), ".".join(path))
     one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
-    if set(form.outline.free) <= set(one):
-        form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
+    if set(flat_joint.outline.free) <= set(one):
+        flat_joint.joint.run(Given(one))  # on numbers, so that wrong parameters raise
     elif key is not None:
         for draw in jax.random.split(key, ATTEMPTS):
-            form.joint.run(Given(one, draw))
+            flat_joint.joint.run(Given(one, draw))
 
 
 def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:

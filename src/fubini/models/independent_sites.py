@@ -24,14 +24,14 @@ from fubini.models.sample import Blank, Choice, Run
 
 def compute_means(joint: Flavour) -> Any:
     """The mean of each site, in the structure of a sample."""
-    form = _independent(joint, "the mean")
-    return form.unflatten(ask(_mean, form, {}))
+    flat_joint = _independent(joint, "the mean")
+    return flat_joint.unflatten(ask(_mean, flat_joint, {}))
 
 
 def compute_variances(joint: Flavour) -> Any:
     """The variance of each site, in the structure of a sample."""
-    form = _independent(joint, "the variance")
-    return form.unflatten(ask(_variance, form, {}))
+    flat_joint = _independent(joint, "the variance")
+    return flat_joint.unflatten(ask(_variance, flat_joint, {}))
 
 
 def total_entropy(joint: Flavour) -> Data:
@@ -74,17 +74,22 @@ class Pair(Flavour):
 
 
 def _independent(joint: Flavour, what: str) -> FlatJoint:
-    form = FlatJoint(joint)
+    flat_joint = FlatJoint(joint)
     tied = next(
-        (f"{name!r} depends on {listed(parents[:1])}" for name, parents in form.outline.reached.items() if parents), ""
+        (
+            f"{name!r} depends on {listed(parents[:1])}"
+            for name, parents in flat_joint.outline.reached.items()
+            if parents
+        ),
+        "",
     )
-    if tied or _is_weighed(form.outline):
+    if tied or _is_weighed(flat_joint.outline):
         raise DomainError(
             f"{what} of a joint in which {tied or 'a weight depends on all sites'}",
             expected="sites that are independent of each other",
             advice="draw samples and average, or ask for the moments of one site given the others",
         )
-    return form
+    return flat_joint
 
 
 def _is_weighed(outline: Outline) -> bool:

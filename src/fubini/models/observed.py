@@ -73,10 +73,10 @@ class Held:
         return self.at(0, name, source) if name in self.observed else self.choice.met(name, source, value)
 
 
-def observations(form: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:
+def observations(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:
     """Observed values by name, checked: shapes, domains, and that no site reads what is missing."""
-    read = {name for reached in form.outline.reached.values() for name in reached}
-    return {name: _observed(form.outline, name, value, name, name in read) for name, value in given.items()}
+    read = {name for reached in flat_joint.outline.reached.values() for name in reached}
+    return {name: _observed(flat_joint.outline, name, value, name, name in read) for name, value in given.items()}
 
 
 def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool) -> Any:

@@ -83,15 +83,15 @@ _READ: dict[tuple, tuple[Reading, list[Data]]] = {}  # with the arrays that were
 _KEPT = 64
 
 
-def read(form: FlatJoint) -> Reading:
+def read(flat_joint: FlatJoint) -> Reading:
     """The log-density of a model, site by site, in index notation; read once for the same model and numbers."""
-    if is_traced(*form.leaves):
-        return _read(form)
-    contents = tuple(map(_content, form.leaves))
-    key = (form.tree, contents)
+    if is_traced(*flat_joint.leaves):
+        return _read(flat_joint)
+    contents = tuple(map(_content, flat_joint.leaves))
+    key = (flat_joint.tree, contents)
     reading, leaves = _READ.pop(key, (None, []))
-    if reading is None or not _are_unchanged(leaves, form.leaves, contents):
-        reading, leaves = _read(form), form.leaves
+    if reading is None or not _are_unchanged(leaves, flat_joint.leaves, contents):
+        reading, leaves = _read(flat_joint), flat_joint.leaves
     _READ[key] = reading, leaves
     if len(_READ) > _KEPT:
         del _READ[next(iter(_READ))]
@@ -110,30 +110,30 @@ def _content(leaf: Data) -> tuple:
     return array.shape, array.dtype.str, digest(array)
 
 
-def _read(form: FlatJoint) -> Reading:
+def _read(flat_joint: FlatJoint) -> Reading:
     met: list[tuple[str, Site]] = []
     chains: dict[str, ChainSite] = {}
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
-        joint = form.rebuilt(leaves)
+        joint = flat_joint.rebuilt(leaves)
         met.extend(flat_sites(joint.run(Factored(values))).items())
         observed = flat(getattr(joint, "observed", {}))
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
     with double_precision(), trusting():
-        domains = dict(_free(form.outline, ""))
-        shapes = _nested(form.outline)
-        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in form.leaves]
+        domains = dict(_free(flat_joint.outline, ""))
+        shapes = _nested(flat_joint.outline)
+        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in flat_joint.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
         reader = Reader()
         sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
-        for name, array in named_arrays(form.joint):
-            if name not in sites and name not in form.outline.reached:
+        for name, array in named_arrays(flat_joint.joint):
+            if name not in sites and name not in flat_joint.outline.reached:
                 reader.name(array.astype(_wide(array)), name)
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
-        observed = flat(getattr(form.joint, "observed", {}))
+        observed = flat(getattr(flat_joint.joint, "observed", {}))
         names = {id(value): name for name, value in observed.items()}
-        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in form.leaves]
+        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in flat_joint.leaves]
         inputs.extend(of_leaf(sites[name]) for name in order)
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
         parts: dict[str, SitePart] = {}

@@ -33,15 +33,15 @@ class PosteriorFunction:
 
     def __init__(self, model: FlatModel, names: Sequence[str], engine: str = "numba") -> None:
         require_engine(engine)
-        self.form, self.joint, self.engine = model, model.joint, engine
+        self.flat_joint, self.joint, self.engine = model, model.joint, engine
         joint = model.joint
-        if is_traced(*self.form.leaves):
+        if is_traced(*self.flat_joint.leaves):
             raise DomainError(
                 f"kernel of {joint} under jit, vmap or grad",
                 expected="data like those to come when it is made",
                 advice="make it outside; its function takes NumPy arrays",
             )
-        self.reading, self.places = _read(self.form)
+        self.reading, self.places = _read(self.flat_joint)
         for name in names:
             required(name, joint, self.reading.sites)
         self.steps = _steps(joint, self.reading)
@@ -86,7 +86,9 @@ class PosteriorFunction:
         """Whole numbers may be replaced where each array of them was read as one of its own, and nothing made of it."""
         asked = listed(names)
         whole_numbers = [
-            _content(leaf) for leaf in self.form.leaves if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
+            _content(leaf)
+            for leaf in self.flat_joint.leaves
+            if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
         ]
         others = [leaf for leaf in self.compiled.data.values() if leaf.role != "site" and leaf not in self.places]
         read = [_content(self.reading.reader.known[leaf]) for leaf in others]
@@ -132,7 +134,7 @@ class PosteriorFunction:
             expected = "values of the latents eliminated after those asked for"
             raise DataError(f"no value for {leaf.name!r}", expected=expected)
         return np.asarray(
-            self.form.leaves[self.places[leaf]] if leaf in self.places else self.reading.reader.known[leaf]
+            self.flat_joint.leaves[self.places[leaf]] if leaf in self.places else self.reading.reader.known[leaf]
         )
 
     def __call__(self, **given: Any) -> dict[str, dict[str, Any]]:
@@ -154,22 +156,22 @@ def posterior_function(model: FlatModel, names: tuple, engine: Any) -> Posterior
     return PosteriorFunction(model, names, engine)
 
 
-def _read(form: FlatJoint) -> tuple[Reading, dict[Leaf, int]]:
+def _read(flat_joint: FlatJoint) -> tuple[Reading, dict[Leaf, int]]:
     """A model as a function of its real numbers, of which nothing is known; and which leaf is which of these."""
     readings: list[tuple[Reading, dict[Leaf, int]]] = []
-    real = [place for place, leaf in enumerate(form.leaves) if np.asarray(leaf).dtype.kind == "f"]
+    real = [place for place, leaf in enumerate(flat_joint.leaves) if np.asarray(leaf).dtype.kind == "f"]
 
     def look(numbers: list[Any]) -> list[Any]:
-        leaves = list(form.leaves)
+        leaves = list(flat_joint.leaves)
         for place, number in zip(real, numbers, strict=True):
             leaves[place] = number
-        reading = read(FlatJoint(form.rebuilt(leaves)))
+        reading = read(FlatJoint(flat_joint.rebuilt(leaves)))
         places = {id(number): place for place, number in zip(real, numbers, strict=True)}
         known = reading.reader.known.items()
         readings.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))
         return numbers
 
-    jax.eval_shape(look, [form.leaves[place] for place in real])
+    jax.eval_shape(look, [flat_joint.leaves[place] for place in real])
     return readings[0]
 
 

@@ -49,9 +49,9 @@ class SupportTransform:
         values = flat(run.flat)
         return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
-    def shapes(self, form: FlatJoint) -> dict[str, tuple[int, ...]]:
+    def shapes(self, flat_joint: FlatJoint) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""
-        arrays = flat(unconstrained_shapes(form)[0])
+        arrays = flat(unconstrained_shapes(flat_joint)[0])
         return {name: tuple(arrays[name].shape) for name in self.kept}
 
     @cached_property
