@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import closed
 from fubini.algebra.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
-from fubini.algebra.features import Blocked, Divergent, Slope, Square, linear, squares
+from fubini.algebra.features import Divergent, NoClosedForm, Slope, Square, linear, squares
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.functions import is_never_positive, log_rate
@@ -34,12 +34,12 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     squared, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
     for latent in latents:
         if not any(latent is one for square in squared for one, _ in square.slopes):
-            raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
+            raise NoClosedForm(latent, outside, "a quadratic term: its integral is infinite")
     if all(is_never_positive(square.weight) for square in squared):
         raise Divergent(latents[0], add((t, 1.0) for t in terms if t.leaves & set(latents)))
     for square in squared:
         if is_never_positive(square.weight):
-            raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
+            raise NoClosedForm(square.slopes[0][0], square.weight, "squares with positive weights")
     layout = layout_of(squared, tuple(latents))
     common = _common([square.weight for square in squared])
     rows = tuple(row(square, common, layout) for square in squared)
@@ -73,13 +73,13 @@ def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[CoupledSquare 
             continue  # a sum of nothing
         if not isinstance(part, Square):
             if part.features:
-                raise Blocked(
+                raise NoClosedForm(
                     head, with_latents, "squares alone: a term of degree one has no room in a least-squares problem"
                 )
             parts.extend(_parts(total(part.over, part.coefficient), latents))
             continue
         if part.weight.leaves & set(latents):
-            raise Blocked(head, part.weight, "a weight without the latents of the block")
+            raise NoClosedForm(head, part.weight, "a weight without the latents of the block")
         slopes = [(head, slope) for slope in part.slopes]
         offset = part.offset
         for latent in latents:
@@ -89,7 +89,7 @@ def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[CoupledSquare 
             slopes.extend((latent, slope._replace(coefficient=scale(-1.0, slope.coefficient))) for slope in more)
             offset = negative
         if any(slope.coefficient.leaves & set(latents) for _, slope in slopes):
-            raise Blocked(head, offset, "a form that is linear in the latents of the block together")
+            raise NoClosedForm(head, offset, "a form that is linear in the latents of the block together")
         parts.append(CoupledSquare(part.over, part.weight, tuple(slopes), offset))
     return parts
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fubini.algebra.build import ONE, add, call, plus, scale
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, require
@@ -64,10 +64,12 @@ def height(step: IntegrationStep, leaf: Leaf) -> Node:
         return _height_of_student(result)
     record = family_of(result.distribution.family) if is_family(result.distribution.family) else None
     if record is None or record.is_of_labels:
-        raise Blocked(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
+        raise NoClosedForm(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
     parameters = _parameters(record, result)
     if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
-        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise NoClosedForm(
+            leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
+        )
     places = result.at[: len(leaf.shape)]
     return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
 
@@ -117,7 +119,9 @@ def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Latent
     batch = places[:-1] if record.is_of_vectors else places
     needs = [_entry(need) for need in record.mode_needs(parameters)]
     if record.mode is None or any(map(is_never_positive, needs)):
-        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise NoClosedForm(
+            leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
+        )
     inside = [over(evaluation, need, places) > 0 for need in needs]
     for need, ok in zip(needs, inside, strict=True):
         require(ok, lambda need=need: _outside(record, leaf, need))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.build import ZERO
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.base.domains import Domain
 from fubini.integrate.block import Block, eliminated_together
@@ -39,7 +39,7 @@ class PartialElimination(NamedTuple):
 
     terms: tuple[Node, ...]
     steps: tuple[IntegrationStep, ...]
-    blocked: Mapping[str, Blocked]
+    blocked: Mapping[str, NoClosedForm]
 
 
 ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
@@ -90,7 +90,7 @@ class Search:
         )
         try:
             return IntegrationStep(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
-        except Blocked:
+        except NoClosedForm:
             return None
 
     def _order(self, names: Mapping[str, Latent]) -> list[str]:
@@ -101,7 +101,7 @@ class Search:
         if key in self.seen:
             return
         self.seen.add(key)
-        blocked: dict[str, Blocked] = {}
+        blocked: dict[str, NoClosedForm] = {}
         for name in waiting:
             try:
                 for attempt in self._attempts(terms, name, waiting):
@@ -113,7 +113,7 @@ class Search:
                     if self.least is not None and (not self.least.blocked or self.tries <= 0):
                         return
                     self.tries -= 1
-            except Blocked as error:
+            except NoClosedForm as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
             self._offer(PartialElimination(terms, steps, blocked))
@@ -139,8 +139,8 @@ class Search:
             if not is_coupled and not self._are_spread(result.averaged, waiting):
                 yield from self._alone(terms, name, result)
                 return
-            first = Blocked(leaf, ZERO, "latents that are eliminated with it")
-        except Blocked as error:
+            first = NoClosedForm(leaf, ZERO, "latents that are eliminated with it")
+        except NoClosedForm as error:
             if domain.kind != "real":
                 raise
             first = error
@@ -151,7 +151,7 @@ class Search:
                 continue
             try:
                 result = eliminated_together(terms, [self.latents[other].leaf for other in names])
-            except Blocked as error:
+            except NoClosedForm as error:
                 first = error if len(names) == 1 else first
                 continue
             if result.layout.frame.cell > DENSE:
@@ -167,7 +167,7 @@ class Search:
             if power.layout.frame.cell > DENSE:
                 raise _too_many(leaf)
             yield IntegrationStep((name,), power)
-        except Blocked:
+        except NoClosedForm:
             if not tried:
                 raise first from None
 
@@ -205,5 +205,5 @@ class Search:
         return (*names, *more)
 
 
-def _too_many(leaf: Leaf) -> Blocked:
-    return Blocked(leaf, ZERO, f"at most {DENSE:,} coupled unknowns")
+def _too_many(leaf: Leaf) -> NoClosedForm:
+    return NoClosedForm(leaf, ZERO, f"at most {DENSE:,} coupled unknowns")

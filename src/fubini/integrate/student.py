@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.algebra.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
-from fubini.algebra.features import Blocked, Square, squares
+from fubini.algebra.features import NoClosedForm, Square, squares
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.family import family_of, is_family
@@ -80,7 +80,7 @@ def _power_of(with_latent: Node, latent: Leaf) -> tuple[Node, Node, Node]:
             if not any(latent in base.leaves for base, _ in others):
                 from_others = multiply(others)
                 return scale(-coefficient, from_others), logs[0].args[1], add(p for p in parts if p not in inside)
-    raise Blocked(latent, with_latent, "a power of a quadratic form of it")
+    raise NoClosedForm(latent, with_latent, "a power of a quadratic form of it")
 
 
 def _quadratic(form: Node, latent: Leaf) -> tuple[list[CoupledSquare], Node]:
@@ -93,9 +93,9 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[list[CoupledSquare], Node]:
             slopes = tuple((latent, slope) for slope in part.slopes)
             squared.append(CoupledSquare(part.over, scale(-0.5, part.weight), slopes, part.offset))
         elif part.features:
-            raise Blocked(latent, form, "squares alone inside the power")
+            raise NoClosedForm(latent, form, "squares alone inside the power")
         else:
             constant.append((total(part.over, part.coefficient), 1.0))
     if not squared:
-        raise Blocked(latent, form, "a quadratic form of it")
+        raise NoClosedForm(latent, form, "a quadratic form of it")
     return squared, add(constant)

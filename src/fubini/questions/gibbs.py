@@ -14,7 +14,7 @@ from jax.core import eval_context
 from fubini.algebra.axes import aligned
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.features import Blocked as NoElimination
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
 from fubini.compile.derive import Derivation, candidates, derived, is_finite
@@ -110,7 +110,7 @@ class Sampler:
         }
         try:
             return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
-        except NoElimination:
+        except NoClosedForm:
             return self.eliminated_model.plan.terms
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import is_traced
 from fubini.compile.exact import Function, Output, function_of, room
@@ -187,7 +187,7 @@ def _steps(joint: Flavour, reading: Reading) -> dict[str, Eliminated]:
     for name in order:
         try:
             steps[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
-        except Blocked as error:
+        except NoClosedForm as error:
             raise Intractable(
                 f"kernel of {joint}: the conditional of {name!r} given the remaining latents has no closed form here",
                 expected=error.why,
