@@ -23,7 +23,7 @@ from benchmarks.array_compiler.many_chains import canaries, throughput
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from benchmarks.timing import interleaved
 from fubini.compile.exact import room
-from fubini.compile.program import PASSES
+from fubini.compile.pipeline import PASSES
 
 PUBLISHED = {"mixture": 0.255, "naive Bayes": 21.32e-3, "KOS 50": 303.0, "KOS 100": 329.0}
 PUBLISHED |= {"ClinicalTrial": 115.9e-6, "LinearRegression": 33e-6}  # Hakaru's, seconds
@@ -179,7 +179,7 @@ def ablation(rounds: int) -> None:
     post = models.mixture(n, m).condition(t=t).eliminate("theta", "mu")
     table = Table(f"mixture {n:,} / {m}: an update without passes", ("without", "update", "times slower"), first=32)
     whole = None
-    for without in ((), *((name,) for name in PASSES), ("difference", "hoist"), ("difference", "fuse")):
+    for without in ((), *((one.name,) for one in PASSES), ("difference", "hoist"), ("difference", "fuse")):
         machine = post.gibbs("z", without=without).machine
         machine.set({"z": start})
         items = np.arange(2 if {"histogram"} & set(without) else 20 if {"difference"} & set(without) else n)

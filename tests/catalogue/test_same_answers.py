@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fubini as fb
 from fubini import dist
-from fubini.integrate.search import Latent, Reduced, Search
+from fubini.integrate.search import Latent, PartialElimination, Search
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from tests.catalogue.ways import EFFECTS, GROUP, ITEM, MODELS, SCHOOLS, X, Y, schools
@@ -113,7 +113,7 @@ def eliminated_in_order(post, groups):
         if found.blocked:
             return None
         terms, steps = found.terms, (*steps, *found.steps)
-    return EliminatedModel(model, reading.integrand.planned(Reduced(terms, steps, {})))
+    return EliminatedModel(model, reading.integrand.planned(PartialElimination(terms, steps, {})))
 
 
 ORDERS = {name: next(iter(MODELS[name].values()))[0] for name in MODELS if name not in ("rates", "a coin", "a die")}
@@ -126,7 +126,7 @@ def test_any_order_of_elimination(model):
         plan = eliminated_in_order(post, groups)
         if plan is not None and plan.eliminated not in seen:
             seen.add(plan.eliminated)
-            found = float(plan.asked("log_density", {}, wide=True))
+            found = float(plan.compute_log_density({}, float64=True))
             assert found == pytest.approx(float(post.log_evidence()), rel=1e-9), groups
     assert seen
 

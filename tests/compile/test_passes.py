@@ -4,10 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from fubini.compile.program import PASSES
+from fubini.compile.pipeline import PASSES
 from tests.compile.cases import CASES, crossed
 
-WITHOUT = [(), *((name,) for name in PASSES), ("hoist", "difference"), PASSES]
+NAMES = tuple(one.name for one in PASSES)
+WITHOUT = [(), *((name,) for name in NAMES), ("hoist", "difference"), NAMES]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -25,6 +26,11 @@ def test_without_passes_draws_are_the_same(name: str) -> None:
     for draws, weights in found[1:]:
         assert np.array_equal(draws, found[0][0])
         assert np.abs(weights - found[0][1]).max() < 1e-9
+
+
+def test_passes_have_names_and_sentences() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(one.description.endswith(".") and one.apply.__doc__ for one in PASSES)
 
 
 def body(source: str, name: str) -> list[str]:
@@ -103,7 +109,7 @@ def test_two_labels_without_differences() -> None:
     collapsed = crossed().condition(s=np.random.default_rng(0).normal(size=(3, 4))).eliminate("mu")
     found = [
         collapsed.gibbs("a", "b", engine="python", without=without).run(jax.random.key(0), sweeps=3)
-        for without in ((), ("difference",), ("difference", "hoist"), PASSES)
+        for without in ((), ("difference",), ("difference", "hoist"), NAMES)
     ]
     for draws in found[1:]:
         assert all(np.array_equal(draws[name], found[0][name]) for name in ("a", "b"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fubini as fb
-from fubini.eliminate.order import SCORES, Graph, components, greedy_order
+from fubini.eliminate.order import SCORES, InteractionGraph, components, greedy_order
 from fubini.eliminate.tree import Forest, search_order, tree_cost
 from fubini.errors import MemoryLimit
 
@@ -80,7 +80,7 @@ def test_scores_are_kept_up_to_date(problem: tuple) -> None:
     """After any eliminations the graph's scores are those of the graph built afresh."""
     scopes, sizes, eliminated = problem
     for weighted, kind in ((False, "fill"), (True, "weighted fill")):
-        graph, plain = Graph(scopes, sizes, weighted), PlainGraph(scopes, sizes)
+        graph, plain = InteractionGraph(scopes, sizes, weighted), PlainGraph(scopes, sizes)
         for name in eliminated:
             graph.eliminate(graph.number[name])
             plain.eliminate(name)

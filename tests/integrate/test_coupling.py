@@ -6,7 +6,7 @@ import pytest
 from fubini.algebra.build import ONE, ZERO, const, equal, get, index, less, minus, plus, times
 from fubini.algebra.features import Slope
 from fubini.algebra.node import Index, Leaf
-from fubini.integrate.coupling import Joint, is_inside, layout_of
+from fubini.integrate.coupling import CoupledSquare, is_inside, layout_of
 from tests.integrate.numerics import numbers
 
 x, grid = Leaf("x", (4,), role="site"), Leaf("grid", (3, 4), role="site")
@@ -17,7 +17,7 @@ at_i, at_t, at_n = map(index, (i, t, n))
 
 
 def joint(over, *places, weight=ONE, latent=x):
-    return Joint(tuple(over), weight, tuple((latent, Slope((), ONE, place)) for place in places), ZERO)
+    return CoupledSquare(tuple(over), weight, tuple((latent, Slope((), ONE, place)) for place in places), ZERO)
 
 
 SEEN = joint([i], (at_i,))
@@ -73,7 +73,7 @@ def test_layout_of_a_grid(case):
 
 
 def test_latents_of_other_shapes_lie_in_one_cell():
-    found = layout_of([SEEN, Joint((), ONE, ((m, Slope((), ONE, ())),), ZERO)], (x, m))
+    found = layout_of([SEEN, CoupledSquare((), ONE, ((m, Slope((), ONE, ())),), ZERO)], (x, m))
     assert found.first == {x: 0, m: 4} and found.size == 5
     assert found.column(x, (const(2.0),), 0) is const(2.0) and found.column(m, (), 0) is const(4.0)
 

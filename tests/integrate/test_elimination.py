@@ -10,7 +10,7 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import norm
 
 from fubini.algebra.build import ONE, ZERO, add, call, const, equal, get, index, less, minus, plus, power, times, where
-from fubini.algebra.features import Blocked, Divergent
+from fubini.algebra.features import Divergent, NoClosedForm
 from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.integrate.elimination import eliminated, is_never_zero
@@ -205,7 +205,7 @@ REAL_REFUSED = {
 @pytest.mark.parametrize("case", REAL_REFUSED)
 def test_real_refused(case):
     term, why = REAL_REFUSED[case]
-    with pytest.raises(Blocked, match=why) as refused:
+    with pytest.raises(NoClosedForm, match=why) as refused:
         eliminated([term], x, "real")
     assert refused.value.latent is x
 
@@ -382,7 +382,7 @@ FEATURES_REFUSED = {
 @pytest.mark.parametrize("case", FEATURES_REFUSED)
 def test_by_features_refused(case):
     leaf, domain, term, why = FEATURES_REFUSED[case]
-    with pytest.raises(Blocked, match=why):
+    with pytest.raises(NoClosedForm, match=why):
         eliminated([term], leaf, domain)
 
 
@@ -434,7 +434,7 @@ def test_counts_of_a_family_that_is_not_drawn_are_refused():
         minus(const(t + 1), get(k)),
         plus(get(k), const(m - t + 1)),
     ]
-    with pytest.raises(Blocked, match="a family that can be drawn from"):
+    with pytest.raises(NoClosedForm, match="a family that can be drawn from"):
         eliminated([add((call("lgamma", part), -1.0) for part in parts)], k, "nat")
 
 

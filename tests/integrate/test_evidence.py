@@ -21,7 +21,7 @@ Y7, X7 = RANDOM.normal(size=7), RANDOM.normal(size=(7, 2))
 def asked(post, **kept):
     """The log-density of the observations and the sites kept, and the names that were eliminated, in order."""
     found = eliminated(FlatModel(post), [name for name in post.outline.free if name not in kept])
-    value = None if found.blocked else float(found.asked("log_density", kept, wide=True))
+    value = None if found.blocked else float(found.compute_log_density(kept, float64=True))
     return value, [step.names for step in found.plan.integrals], found.blocked
 
 

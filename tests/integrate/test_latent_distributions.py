@@ -12,7 +12,7 @@ from fubini.algebra.sums import total
 from fubini.integrate.block import eliminated_together
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.latent_distributions import block_parameters, conditional_parameters, family, parameters
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import eliminated_power
 from tests.integrate.numerics import square
 
@@ -37,7 +37,7 @@ def evaluation():
 @pytest.mark.parametrize("links", [False, True], ids=["Categorical", "Chain"])
 def test_states(links):
     result = eliminated([UNARY, LINKS] if links else [UNARY], z, "bint")
-    step = Step(("z",), result)
+    step = IntegrationStep(("z",), result)
     states = 1 + np.array(list(itertools.product(range(2), repeat=3)))
     weights = np.exp([TABLE[range(3), s].sum() + links * LINK[s[:-1], s[1:]].sum() for s in states])
     expected = np.stack([weights @ (states == value) for value in (1, 2)], axis=-1) / weights.sum()
@@ -46,7 +46,9 @@ def test_states(links):
 
 
 def test_normal():
-    step = Step(("x",), eliminated([total([i], square(minus(get(x, at_i), get(y, at_i)), const(4.0)))], x, "real"))
+    step = IntegrationStep(
+        ("x",), eliminated([total([i], square(minus(get(x, at_i), get(y, at_i)), const(4.0)))], x, "real")
+    )
     found = parameters(step, x, evaluation())
     np.testing.assert_allclose(found["loc"], Y)
     np.testing.assert_allclose(found["scale"], np.full(3, 0.5))
@@ -55,7 +57,7 @@ def test_normal():
 def test_dirichlet():
     theta = Leaf("theta", (3,), low=0.0, high=1.0, is_simplex=True, role="site")
     term = total([i], times(plus(at_i, ONE), call("log", get(theta, at_i))))
-    step = Step(("theta",), eliminated([term], theta, "simplex"))
+    step = IntegrationStep(("theta",), eliminated([term], theta, "simplex"))
     np.testing.assert_allclose(parameters(step, theta, evaluation())["concentration"], [2.0, 3.0, 4.0])
 
 
@@ -85,7 +87,7 @@ def block(order=(x, m)):
 
 
 def test_a_latent_of_a_block():
-    step = Step(("x", "m"), block())
+    step = IntegrationStep(("x", "m"), block())
     found = parameters(step, x, evaluation())
     assert family(step) == "MultivariateNormal"
     np.testing.assert_allclose(found["loc"], CENTRE[:3], rtol=1e-10)
@@ -120,7 +122,7 @@ def test_chains_apart(end):
     """A walk for each row, which is known at one end."""
     ends = total([n], square(minus(get(grid, at_n, const(end)), plus(at_n, ONE)), const(4.0)))
     steps = total([n, t], square(minus(get(grid, at_n, plus(at_t, ONE)), get(grid, at_n, at_t))))
-    found = parameters(Step(("grid",), eliminated_together([ends, steps], [grid])), grid, evaluation())
+    found = parameters(IntegrationStep(("grid",), eliminated_together([ends, steps], [grid])), grid, evaluation())
     far = np.abs(np.arange(3) - end)
     cut = np.minimum(far[:, None], far[None, :])
     np.testing.assert_allclose(found["loc"], [[1.0] * 3, [2.0] * 3], rtol=1e-10)
@@ -129,7 +131,7 @@ def test_chains_apart(end):
 
 def test_student():
     form = plus(const(2.0), total([i], power(minus(get(x, at_i), get(y, at_i)), 2.0)), power(get(x, ZERO), 2.0))
-    step = Step(("x",), eliminated_power([times(const(-5.0), call("log", form))], x))
+    step = IntegrationStep(("x",), eliminated_power([times(const(-5.0), call("log", form))], x))
     found = parameters(step, x, evaluation())
     rows = np.concatenate([EYE, EYE[:1]])
     inverse = np.linalg.inv(rows.T @ rows)

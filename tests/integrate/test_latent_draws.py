@@ -14,7 +14,7 @@ from fubini.algebra.sums import total
 from fubini.integrate.block import eliminated_together
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.latent_draws import drawn, over
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import eliminated_power
 from tests.integrate.numerics import square
 
@@ -28,7 +28,7 @@ def latent(*more, **facts):
 
 
 def draws_of(result, leaf, arrays=None):
-    found = drawn(Step(("x",), result), [leaf], jax.random.key(0), Evaluation(arrays or {}, xp=np))
+    found = drawn(IntegrationStep(("x",), result), [leaf], jax.random.key(0), Evaluation(arrays or {}, xp=np))
     assert list(found) == [leaf] and found[leaf].shape == leaf.shape
     return np.asarray(found[leaf])
 
@@ -167,7 +167,7 @@ def test_a_student():
     """One power for all entries, which share a scale in each draw."""
     pair, c = Leaf("x", (2,), role="site"), Index(2, "c")
     form = plus(const(2.0), total([c], power(minus(get(pair, index(c)), index(c)), 2.0)))
-    step = Step(("x",), eliminated_power([times(const(-6.0), log(form))], pair))
+    step = IntegrationStep(("x",), eliminated_power([times(const(-6.0), log(form))], pair))
     keys = jax.random.split(jax.random.key(0), MANY)
     found = np.asarray(jax.jit(jax.vmap(lambda key: drawn(step, [pair], key, Evaluation({}))[pair]))(keys))
     df, spread = 10.0, 2.0

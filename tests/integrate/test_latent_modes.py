@@ -10,21 +10,21 @@ from scipy import stats
 
 from fubini.algebra.build import ONE, add, call, const, get, index, minus, plus, power, times
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.errors import DataError
 from fubini.integrate.block import eliminated_together
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.latent_modes import mode
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import eliminated_power
 from tests.integrate.numerics import square, value
 from tests.integrate.test_latent_draws import FAMILIES, MANY, at, latent, log, n
 
 
 def mode_of(result, leaf, arrays=None):
-    found = mode(Step((leaf.name,), result), [leaf], Evaluation(arrays or {}, xp=np))
+    found = mode(IntegrationStep((leaf.name,), result), [leaf], Evaluation(arrays or {}, xp=np))
     assert list(found.values) == [leaf] and found.values[leaf].shape == leaf.shape and found.log_maximum.shape == ()
     return found.values[leaf], float(found.log_maximum)
 
@@ -96,7 +96,7 @@ def test_states(first, links, xp):
     if links:
         terms.append(total([r, t], get(link, entry(index(t)), entry(plus(index(t), ONE)))))
     result = eliminated(terms, z, "bint")
-    found = mode(Step(("z",), result), [z], Evaluation(ARRAYS, xp=xp))
+    found = mode(IntegrationStep(("z",), result), [z], Evaluation(ARRAYS, xp=xp))
     best = np.asarray(found.values[z])
     paths = 1 + np.array(list(itertools.product(range(3), repeat=3)))
     logs = np.array(
@@ -137,12 +137,12 @@ shape = Leaf("shape", ())
 def gamma(concentration):
     """The step of Gamma(concentration, 2)"""
     terms = [add(((times(minus(concentration, ONE), log(get(rate))), 1.0), (get(rate), -2.0)))]
-    return Step(("rate",), eliminated(terms, rate, "positive"))
+    return IntegrationStep(("rate",), eliminated(terms, rate, "positive"))
 
 
 @pytest.mark.parametrize("number", [0.7, 1.0])
 def test_a_gamma_without_a_mode(number):
-    with pytest.raises(Blocked, match="a Gamma with its maximum inside"):
+    with pytest.raises(NoClosedForm, match="a Gamma with its maximum inside"):
         mode(gamma(const(number)), [rate], Evaluation({}, xp=np))
     step = gamma(get(shape))
     with pytest.raises(DataError, match="'rate', which is a Gamma"):
@@ -156,7 +156,7 @@ def test_a_dirichlet_without_a_mode():
     theta, c = Leaf("theta", (3,), low=0.0, high=1.0, is_simplex=True, role="site"), Index(3, "c")
     alpha = Leaf("alpha", (3,))
     terms = [total([c], times(minus(get(alpha, index(c)), ONE), log(get(theta, index(c)))))]
-    step = Step(("theta",), eliminated(terms, theta, "simplex"))
+    step = IntegrationStep(("theta",), eliminated(terms, theta, "simplex"))
     with pytest.raises(DataError, match="maximum inside the support"):
         mode(step, [theta], Evaluation({alpha: np.array([2.0, 0.5, 3.0])}, xp=np))
 
@@ -164,5 +164,5 @@ def test_a_dirichlet_without_a_mode():
 def test_a_family_whose_mode_is_not_known():
     leaf, domain, body, _ = FAMILIES["BetaBinomial"]
     result = eliminated([total([n], body)], leaf, domain)
-    with pytest.raises(Blocked, match="BetaBinomial"):
+    with pytest.raises(NoClosedForm, match="BetaBinomial"):
         mode_of(result, leaf)

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from fubini.algebra.build import ONE, ZERO, add, call, const, equal, get, index, minus, plus, power, scale, times
-from fubini.algebra.features import Blocked, Divergent
+from fubini.algebra.features import Divergent, NoClosedForm
 from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.integrate.ratio import summed_by_ratio, zeros_of
@@ -132,7 +132,7 @@ def test_a_constant_up_to_an_end():
 def test_an_end_that_the_terms_know_as_well():
     mine = CASES["Binomial"][0]
     assert summed_by_ratio(mine, k, high=const(7.0)).distribution.family == "Binomial"
-    with pytest.raises(Blocked, match="of a known family"):
+    with pytest.raises(NoClosedForm, match="of a known family"):
         summed_by_ratio(mine, k, high=const(5.0))
 
 
@@ -160,7 +160,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case):
     leaf, mine, why = REFUSED[case]
-    with pytest.raises(Blocked, match=why) as refused:
+    with pytest.raises(NoClosedForm, match=why) as refused:
         summed_by_ratio(mine, leaf)
     assert refused.value.latent is leaf
 

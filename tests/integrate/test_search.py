@@ -12,7 +12,7 @@ from fubini.algebra.features import Divergent
 from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.integrate.block import Block
-from fubini.integrate.search import Latent, Search, Step, reduced, work
+from fubini.integrate.search import IntegrationStep, Latent, Search, reduced, work
 from fubini.integrate.student import Student
 from tests.integrate.numerics import square, value
 
@@ -119,7 +119,7 @@ def test_order_of_terms(order, latents):
 def test_together():
     search = Search({"m": m, "x": x, "v": v, "other": other})
     step = search.together((*NESTED, square(get(other.leaf))), "m")
-    assert isinstance(step, Step) and set(step.names) == {"m", "x"}
+    assert isinstance(step, IntegrationStep) and set(step.names) == {"m", "x"}
     assert search.together((PRECISION,), "v") is None
     assert search.together((call("exp", M),), "m") is None
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from fubini.algebra.build import ONE, ZERO, add, call, const, get, index, minus, plus, power, times
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf
 from fubini.algebra.sums import total
 from fubini.integrate.tails import UNNAMED, eliminated_prime, eliminated_tail
@@ -84,12 +84,12 @@ TAILS_REFUSED = {
 @pytest.mark.parametrize("case", TAILS_REFUSED)
 def test_tail_refused(case):
     term, why = TAILS_REFUSED[case]
-    with pytest.raises(Blocked, match=why):
+    with pytest.raises(NoClosedForm, match=why):
         eliminated_tail([term], x)
 
 
 def test_entries_that_are_not_met_once_are_refused():
-    with pytest.raises(Blocked, match="each of its entries in one term"):
+    with pytest.raises(NoClosedForm, match="each of its entries in one term"):
         eliminated_tail([times(const(-2.0), log(plus(ONE, power(get(many, ZERO), 2.0))))], many)
 
 
@@ -120,11 +120,11 @@ PRIME_REFUSED = {
 
 @pytest.mark.parametrize("case", PRIME_REFUSED)
 def test_prime_refused(case):
-    with pytest.raises(Blocked, match="c \\+ d x"):
+    with pytest.raises(NoClosedForm, match="c \\+ d x"):
         eliminated_prime([PRIME_REFUSED[case]], p)
 
 
 def test_prime_of_an_array_is_refused():
     positive = Leaf("positive", (3,), low=0.0, role="site")
-    with pytest.raises(Blocked, match="one number"):
+    with pytest.raises(NoClosedForm, match="one number"):
         eliminated_prime([total([i], log(plus(ONE, get(positive, at_i))))], positive)

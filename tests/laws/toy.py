@@ -20,6 +20,7 @@ from fubini.base.names import Bound, Name
 from fubini.factors.promotion import promotion
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Weight, substitute
+from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.value import is_enumerable
 
 BIN = Bound("bin")
@@ -29,11 +30,9 @@ REDUCED = (fb.sum_product, fb.max_product)
 class Steps(fb.Factor):
     """heights(k, …) where edges[k] ≤ x < edges[k + 1], and 0 elsewhere."""
 
-    _term_fields = ("heights",)
-    _static_fields = ("name", "edges")
-    heights: fb.Table  # over BIN, and bounded integers
-    name: Name
-    edges: tuple[float, ...]
+    heights: fb.Table = term_field()  # over BIN, and bounded integers
+    name: Name = static_field()
+    edges: tuple[float, ...] = static_field()
 
     def __init__(self, name: Name, edges: Sequence[float], heights: fb.Table) -> None:
         batch = {other: domain for other, domain in heights.inputs.items() if other is not BIN}
@@ -85,13 +84,11 @@ def steps(name: str, edges: Sequence[float], heights: Any, batch: Sequence[str] 
 class Box(fb.Factor):
     """weights(…) where low ≤ x < high, and 0 elsewhere."""
 
-    _leaf_fields = ("weights",)
-    _static_fields = ("name", "low", "high", "batch")
-    weights: Any
-    name: Name
-    low: float
-    high: float
-    batch: tuple[Name, ...]
+    weights: Any = array_field()
+    name: Name = static_field()
+    low: float = static_field()
+    high: float = static_field()
+    batch: tuple[Name, ...] = static_field()
 
     def __init__(self, name: Name, low: float, high: float, weights: Any, batch: Sequence[Name] = ()) -> None:
         domains = {other: fb.Bint[size] for other, size in zip(batch, weights.shape, strict=True)}

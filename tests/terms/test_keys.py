@@ -205,7 +205,7 @@ def test_sameness_is_of_structure_and_of_the_very_leaves() -> None:
 @every_class
 def test_terms_are_immutable(kind: type) -> None:
     term = build(kind)
-    for field in ("inputs", "anything", *term._leaf_fields):
+    for field in ("inputs", "anything", *term._declared.arrays):
         with pytest.raises(FubiniError, match="immutable"):
             setattr(term, field, None)
 

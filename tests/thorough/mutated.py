@@ -15,7 +15,7 @@ import numpy as np
 
 import fubini as fb
 from fubini import dist
-from fubini.compile.cache import Kept
+from fubini.compile.cache import CacheFiles
 from fubini.infer import nuts as nuts_module
 from fubini.infer.checkpoint import HEADER, Checkpoint, _digest
 from fubini.questions import chains as chains_module
@@ -327,7 +327,7 @@ class CompiledCode(Subject):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.kept = Kept(folder, "loops_0.f")
+        self.kept = CacheFiles(folder, "loops_0.f")
         self.code = ("library", os.urandom(2000), {"a": [1.0, 2]})
         self.kept.save("key", self.code)
         self.seeds = [self.kept.path("key").read_bytes()]

@@ -19,7 +19,7 @@ from fubini.errors import DataError, Intractable
 Place = tuple[Node, ...]  # the indices of an entry
 
 
-class Blocked(Intractable):
+class NoClosedForm(Intractable):
     """An elimination that has no rule: which latent, and at which node."""
 
     def __init__(self, latent: Leaf, node: Node, why: str) -> None:
@@ -29,15 +29,15 @@ class Blocked(Intractable):
         )
 
 
-class Divergent(Blocked):
+class Divergent(NoClosedForm):
     """An integral that is not finite, whatever the other variables are: no order of elimination makes it so."""
 
     def __init__(self, latent: Leaf, node: Node) -> None:
         super().__init__(latent, node, "a finite integral")
 
 
-def require_convergent(blocked: Mapping[str, Blocked]) -> None:
-    """None of what stands in the way is an infinite integral."""
+def require_convergent(blocked: Mapping[str, NoClosedForm]) -> None:
+    """Raise where an integral that has no closed form is infinite."""
     for name, error in blocked.items():
         if isinstance(error, Divergent):
             raise DataError(
@@ -87,7 +87,7 @@ def monomials(of: Node, latent: Leaf) -> list[Monomial]:
             ]
         case "call" if of.args[0] == "log":
             return [Monomial((), ONE, (_logarithm(of, latent),))]
-    raise Blocked(latent, of, "a density in powers and logarithms of it")
+    raise NoClosedForm(latent, of, "a density in powers and logarithms of it")
 
 
 def _logarithm(of: Node, latent: Leaf) -> Feature:
@@ -99,7 +99,7 @@ def _logarithm(of: Node, latent: Leaf) -> Feature:
         entry = next((part for part in terms if part.kind == "get" and part.args[0] is latent), None)
         if entry is not None and terms == {ONE: 1.0, entry: -1.0}:
             return Feature("log1m", entry.args[1:])
-    raise Blocked(latent, of, "a logarithm of x or of 1 − x alone")
+    raise NoClosedForm(latent, of, "a logarithm of x or of 1 − x alone")
 
 
 def _product(of: Node, latent: Leaf) -> list[Monomial]:
@@ -116,7 +116,7 @@ def _product(of: Node, latent: Leaf) -> list[Monomial]:
             for _ in range(int(exponent)):  # fresh indices for every factor of a power
                 expanded = [_times(latent, a, b) for b in monomials(base, latent) for a in expanded]
         else:
-            raise Blocked(latent, of, "a density in powers and logarithms of it")
+            raise NoClosedForm(latent, of, "a density in powers and logarithms of it")
     return expanded
 
 
@@ -129,7 +129,9 @@ def _times(latent: Leaf, a: Monomial, b: Monomial) -> Monomial:
         else:
             features.append(feature)
     if len(features) > 1 and any(feature.kind != "power" for feature in features):
-        raise Blocked(latent, times(a.coefficient, b.coefficient), "no logarithm of it times another function of it")
+        raise NoClosedForm(
+            latent, times(a.coefficient, b.coefficient), "no logarithm of it times another function of it"
+        )
     return Monomial((*a.over, *b.over), times(a.coefficient, b.coefficient), tuple(features))
 
 
@@ -196,7 +198,7 @@ def _of_product(of: Node, latent: Leaf) -> Iterator[Square | Monomial]:
     for term in monomials(of, latent):
         features: list[Feature] = list(term.features)
         if features and (len(features) > 1 or features[0].kind != "power" or features[0].power != 1):
-            raise Blocked(latent, of, "a quadratic function of it")
+            raise NoClosedForm(latent, of, "a quadratic function of it")
         yield term
 
 
@@ -234,7 +236,7 @@ def linear(of: Node, latent: Leaf) -> tuple[tuple[Slope, ...], Node]:
         elif len(term.features) == 1 and term.features[0].kind == "power" and term.features[0].power == 1:
             slopes.append(_slope(term))
         else:
-            raise Blocked(latent, of, "a linear form of it inside the square")
+            raise NoClosedForm(latent, of, "a linear form of it inside the square")
     return _joined(slopes), add(offsets)
 
 

@@ -24,7 +24,7 @@ from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
 from fubini.integrate.block import Block
 from fubini.integrate.latent_distributions import family
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
@@ -49,14 +49,16 @@ class Conditionals:
 
     # -- factors -----------------------------------------------------------------------------------------------------
 
-    def of_step(self, step: Step, later: Sequence[Name]) -> list[Factor]:
+    def of_step(self, step: IntegrationStep, later: Sequence[Name]) -> list[Factor]:
         """The densities of the variables of one step, each given those before it and those eliminated later."""
         if not later and isinstance(step.result, Block) and self._is_one_gaussian(step):
             return [self._gaussian(step, step.names)]
         names = step.names
         return [self.of_one(step, name, names[:place], later) for place, name in enumerate(names)]
 
-    def of_one(self, step: Step, name: Name, before: Sequence[Name] = (), later: Sequence[Name] = ()) -> Factor:
+    def of_one(
+        self, step: IntegrationStep, name: Name, before: Sequence[Name] = (), later: Sequence[Name] = ()
+    ) -> Factor:
         """The density of one variable of a step."""
         if isinstance(step.result, (Block, Student)):
             return self._of_block(step, name, before, later)
@@ -72,7 +74,7 @@ class Conditionals:
         parameters = {key: self._value(node, event, later) for key, node in step.result.distribution.parameters.items()}
         return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, domain))
 
-    def marginal(self, step: Step, name: Name) -> Factor:
+    def marginal(self, step: IntegrationStep, name: Name) -> Factor:
         """The density of a variable that nothing is eliminated after: for arrays of labels, a table of each place."""
         kind, leaf = family(step), self.integrand.latents[name]
         if kind != "Chain" and not (is_family(kind) and family_of(kind).is_of_labels):
@@ -88,11 +90,11 @@ class Conditionals:
         places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
         return Table(probabilities.array, (*probabilities.names, *places, name))._marked(probabilities.exactness)
 
-    def modes(self, step: Step) -> dict[Name, Value]:
+    def modes(self, step: IntegrationStep) -> dict[Name, Value]:
         """The values at which the density of the variables of a step is greatest."""
         return {name: self._mode(step, name) for name in step.names}
 
-    def _mode(self, step: Step, name: Name) -> Value:
+    def _mode(self, step: IntegrationStep, name: Name) -> Value:
         mode = self._parameter("mode", How(step), name, self.integrand.latents[name].shape)
         domain = self.integrand.domains[name]
         if not isinstance(mode, Array):
@@ -101,7 +103,7 @@ class Conditionals:
 
     # -- blocks of normal variables ----------------------------------------------------------------------------------
 
-    def _of_block(self, step: Step, name: Name, before: Sequence[Name], later: Sequence[Name]) -> Factor:
+    def _of_block(self, step: IntegrationStep, name: Name, before: Sequence[Name], later: Sequence[Name]) -> Factor:
         result, leaf = step.result, self.integrand.latents[name]
         assert isinstance(result, (Block, Student))
         if nodes_of(step).free & set(self.integrand.axes):
@@ -121,12 +123,12 @@ class Conditionals:
             made = {key: self._parameter(key, how, name, size, before, later) for key, size in shapes.items()}
         return Density(getattr(dist, kind)(**made), Variable(name, self.integrand.domains[name]))
 
-    def _is_one_gaussian(self, step: Step) -> bool:
+    def _is_one_gaussian(self, step: IntegrationStep) -> bool:
         """A block of variables that is no product of densities over vectors, or not in an order that is known."""
         free = nodes_of(step).free & set(self.integrand.axes)
         return not free and not step.result.layout.independent  # type: ignore[union-attr]
 
-    def _gaussian(self, step: Step, names: Sequence[Name]) -> Factor:
+    def _gaussian(self, step: IntegrationStep, names: Sequence[Name]) -> Factor:
         """All entries of these together, one after the other."""
         leaves = [self.integrand.latents[name] for name in names]
         size = sum(math.prod(leaf.shape) for leaf in leaves)
@@ -176,7 +178,7 @@ class Conditionals:
         assert leaf.high is not None
         return (*leaf.shape, int(leaf.high) + 1)
 
-    def _refusal(self, step: Step, name: Name, why: str) -> NoRule:
+    def _refusal(self, step: IntegrationStep, name: Name, why: str) -> NoRule:
         return NoRule(
             f"the distribution of {name!r} as one factor",
             expected="a family of `fubini.distributions`, over a number, an array of independent ones or a vector",

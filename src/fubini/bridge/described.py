@@ -7,11 +7,11 @@ import math
 from fubini.algebra.node_notation import written
 from fubini.bridge.disintegration import indexed, not_integrable
 from fubini.bridge.integrand import Integrand
-from fubini.eliminate.explanation import Integral
+from fubini.eliminate.explanation import ExplainedIntegral
 from fubini.eliminate.plan import Plan
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
-from fubini.integrate.search import Step, work
+from fubini.integrate.search import IntegrationStep, work
 from fubini.integrate.student import Student
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_describe
@@ -31,12 +31,12 @@ def describe(f: Factor, names: tuple) -> tuple:
     return described(disintegration.plan, disintegration.of.integrand)
 
 
-def described(plan: Plan, integrand: Integrand) -> tuple[Integral, ...]:
+def described(plan: Plan, integrand: Integrand) -> tuple[ExplainedIntegral, ...]:
     """The integrals of a plan, in order."""
     return tuple(_described(step, integrand) for step in plan.integrals)
 
 
-def _described(step: Step, integrand: Integrand) -> Integral:
+def _described(step: IntegrationStep, integrand: Integrand) -> ExplainedIntegral:
     result = step.result
     if isinstance(result, (Block, Student)):
         return _together(step, result)
@@ -46,10 +46,10 @@ def _described(step: Step, integrand: Integrand) -> Integral:
     )
     kind = result.distribution.family
     equation = PATHS if kind == "Chain" else family_of(kind).equation
-    return Integral(step.names, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
+    return ExplainedIntegral(step.names, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
 
 
-def _together(step: Step, result: Block | Student) -> Integral:
+def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegral:
     frame = result.layout.frame
     shape = [f"{i.size:,} independent" for i in result.layout.independent]
     if frame.length is not None:
@@ -57,9 +57,9 @@ def _together(step: Step, result: Block | Student) -> Integral:
     shape.append(f"{frame.cell:,} coupled")
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
-        return Integral(step.names, "MultivariateStudentT", POWERS, (("df", short(written(result.df))),), cost)
+        return ExplainedIntegral(step.names, "MultivariateStudentT", POWERS, (("df", short(written(result.df))),), cost)
     precision = ("precision", f"{written(result.scale)} AᵀA")
-    return Integral(step.names, "MultivariateNormal", NORMALS, (precision,), cost)
+    return ExplainedIntegral(step.names, "MultivariateNormal", NORMALS, (precision,), cost)
 
 
 def short(text: str) -> str:

@@ -25,6 +25,7 @@ from fubini.numerics.named_axes import align
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
 from fubini.terms.exactness import Exactness, combined, exactly
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array
 
@@ -39,16 +40,14 @@ class Expression(Value):
     `mark` is the exactness of the factors it was read from.
     """
 
-    _term_fields = ("args",)
-    _static_fields = ("node", "event", "slots", "axes", "names", "reader", "output", "mark")
-    args: tuple[Value, ...]
-    node: Node
-    event: tuple[Index, ...]
-    slots: tuple[Leaf, ...]
-    axes: tuple[Index, ...]
-    names: tuple[Name, ...]
-    reader: Reader
-    mark: Exactness
+    args: tuple[Value, ...] = term_field()
+    node: Node = static_field()
+    event: tuple[Index, ...] = static_field()
+    slots: tuple[Leaf, ...] = static_field()
+    axes: tuple[Index, ...] = static_field()
+    names: tuple[Name, ...] = static_field()
+    reader: Reader = static_field()
+    mark: Exactness = static_field()
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class Expression(Value):
     def _compiled(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
         """Once for expressions that differ in their numbers alone."""
         along = tuple(tuple(name in child.names for name in outer) for child in children)
-        fields = (getattr(self, field) for field in self._static_fields if field not in ("mark", "reader"))
+        fields = (value for name, value in self._statics().items() if name not in ("mark", "reader"))
         key = (id(self.reader), type(self), *fields, along)
         compiled = _COMPILED.get(key)
         if compiled is None:
@@ -154,8 +153,7 @@ class Expression(Value):
     def _bare(self) -> Expression:
         """Without its numbers: what is compiled is kept longer than these."""
         bare = object.__new__(type(self))
-        kept = ("inputs", "_known", *(field for field in self._static_fields if field != "reader"))
-        bare.__dict__.update({field: getattr(self, field) for field in kept}, reader=copy(self.reader))
+        bare.__dict__.update({**self._statics(), "reader": copy(self.reader)}, inputs=self.inputs, _known=self._known)
         bare.reader.known = {}
         return bare
 

@@ -12,7 +12,7 @@ from fubini.base.names import Name
 from fubini.eliminate.plan import Plan, Step
 from fubini.integrate.latent_modes import with_height
 from fubini.integrate.marginal_orders import ending_with
-from fubini.integrate.search import Latent, Reduced, Search, work
+from fubini.integrate.search import Latent, PartialElimination, Search, work
 from fubini.read.jaxpr_reader import Reader
 
 
@@ -43,7 +43,7 @@ class Integrand:
         domains = {**self.domains, **self.supports}
         return {n: Latent(leaf, domains[n]) for n, leaf in self.latents.items() if n in asked}  # type: ignore[misc]
 
-    def planned(self, eliminated: Reduced) -> Plan:
+    def planned(self, eliminated: PartialElimination) -> Plan:
         """The steps of a search as those of a plan: each takes the terms with its variables, and makes one of them."""
         inputs = tuple(map(self._names, self.terms))
         scopes, alive = list(inputs), set(range(len(inputs)))

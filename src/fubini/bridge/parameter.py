@@ -19,11 +19,12 @@ from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_distributions import block_parameters, conditional_parameters, parameters
 from fubini.integrate.latent_draws import over
 from fubini.integrate.latent_modes import mode
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.read.jaxpr_reader import Reader
 from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.fields import static_field
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Value
 
@@ -36,7 +37,7 @@ class How:
 
     __slots__ = ("is_held", "made", "step")
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: IntegrationStep) -> None:
         self.step, self.is_held = step, False
         self.made: Mapping[str, Data] | None = None
 
@@ -65,11 +66,10 @@ class How:
 class Parameter(Expression):
     """One parameter of a variable of a step, as a function of the slots, and of known variables of the same block."""
 
-    _static_fields = (*Expression._static_fields, "which", "how", "leaf", "given")
-    which: str
-    how: How
-    leaf: Leaf
-    given: tuple[Leaf, ...]
+    which: str = static_field()
+    how: How = static_field()
+    leaf: Leaf = static_field()
+    given: tuple[Leaf, ...] = static_field()
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Parameter(Expression):
         return Symbol(f"{self.which} of {self.leaf.name}")
 
 
-def nodes_of(step: Step) -> Node:
+def nodes_of(step: IntegrationStep) -> Node:
     """A node that reads all that the distribution of a step is computed from."""
     result = step.result
     if isinstance(result, Block):

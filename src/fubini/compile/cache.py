@@ -70,7 +70,7 @@ def _unsafe(path: Path, fault: str) -> UnsafeCache:
 
 
 def _private_folder() -> Path:
-    """A folder that goes with the process."""
+    """Make a folder that is removed when the process ends."""
     if not _private:
         _private.append(tempfile.TemporaryDirectory(prefix="fubini-", ignore_cleanup_errors=True))
     return Path(_private[0].name)
@@ -113,21 +113,21 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, by way of a name that nobody can foresee."""
+    """Write a file whole or not at all, by way of a name that nobody can foresee."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.stem}.", suffix=".new", delete=False) as file:
         file.write(content)
     os.replace(file.name, path)
 
 
 def _keep(module: ModuleType, home: Path) -> None:
-    """Compiled code of the functions that ask for a cache goes through `Kept`, not through Numba's own files."""
+    """Compiled code of the functions that ask for a cache goes through `CacheFiles`, not through Numba's own files."""
     for name, function in list(vars(module).items()):
         cache = getattr(function, "_cache", None)
         if hasattr(cache, "_cache_file"):
-            cache._cache_file = Kept(home, f"{module.__name__}.{name}")  # type: ignore[union-attr]
+            cache._cache_file = CacheFiles(home, f"{module.__name__}.{name}")  # type: ignore[union-attr]
 
 
-class Kept:
+class CacheFiles:
     """Files of compiled code for one function, in the place of Numba's `IndexDataCacheFile`: one for each signature."""
 
     def __init__(self, home: Path, name: str) -> None:
@@ -141,7 +141,7 @@ class Kept:
         return self.home / f"{self.name}.{hashlib.blake2b(told.encode(), digest_size=12).hexdigest()}.nbc"
 
     def load(self, key: Any) -> Any:
-        """The code, or None where there is none that is whole."""
+        """Read the code, or None where there is none that is whole."""
         path = self.path(key)
         try:
             content = path.read_bytes()
@@ -162,7 +162,7 @@ class Kept:
             _write(self.path(key), _digest(content) + content)
 
     def flush(self) -> None:
-        """Remove all."""
+        """Remove all files of the function."""
         for path in self.home.glob(f"{self.name}.*.nbc"):
             path.unlink(missing_ok=True)
 
@@ -172,7 +172,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _touch(*paths: Path) -> None:
-    """Files that were used now."""
+    """Mark files as used now."""
     for path in paths:
         with suppress(OSError):
             os.utime(path)

@@ -39,7 +39,7 @@ class Derivation(NamedTuple):
 
 
 def derived(terms: Sequence[Node], labels: Sequence[Leaf], differences: bool = True) -> Derivation:
-    """Statistics, and the difference that each label makes."""
+    """Derive the statistics of a density, and the difference that each label makes."""
     with_labels = tuple(term for term in terms if term.leaves & set(labels))
     try:
         return _derived(with_labels, labels)
@@ -82,7 +82,7 @@ def _label(leaf: Leaf, statistics: Statistics, keeping: Keeping, density: Node) 
 
 
 def is_finite(leaf: Leaf) -> bool:
-    """It has finitely many values."""
+    """Whether a latent has finitely many values."""
     return leaf.is_integer and leaf.low is not None and leaf.high is not None
 
 

@@ -79,7 +79,7 @@ class Difference:
         return self._of_function(this)
 
     def varies(self, this: Node) -> bool:
-        """It reads an array that changes."""
+        """Whether a node reads an array that changes."""
         return any(leaf in self.changes for leaf in this.leaves)
 
     def _of_entry(self, this: Node) -> Change:
@@ -129,7 +129,7 @@ def _summed(over: Sequence[Index], guards: Guards, value: Node) -> Node:
 
 
 def bared(of: Node) -> Node:
-    """Without marks that keep changes in one."""
+    """Remove the marks that keep changes in one."""
     if "same" not in calls(of):
         return of
     return bared(of.args[1]) if of.kind == "call" and of.args[0] == "same" else remade(of, bared)
@@ -243,7 +243,7 @@ def _by_remainder(steps: tuple[Node, Node], a: Node, big_a: Node, means: Sequenc
 
 
 def is_polynomial(of: Node) -> bool:
-    """Nothing is divided by but what is greater than 0."""
+    """Whether a node divides by nothing but what is greater than 0."""
     return all(exponent > 0 or exceeds_zero(base) for base, exponent in _powers(of))
 
 
@@ -268,7 +268,7 @@ class Keeping:
         self.derived: dict[Node, Derived] = {}
 
     def of(self, this: Node, linear: bool = True) -> Node:
-        """With leaves in place of what is kept."""
+        """Replace what is kept by leaves."""
         if not self._varies(this):
             return this
         if this.kind == "sum" and linear:

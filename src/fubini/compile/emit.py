@@ -120,7 +120,7 @@ def helpers(text: str) -> str:
     return "\n\n".join(body for name, body in HELPERS.items() if re.search(rf"\b{name}\(", text))
 
 
-class Array(NamedTuple):
+class ArrayAccess(NamedTuple):
     """How a leaf is read: its array, the order of axes there, what is added to an entry, and whether it is a log."""
 
     name: str
@@ -140,42 +140,42 @@ class Sparse(NamedTuple):
 Env = Mapping[Index | Node, str]
 
 
-class Writer:
+class LoopWriter:
     """Lines of a function; what needs a loop is written before the line that uses it."""
 
-    def __init__(self, arrays: Mapping[Leaf, Array], size: Callable[[int], str] = str) -> None:
+    def __init__(self, arrays: Mapping[Leaf, ArrayAccess], size: Callable[[int], str] = str) -> None:
         self.arrays, self.size = arrays, size
         self.lines: list[str] = []
         self.depth = 0
         self.count = 0
 
     def line(self, text: str) -> None:
-        """One line at the present depth."""
+        """Write one line at the present depth."""
         self.lines.append("    " * self.depth + text if text else "")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """A head, and what is written inside it."""
+        """Write a head, and indent what is written inside it."""
         self.line(head)
         self.depth += 1
         yield
         self.depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A name that is not in use."""
+        """Return a name that is not in use."""
         self.count += 1
         return f"{stem}{self.count}"
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
     def value(self, this: Node, env: Env) -> str:
-        """A node as an expression."""
+        """Write a node as an expression."""
         if this in env:
             return env[this]
         return getattr(self, f"_{this.kind}", self._missing)(this, env)
 
     def bare(self, this: Node, env: Env) -> str:
-        """A node as an expression without brackets around it."""
+        """Write a node as an expression without brackets around it."""
         return bare(self.value(this, env))
 
     def _missing(self, this: Node, env: Env) -> str:
@@ -204,7 +204,7 @@ class Writer:
         return f"({array.name}[{places}] + {array.low})" if array.low else f"{array.name}[{places}]"
 
     def place(self, this: Node, env: Env) -> str:
-        """A node as a whole number."""
+        """Write a node as a whole number."""
         if this in env:
             return env[this]
         if this.kind == "const":
@@ -242,7 +242,7 @@ class Writer:
         return f"({text})"
 
     def _is_log(self, of: Node) -> bool:
-        """A logarithm, or one that is kept."""
+        """Whether a node is a logarithm, or a kept one."""
         array = self.arrays.get(of.args[0]) if of.kind == "get" else None
         return is_log(of) if array is None else array.is_log
 
@@ -260,7 +260,7 @@ class Writer:
         return f"{CALLS[name]}({', '.join(bare(part) for part in parts)})"
 
     def test(self, this: Node, env: Env) -> str:
-        """A node that is 0 or 1 as a condition."""
+        """Write a node that is 0 or 1 as a condition."""
         if this.kind in ("eq", "lt"):
             a, b = (self.value(part, env) for part in this.args)
             return f"{a} {'==' if this.kind == 'eq' else '<'} {b}"
@@ -297,7 +297,7 @@ class Writer:
 
 
 def is_log(of: Node) -> bool:
-    """It may be −inf, and 0 times it is 0."""
+    """Whether a node may be −inf, and 0 times it is 0."""
     if of.kind in ("add", "mul"):
         return any(is_log(part) for part, _ in of.args)
     return of.kind == "call" and of.args[0] in ("log", "log1p") and not exceeds_zero(of.args[1])
@@ -320,7 +320,7 @@ def _raised(text: str, exponent: float) -> str:
 
 
 def bare(text: str) -> str:
-    """Without brackets around all of it."""
+    """Remove the brackets around a whole expression."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

@@ -11,7 +11,7 @@ from fubini.algebra.binding import escapes, opened, remade, replaced
 from fubini.algebra.build import get, index
 from fubini.algebra.node import Index, Leaf, Node, children
 from fubini.algebra.sums import total
-from fubini.compile.emit import HEAD, Writer, helpers
+from fubini.compile.emit import HEAD, LoopWriter, helpers
 from fubini.compile.hoist import Store, hoisted
 from fubini.compile.names import Evaluate, Names
 from fubini.errors import NoRule
@@ -37,10 +37,10 @@ class Function(NamedTuple):
 
 
 def function_of(outputs: Sequence[Output], evaluate: Evaluate, known: frozenset[Leaf]) -> Function:
-    """One function that fills all outputs."""
+    """Write one function that fills all outputs."""
     outputs = [output._replace(value=settled(output.value)) for output in outputs]
     names = Names(evaluate)
-    writer = Writer(names, names.sizes.text)
+    writer = LoopWriter(names, names.sizes.text)
     env: dict = {}
     for level in levels([output.value for output in outputs]):
         _passes(writer, level, env)
@@ -82,7 +82,7 @@ def levels(roots: Sequence[Node]) -> list[list[Node]]:
     return [by_depth[place] for place in sorted(by_depth)]
 
 
-def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
+def _passes(writer: LoopWriter, level: Sequence[Node], env: dict) -> None:
     """Sums over indices of the same sizes in one loop."""
     groups: dict[tuple[int, ...], list[Node]] = {}
     for of in level:
@@ -104,7 +104,7 @@ def _passes(writer: Writer, level: Sequence[Node], env: dict) -> None:
         env.update(zip(group, sums, strict=True))
 
 
-def _outside(writer: Writer, bodies: Sequence[Node], over: tuple[Index, ...], env: dict) -> list[Node]:
+def _outside(writer: LoopWriter, bodies: Sequence[Node], over: tuple[Index, ...], env: dict) -> list[Node]:
     """Bodies of a loop, with what is the same for all items in variables before it."""
     store = Store("a")
     inner = [hoisted(body, lambda node: not node.free and bool(node.leaves), store) for body in bodies]
@@ -115,7 +115,7 @@ def _outside(writer: Writer, bodies: Sequence[Node], over: tuple[Index, ...], en
 
 
 def settled(of: Node) -> Node:
-    """With every sum made anew: factors that are the same for all items stand before it."""
+    """Rebuild every sum, with factors that are the same for all items before it."""
     inner = remade(of, settled)
     return total(*opened(inner)) if inner.kind == "sum" else inner
 
@@ -125,7 +125,7 @@ def _along(of: Node, over: tuple[Index, ...]) -> Node:
     return replaced(body, dict(zip(map(index, own), map(index, over), strict=True)))
 
 
-def _fill(writer: Writer, name: str, output: Output, env: dict) -> None:
+def _fill(writer: LoopWriter, name: str, output: Output, env: dict) -> None:
     inner, depth = dict(env), writer.depth
     for i in output.at:
         inner[i] = writer.fresh("i")
@@ -137,6 +137,6 @@ def _fill(writer: Writer, name: str, output: Output, env: dict) -> None:
 
 
 def room(function: Function) -> Iterator[np.ndarray]:
-    """Arrays for the outputs."""
+    """Allocate arrays for the outputs."""
     for shape in function.outputs.values():
         yield np.zeros(shape)

@@ -68,12 +68,12 @@ def grouped(of: Node, u: Index) -> Grouped | None:
 
 
 def is_data(of: Node) -> bool:
-    """The data alone decide it."""
+    """Whether the data alone decide a node."""
     return all(leaf.role in ("data", "opaque", "traced") for leaf in of.leaves)
 
 
 def is_zero(of: Node) -> bool:
-    """It is 0 whatever the numbers are."""
+    """Whether a node is 0 whatever the numbers are."""
     if of is ZERO:
         return True
     if of.kind == "call":

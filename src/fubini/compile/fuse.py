@@ -1,7 +1,8 @@
-"""Fusion: passes over as many items become one loop, and so do sums over indices of the same sizes."""
+"""Fusion: accumulations over as many items become one loop, and so do sums over indices of the same sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fubini.algebra.binding import closed, opened, remade, replaced
@@ -9,7 +10,7 @@ from fubini.algebra.build import add, index
 from fubini.algebra.node import Index, Leaf, Node
 
 
-class Pass(NamedTuple):
+class Accumulation(NamedTuple):
     """A loop over items in which an array grows: where, by what, and under which tests."""
 
     over: tuple[Index, ...]
@@ -18,25 +19,28 @@ class Pass(NamedTuple):
     tests: tuple[Node, ...]
     value: Node
 
-    def along(self, over: tuple[Index, ...]) -> Pass:
-        """The same pass over other indices."""
+    def along(self, over: tuple[Index, ...]) -> Accumulation:
+        """The same over other indices."""
         names = dict(zip(map(index, self.over), map(index, over), strict=True))
         many = lambda nodes: tuple(replaced(node, names) for node in nodes)  # noqa: E731
-        return Pass(over, self.leaf, many(self.places), many(self.tests), replaced(self.value, names))
+        return Accumulation(over, self.leaf, many(self.places), many(self.tests), replaced(self.value, names))
 
 
-def fused(passes: list[Pass]) -> list[list[Pass]]:
-    """Passes over indices of the same sizes together, over the indices of the first."""
-    groups: dict[tuple[int, ...], list[Pass]] = {}
-    for one in passes:
+Grouping = Callable[[list[Accumulation]], list[list[Accumulation]]]
+
+
+def fuse_accumulations(accumulations: list[Accumulation]) -> list[list[Accumulation]]:
+    """Put those over indices of the same sizes together, over the indices of the first."""
+    groups: dict[tuple[int, ...], list[Accumulation]] = {}
+    for one in accumulations:
         group = groups.setdefault(tuple(i.size for i in one.over), [])
         group.append(one.along(group[0].over) if group else one)
     return list(groups.values())
 
 
-def separate(passes: list[Pass]) -> list[list[Pass]]:
-    """Every pass in a loop of its own."""
-    return [[one] for one in passes]
+def separate(accumulations: list[Accumulation]) -> list[list[Accumulation]]:
+    """Put each in a loop of its own."""
+    return [[one] for one in accumulations]
 
 
 def fused_sums(of: Node) -> Node:

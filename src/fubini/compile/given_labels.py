@@ -11,7 +11,7 @@ from fubini.errors import DataError, DomainError
 
 
 def given_labels(leaf: Leaf, value: Any, chains: int | None = None) -> np.ndarray:
-    """Labels in range, counted from 0: for all chains, or for each."""
+    """Return labels counted from 0, for all chains or for each; raise where one is out of range."""
     if np.ma.is_masked(value):
         raise DataError(f"labels {leaf.name!r} with masked entries", expected="a label for each entry")
     array, low, high = np.asarray(value), leaf.first, leaf.first + leaf.count - 1

@@ -66,7 +66,7 @@ class Fanout(NamedTuple):
 
 
 class Nop(NamedTuple):
-    """Nothing."""
+    """A reducer that adds nothing."""
 
 
 Reducer = Add | Idx | Split | Fanout | Nop
@@ -149,7 +149,7 @@ def _split_choice(of: Node) -> Node:
 
 
 def _spread(rest: Node, sum_of: Node) -> Node:
-    """rest · Σ parts, multiplied out"""
+    """rest · Σ parts  =  Σ rest · part"""
     products = []
     for part, coefficient in sum_of.args if sum_of.kind == "add" else ((sum_of, 1.0),):
         inner = part.args if part.kind == "add" else ((part, 1.0),)
@@ -234,7 +234,7 @@ def placed(one: Idx, entries: np.ndarray) -> np.ndarray:
 
 
 def filled(summary: Summary, evaluate: Callable[[Node, Sequence[Index]], np.ndarray]) -> dict[Leaf, np.ndarray]:
-    """The arrays of a pass, by NumPy."""
+    """Compute the arrays of a histogram by NumPy."""
     shape = tuple(i.size for i in summary.over)
     numbers = lambda node: np.broadcast_to(evaluate(node, summary.over), shape).ravel()  # noqa: E731
     arrays = {}
@@ -276,7 +276,7 @@ def _cumulated(array: np.ndarray, indexed: Sequence[Idx]) -> np.ndarray:
 
 
 def shown(of: Reducer) -> str:
-    """A reducer as text.
+    """Write a reducer as text.
 
     >>> shown(Nop())
     'Nop'

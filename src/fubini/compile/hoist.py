@@ -17,7 +17,7 @@ from fubini.algebra.ranges import bounds
 from fubini.compile.statistics import canonical
 
 
-class Kept(NamedTuple):
+class HoistedArray(NamedTuple):
     """An array of what a node is at each place of its axes."""
 
     leaf: Leaf
@@ -30,7 +30,7 @@ class Store:
 
     def __init__(self, stem: str) -> None:
         self.stem = stem
-        self.kept: dict[Node, Kept] = {}
+        self.kept: dict[Node, HoistedArray] = {}
 
     def entry(self, of: Node) -> Node:
         """The entry of the array that holds a node."""
@@ -47,12 +47,12 @@ class Store:
             )
             axes = tuple(Index(i.size, i.label) for i in free)
             value = replaced(of, dict(zip(map(index, free), map(index, axes), strict=True)))
-            self.kept[key] = Kept(leaf, axes, value)
+            self.kept[key] = HoistedArray(leaf, axes, value)
         return get(self.kept[key].leaf, *map(index, free))
 
 
 def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
-    """With the largest loose parts of a node in arrays; of sums and products, the loose terms and factors as one."""
+    """Replace the largest loose parts of a node by entries of arrays; loose terms and factors go together."""
     if of.kind in ("const", "index", "get"):
         return of
     if is_loose(of):
@@ -69,7 +69,7 @@ def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
 
 
 def is_of_class(of: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> bool:
-    """It depends on a class and the statistics of this class alone, which `states` give the axes of."""
+    """Whether a node depends on a class and its statistics alone; `states` has their axes."""
     return of.free == {k} and all(_is_row(part, k, states) for part in _entries(of) if part.args[0] in states)
 
 

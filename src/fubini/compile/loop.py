@@ -11,7 +11,7 @@ from fubini.algebra.build import ZERO, add, const, index, less, scale
 from fubini.algebra.node import Index, Leaf, Node, children
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.compile.derive import Label
-from fubini.compile.emit import Env, Writer, bare
+from fubini.compile.emit import Env, LoopWriter, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 from fubini.compile.names import Names
 
@@ -48,16 +48,16 @@ def _is_log(of: Node) -> bool:
     return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
-class Loop:
+class LabelLoop:
     """The text of what is done for one label."""
 
-    def __init__(self, label: Label, weights: Weights, names: Names, writer: Writer) -> None:
+    def __init__(self, label: Label, weights: Weights, names: Names, writer: LoopWriter) -> None:
         self.label, self.weights, self.names, self.writer = label, weights, names, writer
         self.size = names.sizes.text(label.k.size)
         self.env: Env = {label.k: "k", **names.env(label.at)}
 
     def place(self) -> None:
-        """The place of an entry, from its number."""
+        """Write the place of an entry, from its number."""
         if len(self.label.at) > 1:
             rest = "u"
             for axis in reversed(range(len(self.label.at))):
@@ -89,7 +89,7 @@ class Loop:
             self.change(leaf, "+=")
 
     def change(self, leaf: Leaf, sign: str) -> None:
-        """One array, by what the label adds to it."""
+        """Change one array by what the label adds to it."""
         axes, change = self.label.changes[leaf]
         if leaf in self.names:
             for guards, value in change.items():
@@ -114,7 +114,7 @@ class Loop:
         self.writer.depth = depth
 
     def _open(self, axis: Index, value: Node, env: dict) -> None:
-        """A loop along an axis, or along a fibre of the label where all else is 0."""
+        """Open a loop along an axis, or along a fibre of the label where all else is 0."""
         rows = [part for part in set(self._rows(value)) if axis in part.free]
         if len(rows) == 1 and rows[0] in _above(value):
             self.fibre(rows[0], axis, env)
@@ -127,7 +127,7 @@ class Loop:
         return rows_in(value, self.label.at[0]) if len(self.label.at) == 1 else []
 
     def fibre(self, rows: Node, place: Index, env: dict) -> None:
-        """A loop over what the label touches."""
+        """Open a loop over what the label touches."""
         sparse = self.names.sparse(rows, self.label.at[0])
         p = self.writer.fresh("p")
         env[place], env[rows] = f"{sparse.place}[{p}]", f"{sparse.value}[{p}]"
@@ -137,14 +137,14 @@ class Loop:
     # -- candidates --------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """What is kept of class k."""
+        """Write anew what is kept of class k."""
         for kept in self.names.kept(self.label):
             array = self.names[kept.leaf]
             env = {**self.env, kept.axes[0]: "k"}
             self.writer.line(f"{array.name}[k] = {self.writer.bare(kept.value, env)}")
 
     def weigh(self) -> None:
-        """The weights w[k] of candidates, and their sum."""
+        """Write the weights w[k] of candidates, and their sum."""
         factors, exponent, loops = self.weights
         env = {**self.env, **self._outside()}
         if exponent is ZERO and not loops:
@@ -168,11 +168,11 @@ class Loop:
             self.writer.line("total += w[k]")
 
     def raised_weights(self) -> None:
-        """Weights of exponents alone."""
+        """Write the weights of exponents alone."""
         self._weights("exp_below(e[k] - top)")
 
     def _outside(self) -> dict[Node, str]:
-        """What does not depend on the candidate, in variables of its own."""
+        """Write what does not depend on the candidate as variables of its own."""
         if not self.names.hoists:
             return {}
         variables: dict[Node, str] = {}
@@ -209,7 +209,7 @@ class Loop:
             self.writer.line("top = e[k] if e[k] > top else top")
 
     def propose(self) -> None:
-        """One candidate instead of all: accepted by the ratio of its weight to that of the label as it is."""
+        """Propose one candidate instead of all, accepted by the ratio of its weight to that of the label as it is."""
         writer = self.writer
         writer.line("old = k")
         writer.line(f"new, bias = propose(u, old, {self.size}, uniforms[2 * t])")
@@ -233,7 +233,7 @@ class Loop:
         writer.line(f"{self.entry} = k")
 
     def draw(self) -> None:
-        """The first candidate at which the sum of weights exceeds a uniform share of all."""
+        """Draw the first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):
             self.writer.line("return t + 1")
         self.writer.line("level, k = uniforms[t] * total - w[0], 0")

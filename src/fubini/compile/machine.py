@@ -20,20 +20,20 @@ ENGINES = ("numba", "python")
 
 
 def require_engine(name: str) -> None:
-    """One that there is."""
+    """Raise unless the engine is known."""
     if name not in ENGINES:
         raise DomainError(f"engine={name!r}", expected=f"one of {listed(ENGINES)}")
 
 
 def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's function, compiled."""
+    """Compile a user's function."""
     import numba
 
     return function if hasattr(function, "py_func") else numba.njit(function)
 
 
 def interpreted(source: str) -> ModuleType:
-    """The functions of a source as plain Python: slow, and the same."""
+    """Return the functions of a source as plain Python: the same, and slower."""
     module = ModuleType("loops")
     plain = source.replace("from numba import njit", "def njit(*args, **options): return lambda function: function")
     module.__dict__["divided"] = np.divide  # as compiled: infinite where the divisor is 0
@@ -74,18 +74,18 @@ class Machine:
             self.arrays[name] = np.zeros(leaf.shape, np.int64 if leaf.is_integer else float)
 
     def refill(self, evaluate: Evaluate) -> None:
-        """Other data: every array that data decide, made anew."""
+        """Compute every array that the data decide anew, for other data."""
         for recipe in self.program.recipes:
             self.arrays.update(recipe(evaluate))
 
     def set(self, values: Mapping[str, np.ndarray]) -> None:
-        """Latents at these values, and the statistics of them."""
+        """Set latents to these values, and compute their statistics."""
         for name, leaf in self.program.latents.items():
             self.arrays[name][...] = values[leaf.name]
         self.restart()
 
     def restart(self) -> None:
-        """Statistics from nothing: rounding that added up is gone."""
+        """Compute the statistics anew, without the rounding that added up."""
         latents = {leaf: self.arrays[name] for name, leaf in self.program.latents.items()}
         for name, (_, _) in self.program.states.items():
             self.arrays[name][...] = 0.0
@@ -104,12 +104,12 @@ class Machine:
             self._call("start", np.empty(0), np.empty(0, np.int64))
 
     def _plain(self, name: str) -> np.ndarray:
-        """Statistics along their axes in the order of the leaf."""
+        """Transpose statistics to the order of axes of their leaf."""
         order = self.program.states[name][1]
         return np.transpose(self.arrays[name], np.argsort(order)) if order else self.arrays[name]
 
     def sweep(self, label: str, uniforms: np.ndarray, items: np.ndarray) -> None:
-        """New values of some entries of a label, one after another, each from one uniform number."""
+        """Draw some entries of a label, one after another, each from one uniform number."""
         failed = self._call(f"sweep_{self.program.labels[label]}", uniforms, items)
         if failed < 0:
             raise DataError(
@@ -125,12 +125,12 @@ class Machine:
             )
 
     def weights(self, size: int) -> np.ndarray:
-        """Of the candidates at the entry that was last drawn, normalised."""
+        """Return the normalised weights of the candidates at the entry that was last drawn."""
         weights = self.arrays["w"][:size]
         return weights / weights.sum()
 
     def uniforms(self, generator: np.random.Generator, count: int) -> np.ndarray:
-        """Random numbers for so many updates: a proposal takes two."""
+        """Draw the uniform numbers of so many updates: a proposal takes two."""
         return generator.random(count if self.proposal is None else 2 * count)
 
     def values(self, label: str) -> np.ndarray:

@@ -14,9 +14,9 @@ from fubini.algebra.binding import replaced
 from fubini.algebra.build import get, index
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.compile.derive import Label
-from fubini.compile.emit import CALLS, HELPERS, Array, Sparse
+from fubini.compile.emit import CALLS, HELPERS, ArrayAccess, Sparse
 from fubini.compile.fibre import grouped
-from fubini.compile.hoist import Kept, Store
+from fubini.compile.hoist import HoistedArray, Store
 from fubini.compile.specialise import Sizes
 from fubini.errors import NoRule, listed
 
@@ -47,7 +47,7 @@ RESERVED = frozenset((*VARIABLES, *CALLS.values(), *HELPERS, *BUILT_IN))  # what
 NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A data-only sum F(u, l) by rows: first[u] … first[u + 1] are the p with F(u, place[p]) = value[p]."""
 
     first: np.ndarray
@@ -68,10 +68,10 @@ class Names(dict):
         self._rows: dict[Node, Sparse] = {}
         self._taken: set[str] = set(RESERVED)
 
-    def __missing__(self, leaf: Leaf) -> Array:
+    def __missing__(self, leaf: Leaf) -> ArrayAccess:
         order = tuple(range(len(leaf.shape)))
         if leaf.role == "site":
-            self[leaf] = Array(self.name(leaf.name), order)
+            self[leaf] = ArrayAccess(self.name(leaf.name), order)
             self.latents[self[leaf].name] = leaf
             return self[leaf]
         if any(of.role == "site" for of in leaf.of):
@@ -84,10 +84,10 @@ class Names(dict):
         axes = tuple(Index(size) for size in leaf.shape)
         return self.data(leaf, get(leaf, *map(index, axes)), axes)
 
-    def data(self, leaf: Leaf, value: Node, axes: tuple[Index, ...]) -> Array:
+    def data(self, leaf: Leaf, value: Node, axes: tuple[Index, ...]) -> ArrayAccess:
         """An array that the data decide: the numbers of a node over these axes."""
         name, kind = self.name(leaf.name), np.int64 if leaf.is_integer else float
-        self[leaf] = Array(name, tuple(range(len(axes))))
+        self[leaf] = ArrayAccess(name, tuple(range(len(axes))))
 
         def recipe(evaluate: Evaluate) -> dict[str, np.ndarray]:
             return {name: np.array(np.broadcast_to(evaluate(value, axes), leaf.shape), kind, order="C")}
@@ -109,17 +109,17 @@ class Names(dict):
         self._taken.add(name)
         return name
 
-    def state(self, leaf: Leaf, last: int | None) -> Array:
+    def state(self, leaf: Leaf, last: int | None) -> ArrayAccess:
         """An array of statistics, the axis of candidates last."""
         order = [axis for axis in range(len(leaf.shape)) if axis != last]
-        self[leaf] = Array(self.name(leaf.name), (*order, *(() if last is None else (last,))))
+        self[leaf] = ArrayAccess(self.name(leaf.name), (*order, *(() if last is None else (last,))))
         return self[leaf]
 
     def env(self, at: tuple[Index, ...]) -> dict[Index, str]:
         """Names of the place of a label."""
         return {i: "u" if len(at) == 1 else f"u{axis}" for axis, i in enumerate(at)}
 
-    def kept(self, label: Label) -> list[Kept]:
+    def kept(self, label: Label) -> list[HoistedArray]:
         """What is kept by class for a label."""
         return list(self.stores[label.leaf].kept.values()) if label.leaf in self.stores else []
 
@@ -128,7 +128,7 @@ class Names(dict):
         (l,) = rows.free - {u}  # noqa: E741
         key = _key(rows, u, l)
         if key not in self._rows:
-            names = Sparse(*(self.name(f"F{len(self._rows)}_{part}") for part in Rows._fields))
+            names = Sparse(*(self.name(f"F{len(self._rows)}_{part}") for part in SparseRows._fields))
             self._made(lambda evaluate: dict(zip(names, by_rows(rows, u, evaluate), strict=True)))
             self._rows[key] = names
         return self._rows[key]
@@ -139,7 +139,7 @@ def _key(rows: Node, u: Index, l: Index) -> Node:  # noqa: E741
     return replaced(rows, {index(u): node("index", "row", 0, u.size), index(l): node("index", "place", 0, l.size)})
 
 
-def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
+def by_rows(of: Node, u: Index, evaluate: Evaluate) -> SparseRows:
     """A data-only sum F(u, l), without the entries that are 0."""
     group = grouped(of, u)
     assert group is not None
@@ -156,7 +156,7 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> Rows:
     matrix = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return Rows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+    return SparseRows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 
 
 def _is_within(entries: np.ndarray, size: int) -> bool:

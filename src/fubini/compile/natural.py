@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fubini.algebra.binding import remade
 from fubini.algebra.build import ONE, ZERO, add, call, multiply, scale, times
-from fubini.algebra.features import Blocked, Monomial, monomials
+from fubini.algebra.features import Monomial, NoClosedForm, monomials
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import written
 from fubini.algebra.sums import total
@@ -38,14 +38,14 @@ def natural_or_unrolled(terms: Sequence[Node], latent: Leaf, labels: frozenset[L
     """A normal latent, or its slices along a short axis one after another where entries along it are coupled."""
     try:
         return natural(terms, latent, labels)
-    except Blocked:
+    except NoClosedForm:
         for axis in short_axes(latent):
             try:
                 remaining, slices = unrolled(terms, latent, axis)
                 for part in slices:
                     remaining = natural_or_unrolled(remaining, part, labels)
                 return tuple(remaining)
-            except Blocked:
+            except NoClosedForm:
                 continue
         raise
 
@@ -60,7 +60,7 @@ def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = froze
         coefficients[_degree(part, log_density, latent)].append(_at_entry(part, at))
     precision, push = scale(-2.0, _whole(coefficients[2.0])), _whole(coefficients[1.0])
     if precision is ZERO:
-        raise Blocked(latent, log_density, "a quadratic term: its integral is infinite")
+        raise NoClosedForm(latent, log_density, "a quadratic term: its integral is infinite")
     if labels and without_items(precision, labels) is ZERO:
         raise DataError(
             f"a sampler with {latent.name!r} integrated out",
@@ -73,7 +73,7 @@ def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = froze
 
 
 def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
-    """A node where all sums over labels are 0."""
+    """Set all sums over labels in a node to 0."""
     if not of.leaves & labels:
         return of
     return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))
@@ -84,7 +84,7 @@ def _degree(of: Monomial, log_density: Node, latent: Leaf) -> float:
         return 0.0
     feature, *others = of.features
     if others or feature.kind != "power" or feature.power not in (1.0, 2.0):
-        raise Blocked(latent, log_density, "one of its entries in a square: entries of one square are coupled")
+        raise NoClosedForm(latent, log_density, "one of its entries in a square: entries of one square are coupled")
     return feature.power
 
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from fubini.algebra.build import ZERO, multiply
-from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.node import Leaf
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HEAD, Writer, helpers, is_log
-from fubini.compile.fibre import is_data
-from fubini.compile.fuse import fused_sums
-from fubini.compile.hoist import Store, hoisted, is_of_class
-from fubini.compile.loop import Loop, Weights, weights_of
+from fubini.compile.emit import HEAD, LoopWriter, helpers, is_log
+from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.names import Evaluate, Names, Recipe
-from fubini.compile.recompute import Recompute, density_of
+from fubini.compile.pipeline import PASSES, Pass, run_passes
+from fubini.compile.recompute import Recompute
 from fubini.compile.specialise import constant_text, is_small
-from fubini.compile.statistics import reads
 from fubini.errors import NoRule
-
-PASSES = ("histogram", "hoist", "difference", "fuse", "specialise")
 
 
 class Program(NamedTuple):
@@ -41,50 +34,31 @@ class Program(NamedTuple):
 
 
 class Assembly:
-    """Puts a program together."""
+    """Runs the passes, and puts a program together."""
 
     def __init__(
-        self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[str] = PASSES, proposes: bool = False
+        self, derivation: Derivation, evaluate: Evaluate, passes: Sequence[Pass] = PASSES, proposes: bool = False
     ) -> None:
-        grouped = derivation.plain is not ZERO or not derivation.terms
-        self.derivation, self.passes = derivation, frozenset(passes) - (set() if grouped else {"histogram"})
-        self.proposes = proposes
-        if proposes and not self.updates:
+        self.derivation, self.proposes = derivation, proposes
+        self.sweeps = run_passes(derivation, passes)
+        self.labels = self.sweeps.labels
+        if proposes and not self.sweeps.has_updates:
             raise NoRule(
                 "a proposal without differences",
-                expected=f"the passes {', '.join(PASSES)}",
+                expected=f"the passes {', '.join(one.name for one in PASSES)}",
                 advice="leave `without` out",
             )
-        for term in derivation.terms:
-            list(reads(term, frozenset(label.leaf for label in derivation.labels)))  # an error where one cannot be read
-        self.names = Names(evaluate, "specialise" in self.passes, "hoist" in self.passes)
-        self.data = Store("H")
+        self.names = Names(evaluate, self.sweeps.has_sizes, self.sweeps.is_hoisted)
         for label in derivation.labels:
             array = self.names[label.leaf]
             self.names[label.leaf] = array._replace(low=label.leaf.first)
-        self.labels = tuple(map(self._prepared, derivation.labels))
         self.states = self._states()
 
-    @property
-    def updates(self) -> bool:
-        """Statistics are kept, and updated by what each label changes."""
-        return {"histogram", "difference"} <= self.passes
-
-    def _prepared(self, label: Label) -> Label:
-        """With what data alone decide in arrays."""
-        loose = partial(_is_of_item, at=frozenset(label.at))
-        hoist = (lambda node: hoisted(node, loose, self.data)) if "hoist" in self.passes else (lambda node: node)
-        changes = {
-            leaf: (axes, {guards: hoist(value) for guards, value in change.items()})
-            for leaf, (axes, change) in label.changes.items()
-        }
-        return label._replace(changes=changes, score=hoist(label.score))
-
     def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
-        """Room for the statistics that scores read, directly or through what is derived from them."""
-        if not self.updates:
+        """Name the statistics that scores read, directly or through what is derived from them."""
+        if not self.sweeps.has_updates:
             states = {}
-            for one in self.derivation.statistics if "histogram" in self.passes else ():
+            for one in self.sweeps.statistics:
                 array = self.names.state(one.leaf, None)
                 states[array.name] = (one.leaf, array.order)
             return states
@@ -106,7 +80,7 @@ class Assembly:
         return states
 
     def _read_at_start(self, kept: set[Leaf]) -> None:
-        """Names for the latents that only the start of what is derived reads."""
+        """Name the latents that only the start of what is derived reads."""
         for one in self.derivation.derived:
             for leaf in one.value.leaves if one.leaf in kept else ():
                 if leaf.role == "site":
@@ -115,7 +89,7 @@ class Assembly:
     # -- text --------------------------------------------------------------------------------------------------------
 
     def program(self, values: bool = False) -> Program:
-        """The text, once all arrays that it reads have names; with small arrays of data as constants, if asked for."""
+        """Write the text once all arrays that it reads have names; `values` makes small arrays of data constants."""
         bodies = [self._start(), *(self._sweep(label) for label in self.labels)]
         room = self._room()
         states = {**self.states, **self._caches()}
@@ -136,7 +110,7 @@ class Assembly:
         )
 
     def _room(self) -> dict[str, np.ndarray]:
-        """Arrays for the weights and exponents of candidates, and sizes that are read."""
+        """Allocate arrays for the weights and exponents of candidates, and for sizes that are read."""
         size = max(2, *(label.k.size for label in self.labels))
         read = {"sizes": self.names.sizes.array} if self.names.sizes.read else {}
         return {"w": np.zeros(size), "e": np.zeros(size), **read}
@@ -155,23 +129,23 @@ class Assembly:
         known = [constant_text(constants)] if constants else []
         return "\n\n".join([HEAD, *known, *filter(None, [helpers("\n".join(text))]), *text])
 
-    def _writer(self) -> Writer:
-        for kept in self.data.kept.values():
+    def _writer(self) -> LoopWriter:
+        for kept in self.sweeps.constants.kept.values():
             if kept.leaf not in self.names:
                 array = self.names.data(kept.leaf, kept.value, kept.axes)
                 self.names[kept.leaf] = array._replace(is_log=is_log(kept.value))
-        return Writer(self.names, self.names.sizes.text)
+        return LoopWriter(self.names, self.names.sizes.text)
 
     def _start(self) -> tuple[str, list[str]]:
-        """Every label put in, one after another, into empty statistics."""
+        """Write the function that adds every label, one after another, to empty statistics."""
         writer = self._writer()
-        if not self.updates:
+        if not self.sweeps.has_updates:
             writer.line("return 0")
             return "start", writer.lines
         seen: set[Leaf] = set()
         alone = len(self.labels) == 1
         for label in self.labels:
-            loop = Loop(label, Weights((), label.score, ()), self.names, writer)
+            loop = LabelLoop(label, Weights((), label.score, ()), self.names, writer)
             changed = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
             seen.update(changed)
             with writer.block(f"for u in range({loop.count}):"):
@@ -185,10 +159,11 @@ class Assembly:
         return "start", writer.lines
 
     def _sweep(self, label: Label) -> tuple[str, list[str]]:
-        if not self.updates:
+        if not self.sweeps.has_updates:
             return self._anew(label)
         writer = self._writer()
-        loop = Loop(label, self._cached(label), self.names, writer)
+        self._name_by_class(label)
+        loop = LabelLoop(label, self.sweeps.weights[label.leaf], self.names, writer)
         if self.names.kept(label):
             with writer.block(f"for k in range({loop.size}):"):
                 loop.refresh()
@@ -209,38 +184,15 @@ class Assembly:
         return f"sweep_{self.names[label.leaf].name}", writer.lines
 
     def _anew(self, label: Label) -> tuple[str, list[str]]:
-        """A sweep that computes the density of every candidate."""
-        density = density_of(self.derivation, "histogram" in self.passes)
-        if "hoist" in self.passes:
-            density = hoisted(density, partial(_is_of_item, at=frozenset()), self.data)
-        if "fuse" in self.passes:
-            density = fused_sums(density)
+        """Write a sweep that computes the density of every candidate."""
         writer = self._writer()
-        Recompute(self.derivation, self.names, writer, self.passes).sweep(label, density)
+        Recompute(self.sweeps, self.names, writer).sweep(label)
         writer.line("return 0")
         return f"sweep_{self.names[label.leaf].name}", writer.lines
 
-    def _cached(self, label: Label) -> Weights:
-        """The weights of candidates, with what depends on a class alone in arrays."""
-        weights = weights_of(label.score, label.at)
-        if "hoist" not in self.passes:
-            return weights
-        store = self.names.stores[label.leaf] = Store("C")
-        rows = {leaf: axes for leaf, axes in label.rows.items()}
-        loose = lambda node: is_of_class(node, label.k, rows)  # noqa: E731
-        shared = [(base, power) for base, power in weights.factors if loose(base)]
-        others = [
-            (hoisted(base, loose, store), power) for base, power in weights.factors if (base, power) not in shared
-        ]
-        if shared:
-            whole = multiply(shared)
-            others.append((whole if whole.kind == "get" else store.entry(whole), 1.0))
-        exponent = hoisted(weights.exponent, loose, store)
-        for kept in store.kept.values():
-            self.names[kept.leaf] = self.names.state(kept.leaf, None)._replace(is_log=is_log(kept.value))
-        return Weights(tuple(others), exponent, weights.loops)
-
-
-def _is_of_item(of: Node, at: frozenset[Index]) -> bool:
-    """Data alone decide it, for each place of a label."""
-    return is_data(of) and bool(of.leaves) and of.free <= at
+    def _name_by_class(self, label: Label) -> None:
+        """Name the arrays of what depends on a class alone."""
+        if label.leaf in self.sweeps.by_class:
+            store = self.names.stores[label.leaf] = self.sweeps.by_class[label.leaf]
+            for kept in store.kept.values():
+                self.names[kept.leaf] = self.names.state(kept.leaf, None)._replace(is_log=is_log(kept.value))

@@ -8,26 +8,27 @@ from __future__ import annotations
 from fubini.algebra.build import ZERO, const, equal, get, index, less, negate, plus
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import bounds
-from fubini.compile.derive import Derivation, Label
-from fubini.compile.emit import Writer
-from fubini.compile.fuse import Pass, fused, separate
+from fubini.compile.derive import Label
+from fubini.compile.emit import LoopWriter
+from fubini.compile.fuse import Accumulation
 from fubini.compile.histogram import Slot, slots, summarised
-from fubini.compile.loop import Loop, Weights
+from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.names import Names
+from fubini.compile.pipeline import Sweeps
 from fubini.compile.statistics import Statistic
 
 
 class Recompute:
     """Writes a sweep over a label."""
 
-    def __init__(self, derivation: Derivation, names: Names, writer: Writer, passes: frozenset[str]) -> None:
-        self.derivation, self.names, self.writer, self.passes = derivation, names, writer, passes
+    def __init__(self, sweeps: Sweeps, names: Names, writer: LoopWriter) -> None:
+        self.sweeps, self.names, self.writer = sweeps, names, writer
 
-    def sweep(self, label: Label, density: Node) -> None:
-        """One entry after another: the density with each candidate in its place."""
-        loop = Loop(label, Weights((), ZERO, ()), self.names, self.writer)
-        grouped = "histogram" in self.passes
-        once = grouped and "hoist" in self.passes
+    def sweep(self, label: Label) -> None:
+        """Write a sweep: for one entry after another, the density with each candidate in its place."""
+        loop = LabelLoop(label, Weights((), ZERO, ()), self.names, self.writer)
+        grouped = self.sweeps.is_grouped
+        once = grouped and self.sweeps.is_hoisted
         with self.writer.block("for t in range(items.size):"):
             self.writer.line("u = items[t]")
             loop.place()
@@ -42,7 +43,7 @@ class Recompute:
                     loop.restore()
                 elif grouped:
                     self.fill()
-                self.writer.line(f"e[k] = {self.writer.bare(density, loop.env)}")
+                self.writer.line(f"e[k] = {self.writer.bare(self.sweeps.density, loop.env)}")
                 self.writer.line("top = e[k] if e[k] > top else top")
                 if once:
                     loop.remove()
@@ -50,15 +51,14 @@ class Recompute:
             loop.draw()
 
     def fill(self) -> None:
-        """The statistics of all labels as they are."""
-        kept = [one for one in self.derivation.statistics if one.leaf in self.names]
+        """Write the loops that compute the statistics of all labels."""
+        kept = [one for one in self.sweeps.statistics if one.leaf in self.names]
         for one in kept:
             self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
-        passes = [part for one in kept for part in passes_of(one)]
-        for group in (fused if "fuse" in self.passes else separate)(passes):
+        for group in self.sweeps.group([part for one in kept for part in accumulations_of(one)]):
             self._loop(group)
 
-    def _loop(self, group: list[Pass]) -> None:
+    def _loop(self, group: list[Accumulation]) -> None:
         env, depth = {}, self.writer.depth
         for i in group[0].over:
             env[i] = self.writer.fresh("j")
@@ -77,15 +77,16 @@ class Recompute:
         self.writer.depth = depth
 
 
-def passes_of(one: Statistic) -> list[Pass]:
-    """A statistic as passes over its items that go straight to their groups; over all groups where there is no such."""
+def accumulations_of(one: Statistic) -> list[Accumulation]:
+    """A statistic as loops over its items that go straight to their groups, or over all groups where none do."""
     summary = summarised(one.over, one.body)
     cells = [] if summary is None else slots(summary.reducer)
     places = [_places(one, slot) for slot in cells]
     entries = plus(*(get(slot.leaf, *(index(idx.axis) for idx in slot.indexed)) for slot in cells))
     if summary is None or summary.final is not entries or None in places:
-        return [Pass((*one.axes, *one.over), one.leaf, tuple(map(index, one.axes)), (), one.body)]
-    return [Pass(one.over, one.leaf, *at, slot.value) for slot, at in zip(cells, places, strict=True) if at is not None]
+        return [Accumulation((*one.axes, *one.over), one.leaf, tuple(map(index, one.axes)), (), one.body)]
+    pairs = zip(cells, places, strict=True)
+    return [Accumulation(one.over, one.leaf, *at, slot.value) for slot, at in pairs if at is not None]
 
 
 def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
@@ -100,8 +101,3 @@ def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, .
         tests.extend([less(const(-1.0), entry)] if bounds(entry)[0] < 0 else [])
         tests.extend([less(entry, const(float(axis.size)))] if bounds(entry)[1] > axis.size - 1 else [])
     return (tuple(at[axis] for axis in one.axes), tuple(tests)) if set(at) == set(one.axes) else None
-
-
-def density_of(derivation: Derivation, grouped: bool) -> Node:
-    """The density in statistics, or in items."""
-    return derivation.plain if grouped else plus(*derivation.terms)

@@ -13,12 +13,12 @@ SMALL = 10_000  # numbers of an array that may stand in the text
 
 
 def is_small(array: np.ndarray) -> bool:
-    """It may stand in the text."""
+    """Whether an array is small enough to be a constant of the text."""
     return array.size <= SMALL
 
 
 def constant_text(arrays: Mapping[str, np.ndarray]) -> str:
-    """Arrays as constants, to the last digit."""
+    """Write arrays as constants, to the last digit."""
     return "".join(f"{name} = np.array({array.tolist()!r}, np.{array.dtype})\n" for name, array in arrays.items())
 
 

@@ -49,7 +49,7 @@ class Statistics:
         return tuple(self.by_sum.values())
 
     def _abstracted(self, of: Node) -> Node:
-        """With the leaves of statistics in place of sums over items."""
+        """Replace sums over items by the leaves of statistics."""
         if not of.leaves & self.labels:
             return of
         if of.kind not in SUPPORTED:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fubini.algebra.binding import opened, remade, replaced
 from fubini.algebra.build import add, const, get, index
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node, children
 from fubini.algebra.sums import total
 
@@ -29,7 +29,7 @@ def unrolled(terms: Sequence[Node], latent: Leaf, axis: int) -> tuple[tuple[Node
 
 
 def _spread(of: Node, latent: Leaf, axis: int) -> Node:
-    """Sums over the axis written out."""
+    """Write sums over the axis out."""
     if latent not in of.leaves:
         return of
     if of.kind != "sum":
@@ -59,6 +59,6 @@ def _sliced(of: Node, latent: Leaf, axis: int, slices: Sequence[Leaf]) -> Node:
         at = list(of.args[1:])
         place = at.pop(axis)
         if place.kind != "const":
-            raise Blocked(latent, of, "entries at places along a short axis that are known")
+            raise NoClosedForm(latent, of, "entries at places along a short axis that are known")
         return get(slices[int(place.args[0])], *at)
     return remade(of, lambda part: _sliced(part, latent, axis, slices))

@@ -9,7 +9,7 @@ from fubini.distributions import density_choice as density_choice
 from fubini.distributions import density_rules as density_rules
 from fubini.distributions.density import Density as Density
 from fubini.distributions.density import Distribution as Distribution
-from fubini.distributions.families import Family as Family
+from fubini.distributions.families import DistributionMaker as Family
 from fubini.distributions.families import family as family
 from fubini.distributions.makers import family_names as family_names
 from fubini.distributions.makers import maker_names

@@ -18,6 +18,7 @@ from fubini.distributions.makers import maker_of
 from fubini.distributions.parameter_checks import is_dependent, parameters_hold
 from fubini.distributions.power import POWER, PowerDistribution
 from fubini.distributions.random_counts import with_random_count
+from fubini.distributions.summary_statistics import SummaryStatistic
 from fubini.distributions.supports import domain_of, is_everywhere
 from fubini.errors import DomainError
 from fubini.terms.degree import degree
@@ -81,7 +82,7 @@ def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-class Signature(NamedTuple):
+class DistributionSignature(NamedTuple):
     """What can be told from a blueprint and the domains of its leaves."""
 
     shape: tuple[int, ...]
@@ -92,7 +93,7 @@ class Signature(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature:
+def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> DistributionSignature:
     """The signature of a blueprint over leaves of these domains, or the error of parameters that do not fit."""
     built: list[Any] = []
 
@@ -111,7 +112,7 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Signature
     made, support = built[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
-    return Signature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
+    return DistributionSignature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
 
 
 def _first_line(error: Exception) -> str:
@@ -180,18 +181,14 @@ def log_probability(blueprint: Blueprint) -> Op:
 
 
 @lru_cache(maxsize=4096)
-def statistic(blueprint: Blueprint, name: str) -> Op:
-    """mean, variance or entropy as an op of the leaves."""
+def lift_statistic(blueprint: Blueprint, statistic: SummaryStatistic) -> Op:
+    """A summary statistic as an op of the leaves."""
 
-    def of(*leaves: Data) -> Data:
-        made = blueprint.build(iter(leaves))
-        method: Any = getattr(made, name)
-        shape = made.batch_shape if name == "entropy" else made.batch_shape + made.event_shape
-        value: Data = jnp.broadcast_to(method() if name == "entropy" else method, shape)
-        return jnp.sum(value) if name == "entropy" else value
+    def compute(*leaves: Data) -> Data:
+        return statistic.compute(blueprint.build(iter(leaves)))
 
-    of.__name__ = f"{name}_of_{blueprint.family}"
-    return lift(of)
+    compute.__name__ = f"{statistic.name}_of_{blueprint.family}"
+    return lift(compute)
 
 
 def leaves_its_constraint(value: Value, constraint: Any) -> bool:

@@ -22,18 +22,20 @@ from fubini.distributions.blueprint import (
     FOREIGN,
     Blueprint,
     Constant,
-    Signature,
+    DistributionSignature,
     leaves_its_constraint,
+    lift_statistic,
     log_probability,
     signature_of,
-    statistic,
 )
 from fubini.distributions.named_site import Named
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
+from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, apply, to_value
@@ -63,13 +65,11 @@ COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bo
 class Distribution(Term):
     """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor."""
 
-    _term_fields = ("args",)
-    _static_fields = ("family", "keys", "statics")
     _is_record = True
-    family: str
-    keys: tuple[str, ...]
-    args: tuple[Term, ...]
-    statics: tuple[tuple[str, Any], ...]
+    family: str = static_field()
+    keys: tuple[str, ...] = static_field()
+    args: tuple[Term, ...] = term_field()
+    statics: tuple[tuple[str, Any], ...] = static_field()
 
     def __init__(self, family: str, given: Mapping[str, Any]) -> None:
         given = _opened(given)
@@ -159,7 +159,7 @@ class Distribution(Term):
         return cached
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> DistributionSignature:
         """Shape, domain and constraints."""
         return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
 
@@ -308,9 +308,8 @@ class Density(Factor):
     """p(value; parameters)."""
 
     promotes = True
-    _term_fields = ("distribution", "value")
-    distribution: Distribution
-    value: Value
+    distribution: Distribution = term_field()
+    value: Value = term_field()
 
     def __init__(self, distribution: Distribution, value: Value) -> None:
         inputs = merge_inputs(distribution.inputs, value.inputs)
@@ -349,29 +348,29 @@ class Density(Factor):
     # -- moments, where numpyro has them -----------------------------------------------------------------------------
 
     def _mean(self, name: Name) -> Value:
-        return self._statistic("mean", name)
+        return self._statistic(MEAN, name)
 
     def _variance(self, name: Name) -> Value:
-        return self._statistic("variance", name)
+        return self._statistic(VARIANCE, name)
 
     def _covariance(self, name: Name) -> Value:
         if self.inputs[name].shape:
             if self.distribution.family != "MultivariateStudentT" or name != self.own:
                 raise self._unknown("covariance", name)
             return apply(_COVARIANCE_OF_STUDENT, *self.distribution.leaf_values)
-        return self._statistic("variance", name)
+        return self._statistic(VARIANCE, name)
 
     def _entropy(self) -> Value:
-        return self._statistic("entropy", self.own)
+        return self._statistic(ENTROPY, self.own)
 
-    def _statistic(self, what: str, name: Name | None) -> Value:
-        circular = what == "variance" and self.distribution.family in CIRCULAR
+    def _statistic(self, statistic: SummaryStatistic, name: Name | None) -> Value:
+        circular = statistic is VARIANCE and self.distribution.family in CIRCULAR
         if name is None or name != self.own or circular:
-            raise self._unknown(what, name)
+            raise self._unknown(statistic.name, name)
         try:
-            return apply(statistic(self.distribution.blueprint, what), *self.distribution.leaf_values)
+            return apply(lift_statistic(self.distribution.blueprint, statistic), *self.distribution.leaf_values)
         except NotImplementedError as error:
-            raise self._unknown(what, name) from error
+            raise self._unknown(statistic.name, name) from error
 
     def _unknown(self, what: str, name: Name | None) -> NoRule:
         return NoRule(

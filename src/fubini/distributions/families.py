@@ -13,7 +13,7 @@ from fubini.errors import DomainError, UnknownFamily, closest
 from fubini.terms.value import to_array
 
 
-class Family:
+class DistributionMaker:
     """A family by name: called with parameters it makes a Distribution."""
 
     def __init__(self, name: str) -> None:
@@ -54,7 +54,7 @@ def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[s
 
 
 @cache
-def family(name: str) -> Family:
+def family(name: str) -> DistributionMaker:
     """A family by name."""
     names = maker_names()
     if name not in names:
@@ -64,4 +64,4 @@ def family(name: str) -> Family:
             nearest=closest(name, names),
             advice="fb.register_family(…) adds one",
         )
-    return Family(name)
+    return DistributionMaker(name)

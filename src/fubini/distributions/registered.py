@@ -55,8 +55,7 @@ def distribution_class(name: str, functions: Functions) -> type:
         "log_prob": lambda self, value: _each(functions.log_density, value, **_values(self, functions)),
         "sample": lambda self, key, sample_shape=(): _draws(self, functions, key, sample_shape),
     }
-    for what in ("mean", "variance"):
-        function = getattr(functions, what)
+    for what, function in (("mean", functions.mean), ("variance", functions.variance)):
         if function is not None:
             fields[what] = property(lambda self, of=function: _each(of, **_values(self, functions)))
     return type(numpyro_families.Distribution)(name, (numpyro_families.Distribution,), fields)

@@ -23,7 +23,7 @@ class Drawing(Protocol):
 
 
 @dataclass(frozen=True)
-class Integral:
+class ExplainedIntegral:
     """One elimination in index notation: which variables, what they are given the rest, by which equation."""
 
     names: tuple[Name, ...]
@@ -42,7 +42,7 @@ class Line:
     work: int
     size: int
     exactness: Exactness = exactly
-    integrals: tuple[Integral, ...] = ()
+    integrals: tuple[ExplainedIntegral, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Explanation:
         return self.plan.eliminated
 
     @property
-    def integrals(self) -> tuple[Integral, ...]:
+    def integrals(self) -> tuple[ExplainedIntegral, ...]:
         """What is integrated in index notation, in order."""
         return tuple(integral for line in self.lines for integral in line.integrals)
 
@@ -163,7 +163,7 @@ class Explanation:
         return self.to_html()
 
 
-def _given(integral: Integral) -> list[str]:
+def _given(integral: ExplainedIntegral) -> list[str]:
     return [f"{name} = {value}" for name, value in integral.parameters]
 
 

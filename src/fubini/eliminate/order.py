@@ -30,7 +30,7 @@ class Precedence:
 FREE = Precedence()
 
 
-class Graph:
+class InteractionGraph:
     """The interaction graph of factors: two names are neighbours where some factor has both.
 
     `fill[v]` is the weight of the edges that eliminating v would add, `bits[v]` log₂ of the table it would make.
@@ -137,7 +137,7 @@ def greedy_order(
     >>> greedy_order([("a", "b"), ("b", "c"), ("b", "d")], dict.fromkeys("abcd", 2), "abc")
     (['a', 'c', 'b'], 12.0)
     """
-    graph = Graph(scopes, sizes, weighted=score == "weighted fill")
+    graph = InteractionGraph(scopes, sizes, weighted=score == "weighted fill")
     primary, secondary = (graph.bits, graph.fill) if score == "size" else (graph.fill, graph.bits)
     waiting = {graph.number[name] for name in eliminated if name in graph.number}
 
@@ -167,7 +167,7 @@ def greedy_order(
     return order, entries
 
 
-def _stages(graph: Graph, precedence: Precedence) -> Callable[[int, set[int]], int]:
+def _stages(graph: InteractionGraph, precedence: Precedence) -> Callable[[int, set[int]], int]:
     """How long a node must wait: 0 not at all, 1 beside real variables that stay, 2 for others that come first."""
     if precedence is FREE or not (precedence.reals or precedence.before):
         return lambda node, waiting: 0

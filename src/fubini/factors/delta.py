@@ -18,6 +18,7 @@ from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Call, Infix, Notation
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
 
@@ -31,11 +32,9 @@ class Delta(Factor):
     {'a': Bint[3]}
     """
 
-    _term_fields = ("points", "weight")
-    _static_fields = ("names",)
-    names: tuple[Name, ...]
-    points: tuple[Value, ...]
-    weight: Factor
+    names: tuple[Name, ...] = static_field()
+    points: tuple[Value, ...] = term_field()
+    weight: Factor = term_field()
 
     def __init__(self, points: Mapping[Name, Any] | None = None, weight: Any = None, /, **named: Any) -> None:
         given = {**(points or {}), **named}
@@ -59,14 +58,14 @@ class Delta(Factor):
 
     @classmethod
     def _of(cls, points: Mapping[Name, Value], weight: Factor) -> Delta:
-        """From parts that are in order."""
+        """Make a delta from parts that are in order."""
         new = object.__new__(cls)
         new._build(points, weight)
         return new
 
     @property
     def promotes(self) -> bool:  # type: ignore[override]
-        """Over bounded integers it is a table."""
+        """Whether it is over bounded integers, and so a table."""
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property

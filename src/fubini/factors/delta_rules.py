@@ -32,7 +32,7 @@ from fubini.terms.heads import (
     exact_substitute,
     exact_sum,
 )
-from fubini.terms.inverse import Solution, solve
+from fubini.terms.inverse import InverseFunction, solve
 from fubini.terms.value import Value, Variable, apply, is_enumerable
 
 
@@ -211,7 +211,7 @@ def _solved(f: Delta, name: Name) -> Factor:
 
 
 def _keeps_its_names(f: Delta, values: Mapping) -> bool:
-    """Neither is a name of the delta replaced, nor does one come in through a point."""
+    """Whether no name of the delta is replaced, and none comes in through a point."""
     incoming = {name for value in values.values() for name in value.inputs}
     return not (set(values) | incoming) & set(f.names)
 
@@ -255,7 +255,7 @@ def substitute_delta(f: Delta, values: Mapping) -> Factor:
     return Delta(kept, weight) if kept else weight
 
 
-def _within_domain(value: Value, target: Value, name: Name) -> Solution | None:
+def _within_domain(value: Value, target: Value, name: Name) -> InverseFunction | None:
     """The solution of value(y) = target as a value of y's domain; none of it outside has mass."""
     solution = solve(value, target, name)
     domain = value.inputs[name]
@@ -269,7 +269,7 @@ def _within_domain(value: Value, target: Value, name: Name) -> Solution | None:
         inside = ops.logical_and(inside, ops.less(solved, 1.0))
     whole = all_of(inside) if inside.output.shape else inside
     point = apply(_as_domain(domain), ops.where(inside, solved, 0.5))
-    return Solution(name, point, ops.where(whole, solution.log_jacobian, -np.inf))
+    return InverseFunction(name, point, ops.where(whole, solution.log_jacobian, -np.inf))
 
 
 @lru_cache(maxsize=256)

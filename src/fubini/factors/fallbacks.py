@@ -72,7 +72,7 @@ def combined(terms: Sequence[Factor]) -> Factor:
 
 
 def is_promotable(*factors: Factor) -> bool:
-    """One of them is an unfinished form that can be joined, or there is a representation above them all."""
+    """Whether one factor is an unfinished form that can be joined, or a representation above them all exists."""
     if any(map(is_joinable, factors)):
         return True
     return len(factors) == 2 and common_kind(*factors) is not None
@@ -98,7 +98,7 @@ def join_product(f: Product) -> Factor:
 
 
 def _leaves_integers(f: Factor, unit: Unit) -> bool:
-    """What a unit has beyond another factor are bounded integers."""
+    """Whether what a unit has beyond another factor are bounded integers."""
     return not isinstance(f, Unit) and all(d.is_finite for name, d in unit.inputs.items() if name not in f.inputs)
 
 
@@ -186,7 +186,7 @@ def _has_open_term(f: Factor) -> bool:
 
 
 def _has_open(f: Factor) -> bool:
-    """A form that no rule joins into a representation."""
+    """Whether a factor is a form that no rule joins into a representation."""
     return f.promotes and (not is_joinable(f) or isinstance(promoted(f), Product))
 
 

@@ -26,10 +26,11 @@ from fubini.numerics import quadratic as numerics
 from fubini.numerics import quadratic_algebra as algebra
 from fubini.numerics import quadratic_elimination as elimination
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Names, Quadratic, Reals, Reduced, Shifted
+from fubini.numerics.quadratic import EliminatedQuadratic, Names, Quadratic, Reals, Shifted
 from fubini.numerics.scaled import Scaled
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
+from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.value import Apply, Array, Value, Variable
 
@@ -45,16 +46,13 @@ class Gaussian(Factor):
     (1, 0.5)
     """
 
-    _leaf_fields = ("vector", "matrix")
-    _term_fields = ("scale",)
-    _static_fields = ("reals", "vector_names", "matrix_names", "white")
-    vector: Data
-    matrix: Data
-    scale: Table
-    reals: Reals
-    vector_names: Names
-    matrix_names: Names
-    white: bool
+    vector: Data = array_field()
+    matrix: Data = array_field()
+    scale: Table = term_field()
+    reals: Reals = static_field()
+    vector_names: Names = static_field()
+    matrix_names: Names = static_field()
+    white: bool = static_field()
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class Gaussian(Factor):
 
     @classmethod
     def _of(cls, scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
-        """From numerics, unchecked; `domains` has at least the batch names that the quadratic depends on."""
+        """Make a Gaussian from numerics, unchecked; `domains` has at least the batch names of the quadratic."""
         new = object.__new__(cls)
         inputs = dict(scale.inputs)
         for name in numerics.used(quadratic):
@@ -186,7 +184,9 @@ class Gaussian(Factor):
             exponent = exponent._replace(log=require(exponent.ok, lambda: improper(self, names), exponent.log)[0])
         return self.with_exponent(exponent, tuple(pair for pair in self.reals if pair[0] not in names), self.inputs)
 
-    def with_exponent(self, exponent: Reduced | Shifted, reals: Reals, domains: Mapping[Name, Domain]) -> Factor:
+    def with_exponent(
+        self, exponent: EliminatedQuadratic | Shifted, reals: Reals, domains: Mapping[Name, Domain]
+    ) -> Factor:
         """The scale times the result of a reduction, over the remaining variables: a Table where none remain."""
         scale = shifted(self.scale, exponent.log, exponent.log_names, domains)
         return to_gaussian(scale, exponent.rest, reals, domains)

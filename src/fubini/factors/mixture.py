@@ -17,6 +17,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Product, product, rename
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.indexing import fold
 from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Term
@@ -32,10 +33,8 @@ class Mixture(Factor):
     Sums of bounded integers out of Gaussians and Deltas make mixtures, and so does `f + g`.
     """
 
-    _term_fields = ("components",)
-    _static_fields = ("bounds",)
-    components: tuple[Factor, ...]
-    bounds: tuple[Bound, ...]
+    components: tuple[Factor, ...] = term_field()
+    bounds: tuple[Bound, ...] = static_field()
 
     def __init__(self, components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> None:
         both = merge_inputs(*(component.inputs for component in components))
@@ -208,7 +207,7 @@ def relabelled(f: Factor, labels: Mapping[str, str]) -> Factor:
 
 
 def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:
-    """A clear error where a mixture would have more terms than the cap allows."""
+    """Raise where a mixture would have more terms than the cap allows."""
     if size > CAP:
         raise Intractable(
             blocking or f"a mixture over {listed(what.bounds if isinstance(what, Mixture) else what.inputs)}",
@@ -224,7 +223,7 @@ def _count(size: int) -> str:
 
 
 def require_discrete(f: Factor, names: Sequence[Name]) -> None:
-    """A product is taken over bounded integers alone."""
+    """Raise unless a product is taken over bounded integers alone."""
     reals = [name for name in names if not f.inputs[name].is_finite]
     if reals:
         raise DataError(

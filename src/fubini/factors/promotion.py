@@ -53,12 +53,12 @@ def to_kind(factor: Factor, kind: type[Factor]) -> Factor:
 
 
 def is_joinable(factor: Factor) -> bool:
-    """An unfinished form that some rule turns into a representation."""
+    """Whether a factor is an unfinished form that some rule turns into a representation."""
     return factor.promotes and current().find(JOIN, (factor,)) is not None
 
 
 def is_open(factor: Factor) -> bool:
-    """An unfinished form that no rule turns into a representation."""
+    """Whether a factor is an unfinished form that no rule turns into a representation."""
     return factor.promotes and not isinstance(factor, Unit) and not is_joinable(factor)
 
 

@@ -19,6 +19,7 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
+from fubini.terms.fields import array_field, static_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.notation import Notation, Symbol
 from fubini.terms.numbers import shown_grid
@@ -36,11 +37,9 @@ class Table(Factor):
     ({'a': Bint[2], 'b': Bint[2]}, 1.5)
     """
 
-    _leaf_fields = ("_scaled", "_shift")
-    _static_fields = ("mark",)
-    _scaled: Data
-    _shift: Data
-    mark: Exactness
+    _scaled: Data = array_field()
+    _shift: Data = array_field()
+    mark: Exactness = static_field()
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
         weights = as_floats(weights)
@@ -72,7 +71,7 @@ class Table(Factor):
 
     @classmethod
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
-        """A table from numerics, unchecked."""
+        """Make a table from numerics, unchecked."""
         new = object.__new__(cls)
         fields = {"_scaled": pair.weights, "_shift": pair.shift, "inputs": inputs, "mark": exactness}
         new.__dict__.update(fields, _cached_pair=pair)
@@ -89,7 +88,7 @@ class Table(Factor):
 
     @property
     def is_on_numpy(self) -> bool:
-        """Its weights are an array of NumPy."""
+        """Whether its weights are an array of NumPy."""
         return type(self._scaled) is np.ndarray
 
     @property
@@ -276,7 +275,7 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
 
 
 def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
-    """Without a temporary array; NaN is never between."""
+    """Whether all numbers are between two others, without a temporary array; NaN is never between."""
     return not weights.size or bool(weights.min() >= low and weights.max() <= high)
 
 
@@ -290,7 +289,7 @@ def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight")
 
 
 def is_tabular(factor: Factor) -> bool:
-    """Every input is a bounded integer."""
+    """Whether every input is a bounded integer."""
     return all(domain.is_finite for domain in factor.inputs.values())
 
 
@@ -329,12 +328,12 @@ def no_mass(f: Factor) -> DataError:
 
 
 def embedded(semiring: Semiring, table: Table) -> Table:
-    """Weights into the carrier."""
+    """Embed weights into the carrier of a semiring."""
     return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
 
 
 def read_out(semiring: Semiring, table: Table) -> Table:
-    """The carrier back as weights."""
+    """Read elements of the carrier of a semiring as weights."""
     return table if semiring.read is same_pair else _mapped(table, semiring.read)
 
 

@@ -27,7 +27,7 @@ def real_names(term: Factor | Value) -> tuple[Name, ...]:
 
 
 def is_quadratic(value: Value) -> bool:
-    """A polynomial of degree two at most in real variables, for each value of bounded integers."""
+    """Whether a weight is a polynomial of degree two at most in real variables, for each value of bounded integers."""
     reals = real_names(value)
     others = [domain for name, domain in value.inputs.items() if name not in reals]
     return bool(reals) and all(domain.is_finite for domain in others) and degree(value, reals) <= 2

@@ -14,7 +14,7 @@ from fubini.algebra.node import Node
 from fubini.base.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
-from fubini.families.parameters import Arrays, Derived, Support, Vector
+from fubini.families.parameters import Arrays, DerivedParameter, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
 
 Function = Callable[[Any], Any]  # of parameters by name: nodes, or Vectors where the parameter is one
@@ -55,7 +55,7 @@ class Family:
     plain_words: str = ""  # what it is, where `fubini.distributions` has no name for it
     is_probability: bool = True
     event_dim: int = 0  # axes of a value
-    derived: Callable[[Collection[str]], Mapping[str, Derived]] = (
+    derived: Callable[[Collection[str]], Mapping[str, DerivedParameter]] = (
         lambda names: {}
     )  # by the names of the parameters that are given, and `present` where entries of a value are missing
     is_possible: Density | None = None  # the test of values that their domain allows, and the support does not

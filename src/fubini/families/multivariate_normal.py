@@ -16,7 +16,7 @@ from fubini.algebra.sums import total
 from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log
-from fubini.families.parameters import Derived, Matrix, Vector
+from fubini.families.parameters import DerivedParameter, Matrix, Vector
 
 
 def log_multivariate_normal(x: Vector, parameters: Mapping[str, Any]) -> Node:
@@ -51,7 +51,7 @@ def root_of_precision(precision: Data) -> Data:
     return jnp.swapaxes(jnp.linalg.cholesky(precision), -1, -2)
 
 
-class Form(NamedTuple):
+class MatrixForm(NamedTuple):
     """A matrix as a parameter: the root of the precision, its degree in the matrix, and the covariance."""
 
     root: Callable[[Data], Data]
@@ -60,17 +60,17 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "scale_tril": Form(inverse, -1.0, lambda matrix: matrix @ jnp.swapaxes(matrix, -1, -2)),
-    "covariance_matrix": Form(root_of_covariance, -0.5, lambda matrix: matrix),
-    "precision_matrix": Form(root_of_precision, 0.5, jnp.linalg.inv),
+    "scale_tril": MatrixForm(inverse, -1.0, lambda matrix: matrix @ jnp.swapaxes(matrix, -1, -2)),
+    "covariance_matrix": MatrixForm(root_of_covariance, -0.5, lambda matrix: matrix),
+    "precision_matrix": MatrixForm(root_of_precision, 0.5, jnp.linalg.inv),
 }
 
 
-def derived(names: Collection[str]) -> dict[str, Derived]:
+def derived(names: Collection[str]) -> dict[str, DerivedParameter]:
     """The root of the precision; of entries that are missing, with variance 1 and independent of the others."""
     key, form = next((key, form) for key, form in FORMS.items() if key in names)
     if "present" not in names:
-        return {"root": Derived("whitening", (key,), form.root, lambda matrix: matrix, 2, form.degree)}
+        return {"root": DerivedParameter("whitening", (key,), form.root, lambda matrix: matrix, 2, form.degree)}
 
     def root(matrix: Data, present: Data) -> Data:
         both = (present[..., :, None] != 0) & (present[..., None, :] != 0)
@@ -79,7 +79,7 @@ def derived(names: Collection[str]) -> dict[str, Derived]:
     def shape(matrix: tuple[int, ...], present: tuple[int, ...]) -> tuple[int, ...]:
         return (*np.broadcast_shapes(matrix[:-2], present[:-1]), *matrix[-2:])
 
-    return {"root": Derived("whitening", (key, "present"), root, shape, 2)}
+    return {"root": DerivedParameter("whitening", (key, "present"), root, shape, 2)}
 
 
 MULTIVARIATE_NORMAL = register(

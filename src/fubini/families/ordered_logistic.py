@@ -11,7 +11,7 @@ from fubini.algebra.build import ZERO, const
 from fubini.base.arrays import Data
 from fubini.families.categorical import log_categorical
 from fubini.families.family import Family, register
-from fubini.families.parameters import Derived, Support, Vectors
+from fubini.families.parameters import DerivedParameter, Support, Vectors
 
 
 def probabilities(predictor: Data, cutpoints: Data) -> Data:
@@ -38,6 +38,8 @@ ORDERED_LOGISTIC = register(
         labels,
         log_categorical,
         names=("OrderedLogistic",),
-        derived=lambda names: {"probs": Derived("chances", ("predictor", "cutpoints"), probabilities, shape, 1)},
+        derived=lambda names: {
+            "probs": DerivedParameter("chances", ("predictor", "cutpoints"), probabilities, shape, 1)
+        },
     )
 )

@@ -41,7 +41,7 @@ class Matrix(NamedTuple):
         return replaced(self.entry, {index(self.rows): row, index(self.columns): column})
 
 
-class Derived(NamedTuple):
+class DerivedParameter(NamedTuple):
     """An array that a function makes of arrays, and that a density is written in."""
 
     label: str

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import closed
 from fubini.algebra.build import ONE, ZERO, add, factors_in, index, multiply, plus, scale, times
-from fubini.algebra.features import Blocked, Divergent, Slope, Square, linear, squares
+from fubini.algebra.features import Divergent, NoClosedForm, Slope, Square, linear, squares
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.functions import is_never_positive, log_rate
-from fubini.integrate.coupling import Joint, Layout, layout_of
+from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
 
 
 class Block(NamedTuple):
@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
     terms: tuple[Node, ...]
     latents: tuple[Leaf, ...]
-    layout: Layout
+    layout: LatentLayout
     scale: Node
     rows: tuple[Node, ...]
 
@@ -34,12 +34,12 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     squared, outside = _problem(add((t, 1.0) for t in terms if t.leaves & set(latents)), tuple(latents))
     for latent in latents:
         if not any(latent is one for square in squared for one, _ in square.slopes):
-            raise Blocked(latent, outside, "a quadratic term: its integral is infinite")
+            raise NoClosedForm(latent, outside, "a quadratic term: its integral is infinite")
     if all(is_never_positive(square.weight) for square in squared):
         raise Divergent(latents[0], add((t, 1.0) for t in terms if t.leaves & set(latents)))
     for square in squared:
         if is_never_positive(square.weight):
-            raise Blocked(square.slopes[0][0], square.weight, "squares with positive weights")
+            raise NoClosedForm(square.slopes[0][0], square.weight, "squares with positive weights")
     layout = layout_of(squared, tuple(latents))
     common = _common([square.weight for square in squared])
     rows = tuple(row(square, common, layout) for square in squared)
@@ -50,21 +50,21 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
 
 
-def _problem(with_latents: Node, latents: tuple[Leaf, ...]) -> tuple[list[Joint], Node]:
+def _problem(with_latents: Node, latents: tuple[Leaf, ...]) -> tuple[list[CoupledSquare], Node]:
     """All squares, and what has none of the latents."""
-    squared: list[Joint] = []
+    squared: list[CoupledSquare] = []
     outside: list[tuple[Node, float]] = []
     for part in _parts(with_latents, latents):
-        if isinstance(part, Joint):
+        if isinstance(part, CoupledSquare):
             squared.append(part)
         else:
             outside.append((part, 1.0))
     return squared, add(outside)
 
 
-def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
+def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[CoupledSquare | Node]:
     """Squares of forms that are linear in all latents; of each square the offset is looked into again."""
-    parts: list[Joint | Node] = []
+    parts: list[CoupledSquare | Node] = []
     head = next((latent for latent in latents if latent in with_latents.leaves), None)
     if head is None:
         return [with_latents]
@@ -73,13 +73,13 @@ def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
             continue  # a sum of nothing
         if not isinstance(part, Square):
             if part.features:
-                raise Blocked(
+                raise NoClosedForm(
                     head, with_latents, "squares alone: a term of degree one has no room in a least-squares problem"
                 )
             parts.extend(_parts(total(part.over, part.coefficient), latents))
             continue
         if part.weight.leaves & set(latents):
-            raise Blocked(head, part.weight, "a weight without the latents of the block")
+            raise NoClosedForm(head, part.weight, "a weight without the latents of the block")
         slopes = [(head, slope) for slope in part.slopes]
         offset = part.offset
         for latent in latents:
@@ -89,8 +89,8 @@ def _parts(with_latents: Node, latents: tuple[Leaf, ...]) -> list[Joint | Node]:
             slopes.extend((latent, slope._replace(coefficient=scale(-1.0, slope.coefficient))) for slope in more)
             offset = negative
         if any(slope.coefficient.leaves & set(latents) for _, slope in slopes):
-            raise Blocked(head, offset, "a form that is linear in the latents of the block together")
-        parts.append(Joint(part.over, part.weight, tuple(slopes), offset))
+            raise NoClosedForm(head, offset, "a form that is linear in the latents of the block together")
+        parts.append(CoupledSquare(part.over, part.weight, tuple(slopes), offset))
     return parts
 
 
@@ -111,7 +111,7 @@ def _scaled(weight: Node) -> tuple[tuple[Node, float], ...]:
     return ((weight, 1.0),)
 
 
-def row(square: Joint, common: Mapping[Node, float], layout: Layout) -> Node:
+def row(square: CoupledSquare, common: Mapping[Node, float], layout: LatentLayout) -> Node:
     """One block of rows, closed over its indices, those of the frame first."""
     placed = layout.placed(square)
     weight = multiply([(placed.weight, 1.0), *((base, -exponent) for base, exponent in common.items())])
@@ -122,6 +122,6 @@ def row(square: Joint, common: Mapping[Node, float], layout: Layout) -> Node:
     return closed("rows", placed.over, node("call", "row", *frame, weight, placed.offset, *slopes))
 
 
-def _slope(latent: Leaf, slope: Slope, lag: int, layout: Layout) -> Node:
+def _slope(latent: Leaf, slope: Slope, lag: int, layout: LatentLayout) -> Node:
     entry = node("call", "slope", layout.column(latent, slope.place, lag), slope.coefficient)
     return closed("slopes", slope.over, entry)

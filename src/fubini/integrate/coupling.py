@@ -16,7 +16,7 @@ from fubini.numerics.least_squares import Frame
 FEW = 1_000  # places beyond the ends that are looked at one by one
 
 
-class Joint(NamedTuple):
+class CoupledSquare(NamedTuple):
     """Σ_J −½ weight · (slopes · latents − offset)²"""
 
     over: tuple[Index, ...]
@@ -25,7 +25,7 @@ class Joint(NamedTuple):
     offset: Node
 
 
-class Steps(NamedTuple):
+class AxisRange(NamedTuple):
     """Where a square lies along an axis: at i + low of an index i that it is summed over, or at low; and how far."""
 
     of: Index | None
@@ -49,7 +49,7 @@ class Placed(NamedTuple):
     offset: Node
 
 
-class Layout(NamedTuple):
+class LatentLayout(NamedTuple):
     """The frame, which axes of the latents make it, and where each latent begins in a cell."""
 
     independent: tuple[Index, ...]  # one problem for each of their places
@@ -68,7 +68,7 @@ class Layout(NamedTuple):
         """How many unknowns there are."""
         return math.prod(self.shape)
 
-    def placed(self, square: Joint) -> Placed:
+    def placed(self, square: CoupledSquare) -> Placed:
         """With the indices of the frame in place of those that it is summed over."""
         names: dict[Node, Node] = {}
         tests, lags = ONE, (0,) * len(square.slopes)
@@ -113,7 +113,7 @@ def _in_range(of: Node, size: int) -> Node:
     return times(less(const(-1.0), of), less(of, const(float(size))))
 
 
-def layout_of(squares: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
+def layout_of(squares: Sequence[CoupledSquare], latents: tuple[Leaf, ...]) -> LatentLayout:
     """As many independent axes as there are, then one chain; the rest is a cell."""
     independent: list[int] = []
     chain: tuple[int, bool] | None = None
@@ -138,10 +138,10 @@ def layout_of(squares: Sequence[Joint], latents: tuple[Leaf, ...]) -> Layout:
         cell += math.prod(size for axis, size in enumerate(latent.shape) if axis not in axes)
     length = None if chain is None else latents[0].shape[chain[0]]
     each = tuple(Index(latents[0].shape[axis], "n") for axis in independent)
-    return Layout(each, Frame(length, cell), axes, first, chain is not None and chain[1])
+    return LatentLayout(each, Frame(length, cell), axes, first, chain is not None and chain[1])
 
 
-def _links_all(squares: Sequence[Joint], steps: Sequence[Steps], length: int) -> bool:
+def _links_all(squares: Sequence[CoupledSquare], steps: Sequence[AxisRange], length: int) -> bool:
     """Some square joins every unknown of a chain to the next: what is known of one says something of the other."""
     for square, step in zip(squares, steps, strict=True):
         i = step.of
@@ -153,7 +153,7 @@ def _links_all(squares: Sequence[Joint], steps: Sequence[Steps], length: int) ->
     return False
 
 
-def _chain(steps: Iterable[Steps], axis: int, size: int) -> tuple[int, bool] | None:
+def _chain(steps: Iterable[AxisRange], axis: int, size: int) -> tuple[int, bool] | None:
     """The axis of a chain, and whether its first unknown is the last: the one that has rows of its own."""
     alone = [step for step in steps if step.spread == 0]
     if any(step.low == 0 for step in alone):
@@ -162,7 +162,7 @@ def _chain(steps: Iterable[Steps], axis: int, size: int) -> tuple[int, bool] | N
     return (axis, True) if size in ends else None
 
 
-def _shares(squares: Sequence[Joint], axes: tuple[int, ...]) -> bool:
+def _shares(squares: Sequence[CoupledSquare], axes: tuple[int, ...]) -> bool:
     """One index says the place along two of the axes."""
     for square in squares:
         used = [step.of for axis in axes if (step := _steps(square, axis)) is not None and step.of is not None]
@@ -201,7 +201,7 @@ def _tested_bounds(place: Node, weight: Node) -> tuple[float, float]:
     return low, high
 
 
-def _steps(square: Joint, axis: int) -> Steps | None:
+def _steps(square: CoupledSquare, axis: int) -> AxisRange | None:
     places = [_step(slope.place[axis], square.over) for _, slope in square.slopes]
     if any(place is None for place in places):
         return None
@@ -211,7 +211,7 @@ def _steps(square: Joint, axis: int) -> Steps | None:
     if len({of for of, _ in known}) != 1:
         return None
     low = min(c for _, c in known)
-    return Steps(known[0][0], low, tuple(c - low for _, c in known))
+    return AxisRange(known[0][0], low, tuple(c - low for _, c in known))
 
 
 def _step(place: Node, over: tuple[Index, ...]) -> tuple[Index | None, int] | None:

@@ -26,7 +26,7 @@ from fubini.algebra.build import (
     scale,
     times,
 )
-from fubini.algebra.features import Blocked, Divergent, Place, Slope, Square, monomials, squares
+from fubini.algebra.features import Divergent, NoClosedForm, Place, Slope, Square, monomials, squares
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import exceeds_zero, is_whole
 from fubini.algebra.sums import total
@@ -68,7 +68,7 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool 
     if domain == "nat":
         counted = summed_by_ratio(with_latent, latent)
         if family_of(counted.distribution.family).draw is None:
-            raise Blocked(latent, with_latent, "a family that can be drawn from")
+            raise NoClosedForm(latent, with_latent, "a family that can be drawn from")
         return Eliminated(
             (*rest, *_terms(counted.outside), total(counted.at, counted.distribution.log_normaliser)),
             counted.at,
@@ -96,7 +96,7 @@ def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others:
-            raise Blocked(latent, with_latent, "no two entries in one term")
+            raise NoClosedForm(latent, with_latent, "no two entries in one term")
         require_inside(feature.place, monomial.coefficient, latent)
         key = (feature.kind, feature.power)
         coefficients.setdefault(key, []).append(
@@ -106,7 +106,7 @@ def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain
     distribution = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
     if distribution is None:
         features = ", ".join(_shown(key) for key in coefficients) or "none"
-        raise Blocked(latent, with_latent, f"a family on {domain} numbers with the features {features}")
+        raise NoClosedForm(latent, with_latent, f"a family on {domain} numbers with the features {features}")
     if is_divergent(distribution):
         raise Divergent(latent, with_latent)
     return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), at, distribution)
@@ -132,7 +132,7 @@ def _dirichlet(rest: tuple[Node, ...], with_latent: Node, latent: Leaf) -> Elimi
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others or feature.kind != "log":
-            raise Blocked(latent, with_latent, "logarithms of its entries alone")
+            raise NoClosedForm(latent, with_latent, "logarithms of its entries alone")
         require_inside(feature.place, monomial.coefficient, latent)
         these = tests(feature.place, (*at, c))
         parts.append(total(monomial.over, times(monomial.coefficient, these)))
@@ -184,7 +184,7 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
             averaged |= part.offset.leaves
         delicate = []
     if not bumps:
-        raise Blocked(latent, with_latent, "a quadratic term: its integral is infinite")
+        raise NoClosedForm(latent, with_latent, "a quadratic term: its integral is infinite")
     bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # two groups may both be empty: 0/0
     whole = bumps[0]
     for bump in bumps[1:]:
@@ -231,7 +231,7 @@ def _scatter(square: Square, slope: Slope, mean: Node, at: tuple[Index, ...]) ->
 def _only_slope(square: Square, latent: Leaf) -> Slope:
     """What one entry of the latent is multiplied by in a square."""
     if len(square.slopes) != 1 or square.slopes[0].over:
-        raise Blocked(latent, square.weight, "one of its entries in a square: several there are coupled")
+        raise NoClosedForm(latent, square.weight, "one of its entries in a square: several there are coupled")
     return square.slopes[0]
 
 
@@ -272,7 +272,7 @@ def _has_many_rows(square: Square) -> bool:
 def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
     """Where an entry beyond the ends is read, the weight is 0: a square that misses all entries would be lost."""
     if not all(is_inside(part, size, weight) for part, size in zip(place, latent.shape, strict=True)):
-        raise Blocked(latent, weight, "entries within its shape")
+        raise NoClosedForm(latent, weight, "entries within its shape")
 
 
 def is_never_zero(of: Node) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import closed, opened, replaced
 from fubini.algebra.build import ONE, ZERO, add, const, equal, get, index, minus, plus, power, scale, times
-from fubini.algebra.features import Blocked, Place
+from fubini.algebra.features import NoClosedForm, Place
 from fubini.algebra.node import Index, Leaf, Node, children, node
 from fubini.algebra.ranges import bounds
 from fubini.algebra.sums import total
@@ -62,7 +62,7 @@ def summed(with_latent: Node, latent: Leaf, size: int) -> Summed:
     potentials, outside = _potentials(with_latent, latent)
     axes = {_axis(latent, p) for p in potentials if len(p.places) == 2}
     if len(axes) > 1:
-        raise Blocked(latent, with_latent, "a chain along one of its axes")
+        raise NoClosedForm(latent, with_latent, "a chain along one of its axes")
     at = tuple(Index(extent, "i") for extent in latent.shape)
     k, following = Index(size, "k"), Index(size, "k")
     low = const(latent.low or 0.0)
@@ -142,7 +142,7 @@ def _peeled(over: tuple[Index, ...], body: Node, latent: Leaf) -> list[tuple[tup
                 continue
             t = next((i for i in over if i in part.free), None)
             if t is None or len(part.free) > 1 or t.size < 2:
-                raise Blocked(latent, body, "entries within its shape")
+                raise NoClosedForm(latent, body, "entries within its shape")
             end = 0 if low < 0 else t.size - 1
             inner = Index(t.size - 1, t.label)
             moved = index(inner) if end else minus(index(inner), const(-1.0))
@@ -150,7 +150,7 @@ def _peeled(over: tuple[Index, ...], body: Node, latent: Leaf) -> list[tuple[tup
             first = replaced(body, {index(t): const(float(end))})
             others = replaced(body, {index(t): moved})
             if any(_is_outside(p, latent) for p in _places(first, latent)):
-                raise Blocked(latent, body, "entries within its shape")
+                raise NoClosedForm(latent, body, "entries within its shape")
             return [(rest, first), ((*rest, inner), others)]
     return None
 
@@ -172,13 +172,13 @@ def _places(of: Node, latent: Leaf) -> set[Place]:
         if this.kind == "get":
             if this.args[0] is latent:
                 if any(latent in part.leaves for part in this.args[1:]):
-                    raise Blocked(latent, this, "its entries at places that do not depend on it")
+                    raise NoClosedForm(latent, this, "its entries at places that do not depend on it")
                 if any(map(_is_bound, this.args[1:])):
-                    raise Blocked(latent, of, "its entries in a term of their own, not in a sum inside a function")
+                    raise NoClosedForm(latent, of, "its entries in a term of their own, not in a sum inside a function")
                 places.add(this.args[1:])
                 return
             if latent in this.args[0].of:
-                raise Blocked(latent, this, "a function that can be read")
+                raise NoClosedForm(latent, this, "a function that can be read")
         for part in children(this):
             visit(part)
 
@@ -202,7 +202,7 @@ def _ordered(places: set[Place], body: Node, latent: Leaf) -> tuple[Place, ...]:
         moved = [step for step in steps if step is not ZERO]
         if len(moved) == 1 and moved[0].kind == "const" and abs(moved[0].args[0]) == 1:
             return (first, second) if moved[0].args[0] > 0 else (second, first)
-    raise Blocked(latent, body, "one of its entries in a term, or two neighbours of a chain")
+    raise NoClosedForm(latent, body, "one of its entries in a term, or two neighbours of a chain")
 
 
 def _axis(latent: Leaf, of: Potential) -> int:

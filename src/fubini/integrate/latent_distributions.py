@@ -14,19 +14,19 @@ from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
 from fubini.integrate.latent_draws import over, placed, potentials
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp, state_probabilities
 
 
-def family(step: Step) -> str:
+def family(step: IntegrationStep) -> str:
     """The family of the latents of a step."""
     if isinstance(step.result, Block):
         return "MultivariateNormal"
     return "MultivariateStudentT" if isinstance(step.result, Student) else step.result.distribution.family
 
 
-def parameters(step: Step, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
+def parameters(step: IntegrationStep, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
     """The parameters of the family over the axes of a latent."""
     result = step.result
     if isinstance(result, (Block, Student)):

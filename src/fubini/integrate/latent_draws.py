@@ -13,9 +13,9 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
-from fubini.integrate.coupling import Layout
+from fubini.integrate.coupling import LatentLayout
 from fubini.integrate.elimination import Eliminated
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.arithmetic import xp_of
 from fubini.numerics.finite_chains import path
@@ -27,7 +27,7 @@ def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
     return evaluation.xp.broadcast_to(aligned(numbers, tuple(at)), tuple(i.size for i in at))
 
 
-def drawn(step: Step, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
+def drawn(step: IntegrationStep, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
     """One draw of the latents of a step."""
     result = step.result
     if isinstance(result, Block):
@@ -53,7 +53,7 @@ def _student(result: Student, key: Data, evaluation: Evaluation) -> Data:
     return evaluation.solution(result.layout.frame, result.rows, result.layout.independent).at(noise)
 
 
-def placed(layout: Layout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
+def placed(layout: LatentLayout, unknowns: Data, latents: Sequence[Leaf]) -> dict[Leaf, Data]:
     """Unknowns in the shape of a layout as the arrays of the latents."""
     xp = xp_of(unknowns)
     if layout.flipped:

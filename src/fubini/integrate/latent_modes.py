@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fubini.algebra.build import ONE, add, call, plus, scale
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, require
@@ -22,26 +22,26 @@ from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_draws import along_chain, over, placed, potentials
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import best_path, chain_evidence, largest, log_sum_exp
 
 
-class Mode(NamedTuple):
+class LatentMode(NamedTuple):
     """The values of greatest density, and the logarithm of that density over all entries."""
 
     values: dict[Leaf, Data]
     log_maximum: Data
 
 
-def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
+def mode(step: IntegrationStep, leaves: Sequence[Leaf], evaluation: Evaluation) -> LatentMode:
     """arg max and max of p(latents of a step | the others); refused where the maximum is not inside the support."""
     result = step.result
     if isinstance(result, (Block, Student)):
         solution = evaluation.solution(result.layout.frame, result.rows, result.layout.independent)
         values = placed(result.layout, solution.at(evaluation.xp.zeros(result.layout.shape)), result.latents)
         height = _height_of_block(result) if isinstance(result, Block) else _height_of_student(result)
-        return Mode(values, evaluation.of(height).data)
+        return LatentMode(values, evaluation.of(height).data)
     (leaf,) = leaves
     if result.distribution.family == "Chain":
         return _of_chain(result, leaf, evaluation)
@@ -50,12 +50,12 @@ def mode(step: Step, leaves: Sequence[Leaf], evaluation: Evaluation) -> Mode:
     return _of_family(result, leaf, evaluation)
 
 
-def with_height(step: Step, leaves: Sequence[Leaf]) -> Step:
+def with_height(step: IntegrationStep, leaves: Sequence[Leaf]) -> IntegrationStep:
     """A maximum in place of an integral: the remaining terms have the greatest density of the latents as a factor."""
-    return Step(step.names, step.result._replace(terms=(*step.result.terms, height(step, leaves[0]))))
+    return IntegrationStep(step.names, step.result._replace(terms=(*step.result.terms, height(step, leaves[0]))))
 
 
-def height(step: Step, leaf: Leaf) -> Node:
+def height(step: IntegrationStep, leaf: Leaf) -> Node:
     """log max p(latents of a step | the others) in index notation; blocked where that has no closed form."""
     result = step.result
     if isinstance(result, Block):
@@ -64,10 +64,12 @@ def height(step: Step, leaf: Leaf) -> Node:
         return _height_of_student(result)
     record = family_of(result.distribution.family) if is_family(result.distribution.family) else None
     if record is None or record.is_of_labels:
-        raise Blocked(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
+        raise NoClosedForm(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
     parameters = _parameters(record, result)
     if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
-        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise NoClosedForm(
+            leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
+        )
     places = result.at[: len(leaf.shape)]
     return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
 
@@ -94,28 +96,30 @@ def _height_of_student(result: Student) -> Node:
     )
 
 
-def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:
     """The likeliest path."""
     logits, links = potentials(result, evaluation)
     states, value = best_path(logits, links)
-    return Mode({leaf: along_chain(result, states) + leaf.first}, (value - chain_evidence(logits, links)).sum())
+    return LatentMode({leaf: along_chain(result, states) + leaf.first}, (value - chain_evidence(logits, links)).sum())
 
 
-def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:
     """The likeliest label of each entry."""
     logits = over(evaluation, result.distribution.parameters["logits"], result.at)
     values = evaluation.xp.argmax(logits, axis=-1) + leaf.first
-    return Mode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
+    return LatentMode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
 
 
-def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
+def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:
     """The mode that the family's record says, where it is inside the support."""
     record = family_of(result.distribution.family)
     places, parameters = result.at[: len(leaf.shape)], _parameters(record, result)
     batch = places[:-1] if record.is_of_vectors else places
     needs = [_entry(need) for need in record.mode_needs(parameters)]
     if record.mode is None or any(map(is_never_positive, needs)):
-        raise Blocked(leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support")
+        raise NoClosedForm(
+            leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
+        )
     inside = [over(evaluation, need, places) > 0 for need in needs]
     for need, ok in zip(needs, inside, strict=True):
         require(ok, lambda need=need: _outside(record, leaf, need))
@@ -124,7 +128,7 @@ def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Mode:
     height = over(evaluation, record.log_density(best, parameters), batch).sum()
     for need, ok in zip(needs, inside, strict=True):  # not numbers, where it was traced
         values, height = require(ok.all(), lambda need=need: _outside(record, leaf, need), values, height)
-    return Mode({leaf: values.astype(int) if leaf.is_integer else values}, height)
+    return LatentMode({leaf: values.astype(int) if leaf.is_integer else values}, height)
 
 
 def _parameters(record: Family, result: Eliminated) -> dict[str, Any]:

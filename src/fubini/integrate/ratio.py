@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, ZERO, add, const, factors_in, minus, multiply, scale, times
-from fubini.algebra.features import Blocked, Divergent, linear
+from fubini.algebra.features import Divergent, NoClosedForm, linear
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.families.family import is_divergent, recognise
@@ -19,7 +19,7 @@ from fubini.families.signature import Ratio, Recognised
 from fubini.integrate.finite import bodies, solving, tests
 
 
-class Summed(NamedTuple):
+class SummedRatio(NamedTuple):
     """The distribution of a latent at indices, and the terms without it."""
 
     at: tuple[Index, ...]
@@ -27,16 +27,16 @@ class Summed(NamedTuple):
     outside: tuple[Node, ...]
 
 
-def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -> Summed:
+def summed_by_ratio(with_latent: Node, latent: Leaf, high: Node | None = None) -> SummedRatio:
     """log Σ_k f(k) over k = 0, 1 … or up to an end, which f has to know as well."""
     at = tuple(Index(size, "i") for size in latent.shape)
     ratio, outside = _ratio(with_latent, latent, at)
     distribution = recognise("ratio", ratio, high)
     if distribution is None:
-        raise Blocked(latent, with_latent, "a ratio f(k + 1)/f(k) of a known family")
+        raise NoClosedForm(latent, with_latent, "a ratio f(k + 1)/f(k) of a known family")
     if is_divergent(distribution):
         raise Divergent(latent, with_latent)
-    return Summed(at, distribution, outside)
+    return SummedRatio(at, distribution, outside)
 
 
 class Zeros(NamedTuple):
@@ -66,7 +66,7 @@ def _ratio(with_latent: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[Rati
         rest = scale(coefficient, multiply([factor for factor in factors if factor not in inside]))
         base, power = inside[0]
         if len(inside) > 1 or power != 1:
-            raise Blocked(latent, body, "a ratio f(k + 1)/f(k) that is a rational function of k")
+            raise NoClosedForm(latent, body, "a ratio f(k + 1)/f(k) that is a rational function of k")
         if base.kind == "get" and base.args[0] is latent:
             slopes.append(total(over, times(rest, tests(base.args[1:], at))))
         else:
@@ -89,7 +89,7 @@ def _gamma(
     alone = slopes[0] if slopes is not None and len(slopes) == 1 and not slopes[0].over else None
     names = None if alone is None else solving(alone.place, tuple(over), at)
     if alone is None or names is None or alone.coefficient not in (ONE, const(-1.0)):
-        raise Blocked(latent, base, "factorials of it, each entry read once")
+        raise NoClosedForm(latent, base, "factorials of it, each entry read once")
     where = gammas[0] if alone.coefficient is ONE else gammas[1]
     place = replaced(offset, names)
     where[place] = where.get(place, 0.0) + rest.args[0]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.build import ZERO
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.base.domains import Domain
 from fubini.integrate.block import Block, eliminated_together
@@ -27,19 +27,19 @@ class Latent(NamedTuple):
     domain: Domain
 
 
-class Step(NamedTuple):
+class IntegrationStep(NamedTuple):
     """What was eliminated, and its distribution given the latents that remained then."""
 
     names: tuple[str, ...]
     result: Eliminated | Block | Student
 
 
-class Reduced(NamedTuple):
+class PartialElimination(NamedTuple):
     """The remaining terms after some eliminations, and why the other latents stayed."""
 
     terms: tuple[Node, ...]
-    steps: tuple[Step, ...]
-    blocked: Mapping[str, Blocked]
+    steps: tuple[IntegrationStep, ...]
+    blocked: Mapping[str, NoClosedForm]
 
 
 ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
@@ -48,7 +48,7 @@ DENSE = 2_000  # more unknowns than this are not solved for together
 SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
 
 
-def work(step: Step) -> float:
+def work(step: IntegrationStep) -> float:
     """Operations that a step costs each time its density is asked for, as far as its unknowns tell."""
     if isinstance(step.result, Eliminated):
         return 0.0
@@ -56,7 +56,7 @@ def work(step: Step) -> float:
     return float(layout.size) * layout.frame.cell**2
 
 
-def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> Reduced:
+def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> PartialElimination:
     """As many eliminations as can be made; `latents` are in the order in which they were written."""
     return Search(latents).best(tuple(terms))
 
@@ -68,20 +68,20 @@ class Search:
         self,
         latents: Mapping[str, Latent],
         later: Sequence[Latent] = (),
-        adjusted: Callable[[Step, Sequence[Leaf]], Step] | None = None,
+        adjusted: Callable[[IntegrationStep, Sequence[Leaf]], IntegrationStep] | None = None,
     ) -> None:
         self.latents, self.later, self.adjusted = latents, later, adjusted
         self.tries = TRIES
         self.seen: set[tuple] = set()
-        self.least: Reduced | None = None
+        self.least: PartialElimination | None = None
 
-    def best(self, terms: tuple[Node, ...]) -> Reduced:
+    def best(self, terms: tuple[Node, ...]) -> PartialElimination:
         """The reduction that leaves least."""
         self._visit(terms, (), self._order(self.latents))
         assert self.least is not None
         return self.least
 
-    def together(self, terms: tuple[Node, ...], name: str) -> Step | None:
+    def together(self, terms: tuple[Node, ...], name: str) -> IntegrationStep | None:
         """The real latents that share terms with this one, directly or through others, in one block."""
         if self.latents[name].domain.kind != "real":
             return None
@@ -89,19 +89,19 @@ class Search:
             group for place, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False)
         )
         try:
-            return Step(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
-        except Blocked:
+            return IntegrationStep(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
+        except NoClosedForm:
             return None
 
     def _order(self, names: Mapping[str, Latent]) -> list[str]:
         return sorted(reversed(list(names)), key=lambda name: ORDER.get(self.latents[name].domain.kind, 3))
 
-    def _visit(self, terms: tuple[Node, ...], steps: tuple[Step, ...], waiting: list[str]) -> None:
+    def _visit(self, terms: tuple[Node, ...], steps: tuple[IntegrationStep, ...], waiting: list[str]) -> None:
         key = (frozenset(waiting), frozenset(terms))
         if key in self.seen:
             return
         self.seen.add(key)
-        blocked: dict[str, Blocked] = {}
+        blocked: dict[str, NoClosedForm] = {}
         for name in waiting:
             try:
                 for attempt in self._attempts(terms, name, waiting):
@@ -113,22 +113,22 @@ class Search:
                     if self.least is not None and (not self.least.blocked or self.tries <= 0):
                         return
                     self.tries -= 1
-            except Blocked as error:
+            except NoClosedForm as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
-            self._offer(Reduced(terms, steps, blocked))
+            self._offer(PartialElimination(terms, steps, blocked))
 
-    def _offer(self, new: Reduced) -> None:
+    def _offer(self, new: PartialElimination) -> None:
         if self.least is None or self._burden(new) < self._burden(self.least):
             self.least = new
 
-    def _burden(self, of: Reduced) -> tuple[int, bool, int]:
+    def _burden(self, of: PartialElimination) -> tuple[int, bool, int]:
         """How much remains: finite entries first; then whether the density is slow, for it is asked often; then all."""
         sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
         finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
         return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
 
-    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[Step]:
+    def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[IntegrationStep]:
         """Ways to eliminate a latent, with others if need be; blocked if there is none."""
         leaf, domain = self.latents[name]
         alone: Eliminated | None = None
@@ -139,8 +139,8 @@ class Search:
             if not is_coupled and not self._are_spread(result.averaged, waiting):
                 yield from self._alone(terms, name, result)
                 return
-            first = Blocked(leaf, ZERO, "latents that are eliminated with it")
-        except Blocked as error:
+            first = NoClosedForm(leaf, ZERO, "latents that are eliminated with it")
+        except NoClosedForm as error:
             if domain.kind != "real":
                 raise
             first = error
@@ -151,14 +151,14 @@ class Search:
                 continue
             try:
                 result = eliminated_together(terms, [self.latents[other].leaf for other in names])
-            except Blocked as error:
+            except NoClosedForm as error:
                 first = error if len(names) == 1 else first
                 continue
             if result.layout.frame.cell > DENSE:
                 first = _too_many(leaf)
                 continue
             tried = True
-            yield Step(names, result)
+            yield IntegrationStep(names, result)
         if alone is not None:
             yield from self._alone(terms, name, alone)
             return
@@ -166,17 +166,17 @@ class Search:
             power = eliminated_power(terms, leaf)
             if power.layout.frame.cell > DENSE:
                 raise _too_many(leaf)
-            yield Step((name,), power)
-        except Blocked:
+            yield IntegrationStep((name,), power)
+        except NoClosedForm:
             if not tried:
                 raise first from None
 
-    def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[Step]:
+    def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[IntegrationStep]:
         """As it is; last, where slopes may cancel, by plain sums of squares."""
-        yield Step((name,), alone)
+        yield IntegrationStep((name,), alone)
         if alone.care:
             leaf, domain = self.latents[name]
-            yield Step((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+            yield IntegrationStep((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
 
     def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
         """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""
@@ -205,5 +205,5 @@ class Search:
         return (*names, *more)
 
 
-def _too_many(leaf: Leaf) -> Blocked:
-    return Blocked(leaf, ZERO, f"at most {DENSE:,} coupled unknowns")
+def _too_many(leaf: Leaf) -> NoClosedForm:
+    return NoClosedForm(leaf, ZERO, f"at most {DENSE:,} coupled unknowns")

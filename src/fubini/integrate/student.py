@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.algebra.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
-from fubini.algebra.features import Blocked, Square, squares
+from fubini.algebra.features import NoClosedForm, Square, squares
 from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.family import family_of, is_family
 from fubini.families.functions import log_gamma
 from fubini.families.signature import Recognised
 from fubini.integrate.block import Block, row
-from fubini.integrate.coupling import Joint, Layout, layout_of
+from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
 from fubini.numerics.least_squares import Frame
 
 
@@ -26,7 +26,7 @@ class Student(NamedTuple):
 
     terms: tuple[Node, ...]
     latents: tuple[Leaf, ...]
-    layout: Layout
+    layout: LatentLayout
     rows: tuple[Node, ...]
     df: Node
     spread: Node  # s + min |A x − b|²
@@ -40,7 +40,7 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     squared, constant = _quadratic(form, latent)
     layout = layout_of(squared, (latent,))
     if layout.independent:  # one power for all entries: they share it, though no row touches two
-        layout = Layout((), Frame(None, layout.size), (), {latent: 0}, False)
+        layout = LatentLayout((), Frame(None, layout.size), (), {latent: 0}, False)
     rows = tuple(row(square, {}, layout) for square in squared)
     d = layout.size
     spread = plus(constant, node("rss", layout.frame, *rows))
@@ -80,22 +80,22 @@ def _power_of(with_latent: Node, latent: Leaf) -> tuple[Node, Node, Node]:
             if not any(latent in base.leaves for base, _ in others):
                 from_others = multiply(others)
                 return scale(-coefficient, from_others), logs[0].args[1], add(p for p in parts if p not in inside)
-    raise Blocked(latent, with_latent, "a power of a quadratic form of it")
+    raise NoClosedForm(latent, with_latent, "a power of a quadratic form of it")
 
 
-def _quadratic(form: Node, latent: Leaf) -> tuple[list[Joint], Node]:
-    squared: list[Joint] = []
+def _quadratic(form: Node, latent: Leaf) -> tuple[list[CoupledSquare], Node]:
+    squared: list[CoupledSquare] = []
     constant: list[tuple[Node, float]] = []
     for part in squares(form, latent):
         if any(i.size == 0 for i in part.over):
             continue  # a sum of nothing
         if isinstance(part, Square):
             slopes = tuple((latent, slope) for slope in part.slopes)
-            squared.append(Joint(part.over, scale(-0.5, part.weight), slopes, part.offset))
+            squared.append(CoupledSquare(part.over, scale(-0.5, part.weight), slopes, part.offset))
         elif part.features:
-            raise Blocked(latent, form, "squares alone inside the power")
+            raise NoClosedForm(latent, form, "squares alone inside the power")
         else:
             constant.append((total(part.over, part.coefficient), 1.0))
     if not squared:
-        raise Blocked(latent, form, "a quadratic form of it")
+        raise NoClosedForm(latent, form, "a quadratic form of it")
     return squared, add(constant)

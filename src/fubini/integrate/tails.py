@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, add, call, divide, factors_in, get, minus, multiply, plus, power, scale, times
-from fubini.algebra.features import Blocked, Square, linear, squares
+from fubini.algebra.features import NoClosedForm, Square, linear, squares
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import exceeds_zero
 from fubini.algebra.sums import total
@@ -50,7 +50,7 @@ def _distribution(powers: Sequence[tuple[Node, Node]], latent: Leaf, with_latent
         return distribution
     if len(forms) == 2 and all(exponent is ONE for exponent, _, _ in forms):
         return _two_cauchys(*((bump, least) for _, bump, least in forms))
-    raise Blocked(latent, with_latent, "one power of a quadratic form of it, or two that are inverse")
+    raise NoClosedForm(latent, with_latent, "one power of a quadratic form of it, or two that are inverse")
 
 
 def _two_cauchys(one: tuple[Bump, Node], two: tuple[Bump, Node]) -> Recognised:
@@ -70,7 +70,7 @@ def _power_of(body: Node, latent: Leaf) -> tuple[Node, Node]:
     factors = list(factors_in(body))
     inside = [(base, exponent) for base, exponent in factors if latent in base.leaves]
     if len(inside) != 1 or inside[0][1] != 1 or inside[0][0].kind != "call" or inside[0][0].args[0] != "log":
-        raise Blocked(latent, body, "a power of a quadratic form of it")
+        raise NoClosedForm(latent, body, "a power of a quadratic form of it")
     return multiply(factor for factor in factors if factor not in inside), inside[0][0].args[1]
 
 
@@ -81,7 +81,7 @@ def _at_entry(
     places = {part.slopes[0].place for part in squares(form, latent) if isinstance(part, Square)}
     names = solving(next(iter(places)), over, at) if len(places) == 1 else None
     if names is None:
-        raise Blocked(latent, form, "each of its entries in one term")
+        raise NoClosedForm(latent, form, "each of its entries in one term")
     return replaced(exponent, names), replaced(form, names)
 
 
@@ -92,11 +92,11 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[Bump, Node]:
     for part in squares(form, latent):
         if not isinstance(part, Square):
             if part.features:
-                raise Blocked(latent, form, "squares alone inside the power")
+                raise NoClosedForm(latent, form, "squares alone inside the power")
             least.append((total(part.over, part.coefficient), 1.0))
             continue
         if part.over or len(part.slopes) != 1 or part.slopes[0].over:
-            raise Blocked(latent, form, "squares of one entry inside the power")
+            raise NoClosedForm(latent, form, "squares of one entry inside the power")
         slope = part.slopes[0].coefficient
         bump = Bump(scale(-0.5, times(part.weight, power(slope, 2.0))), divide(part.offset, slope))
         if whole is None:
@@ -105,7 +105,7 @@ def _quadratic(form: Node, latent: Leaf) -> tuple[Bump, Node]:
             whole, excess = joined(whole, bump)
             least.append((excess, -2.0))
     if whole is None or not least:
-        raise Blocked(latent, form, "a quadratic form of it, and something beside the square")
+        raise NoClosedForm(latent, form, "a quadratic form of it, and something beside the square")
     return whole, add(least)
 
 
@@ -117,7 +117,7 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
     rest = tuple(term for term in terms if latent not in term.leaves)
     with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
     if latent.shape:
-        raise Blocked(latent, with_latent, "one number with powers of x and of c + d x")
+        raise NoClosedForm(latent, with_latent, "one number with powers of x and of c + d x")
     outside: list[Node] = []
     powers: dict[Node, list[tuple[Node, float]]] = {}
     for over, body, coefficient in bodies(with_latent, latent):
@@ -126,16 +126,16 @@ def eliminated_prime(terms: Sequence[Node], latent: Leaf) -> tuple[Eliminated, N
             continue
         exponent, form = _power_of(body, latent)
         if over:
-            raise Blocked(latent, body, "one number with powers of x and of c + d x")
+            raise NoClosedForm(latent, body, "one number with powers of x and of c + d x")
         powers.setdefault(form, []).append((exponent, coefficient))
     x = get(latent)
     up = add(powers.pop(x, []))
     if len(powers) != 1:
-        raise Blocked(latent, with_latent, "powers of x and of one c + d x")
+        raise NoClosedForm(latent, with_latent, "powers of x and of one c + d x")
     ((form, parts),) = powers.items()
     slopes, c = linear(form, latent)
     if len(slopes) != 1 or not exceeds_zero(c) or not exceeds_zero(slopes[0].coefficient):
-        raise Blocked(latent, form, "c + d x with positive c and d")
+        raise NoClosedForm(latent, form, "c + d x with positive c and d")
     a, d = plus(up, ONE), slopes[0].coefficient
     b = minus(scale(-1.0, add(parts)), a)
     distribution = recognise("sum", a, b, c, d)

@@ -15,7 +15,7 @@ import numpy as np
 from fubini.base.domains import Bint, Domain
 from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError, closest, listed
-from fubini.io.bif_blocks import BARE_NAME, Block, blank_comments, read_blocks, split_names
+from fubini.io.bif_blocks import BARE_NAME, BifBlock, blank_comments, read_blocks, split_names
 from fubini.io.bif_tables import ConditionalReader
 from fubini.io.record import NetworkRecord, RowSums, find_cycle
 from fubini.io.text import SourceText
@@ -31,7 +31,7 @@ def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Ne
     ({'side': Bint.labelled('heads', 'tails')}, array([0.25, 0.75]))
     """
     file = blank_comments(SourceText(text, source))
-    blocks: dict[str, list[Block]] = {"network": [], "variable": [], "probability": []}
+    blocks: dict[str, list[BifBlock]] = {"network": [], "variable": [], "probability": []}
     for block in read_blocks(file):
         blocks[block.kind].append(block)
         limits.require("variables", len(blocks["variable"]), source)
@@ -46,7 +46,7 @@ def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Ne
     return NetworkRecord(name, variables, tables, directed=True)
 
 
-def _read_name(file: SourceText, blocks: list[Block]) -> str:
+def _read_name(file: SourceText, blocks: list[BifBlock]) -> str:
     if len(blocks) < 2:
         return "".join(name for block in blocks for name in block.names)
     raise file.error(
@@ -57,7 +57,7 @@ def _read_name(file: SourceText, blocks: list[Block]) -> str:
     )
 
 
-def _read_variables(file: SourceText, blocks: list[Block], limits: Limits) -> dict[str, Domain]:
+def _read_variables(file: SourceText, blocks: list[BifBlock], limits: Limits) -> dict[str, Domain]:
     if not blocks:
         raise file.truncated("without a variable block", "at least one block: variable name { }")
     variables: dict[str, Domain] = {}
@@ -69,7 +69,7 @@ def _read_variables(file: SourceText, blocks: list[Block], limits: Limits) -> di
     return variables
 
 
-def _repeated(file: SourceText, block: Block) -> FileFormatError:
+def _repeated(file: SourceText, block: BifBlock) -> FileFormatError:
     return file.error(
         block.offset,
         f"a second {block.title}",
@@ -78,7 +78,7 @@ def _repeated(file: SourceText, block: Block) -> FileFormatError:
     )
 
 
-def _read_domain(file: SourceText, block: Block) -> Domain:
+def _read_domain(file: SourceText, block: BifBlock) -> Domain:
     if len(block.statements) != 1:
         raise file.error(
             block.offset,
@@ -98,7 +98,7 @@ def _read_domain(file: SourceText, block: Block) -> Domain:
     )
 
 
-def _check_headers(file: SourceText, variables: dict[str, Domain], blocks: list[Block]) -> None:
+def _check_headers(file: SourceText, variables: dict[str, Domain], blocks: list[BifBlock]) -> None:
     """Every name is known, every variable has one block, no variable is its own ancestor."""
     offsets: dict[str, int] = {}
     for block in blocks:
@@ -117,7 +117,7 @@ def _check_headers(file: SourceText, variables: dict[str, Domain], blocks: list[
     _check_cycle(file, offsets, {block.names[0]: block.names[1:] for block in blocks})
 
 
-def _check_names(file: SourceText, variables: dict[str, Domain], block: Block) -> None:
+def _check_names(file: SourceText, variables: dict[str, Domain], block: BifBlock) -> None:
     parents = block.names[1:]
     if not block.names or len(set(parents)) != len(parents):
         raise file.error(
@@ -149,7 +149,7 @@ def _check_cycle(file: SourceText, offsets: dict[str, int], parents: dict[str, l
         )
 
 
-def _check_sizes(file: SourceText, variables: dict[str, Domain], blocks: list[Block], limits: Limits) -> None:
+def _check_sizes(file: SourceText, variables: dict[str, Domain], blocks: list[BifBlock], limits: Limits) -> None:
     """Tables are counted before any is made: a default row is short, whatever it stands for."""
     cells = 0
     for block in blocks:
@@ -160,7 +160,7 @@ def _check_sizes(file: SourceText, variables: dict[str, Domain], blocks: list[Bl
 
 
 def _read_table(
-    file: SourceText, variables: dict[str, Domain], block: Block, sums: RowSums
+    file: SourceText, variables: dict[str, Domain], block: BifBlock, sums: RowSums
 ) -> tuple[tuple[str, ...], np.ndarray]:
     child, *parents = block.names
     domains = tuple(variables[name] for name in parents)

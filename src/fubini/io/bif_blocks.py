@@ -37,7 +37,7 @@ _BLOCK_FORMS = ("network name {", "variable name {", "probability ( child | pare
 
 
 @dataclass
-class Block:
+class BifBlock:
     """One block as it stands in the file: the names of its header, its statements, where it begins."""
 
     kind: str
@@ -80,7 +80,7 @@ def split_names(text: str) -> list[str]:
     return [name.strip('"') for name in _NAMES.findall(text)]
 
 
-def read_blocks(file: SourceText) -> Iterator[Block]:
+def read_blocks(file: SourceText) -> Iterator[BifBlock]:
     """The blocks of a text without comments, in its order; keywords in any case.
 
     >>> [block.title for block in read_blocks(SourceText('network "my net" { property "x"; }'))]
@@ -95,12 +95,12 @@ def read_blocks(file: SourceText) -> Iterator[Block]:
             return
         kind = (match["network"] or match["variable"] or match["probability"]).lower()
         names = split_names(match["title"] or match["name"] or match["header"] or "")
-        block = Block(kind, names, match.start(kind))
+        block = BifBlock(kind, names, match.start(kind))
         offset = _read_statements(file, block, match.end())
         yield block
 
 
-def _read_statements(file: SourceText, block: Block, offset: int) -> int:
+def _read_statements(file: SourceText, block: BifBlock, offset: int) -> int:
     """Fills the block with its statements; the offset behind its closing brace."""
     while True:
         match = _STATEMENT.match(file.text, offset)
@@ -113,7 +113,7 @@ def _read_statements(file: SourceText, block: Block, offset: int) -> int:
         offset = match.end()
 
 
-def _belongs(statement: re.Match[str], block: Block) -> bool:
+def _belongs(statement: re.Match[str], block: BifBlock) -> bool:
     return block.kind == ("variable" if statement["type"] else "probability")
 
 

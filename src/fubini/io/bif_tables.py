@@ -8,7 +8,7 @@ import numpy as np
 
 from fubini.base.domains import Domain
 from fubini.errors import FileFormatError, closest, listed
-from fubini.io.bif_blocks import Block, split_names
+from fubini.io.bif_blocks import BifBlock, split_names
 from fubini.io.record import SUM_TOLERANCE, RowSums, first_invalid, first_unnormalised, shape_of
 from fubini.io.text import SourceText, first_misread
 
@@ -26,7 +26,7 @@ class ConditionalReader:
     """
 
     file: SourceText
-    block: Block
+    block: BifBlock
     parents: tuple[Domain, ...]
     child: Domain
     sums: RowSums

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ZERO, const, index
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
@@ -30,7 +30,7 @@ def changed(state: State, expression: Node, over: Over = ()) -> Iterator[list[St
             continue
         try:
             yield list(_with_variable(state, expression, over, draw))
-        except Blocked:
+        except NoClosedForm:
             continue
 
 
@@ -40,7 +40,7 @@ def _with_variable(state: State, expression: Node, over: Over, draw: Draw) -> It
     target, names = entry_of(t, over), {expression: entry_of(t, over)}
     named = state._replace(value=mapped_value(state.value, lambda node: replaced(node, names)))
     if draw.leaf in named.kept:
-        raise Blocked(draw.leaf, expression, "a draw that is returned in no other place")
+        raise NoClosedForm(draw.leaf, expression, "a draw that is returned in no other place")
     for solution in solutions(expression, entry_of(draw.leaf, over), target):
         require_whole(draw.leaf, expression, solution)
         yield _with_draw(solved_for(named, draw, solution, over), t, low, high)
@@ -49,13 +49,13 @@ def _with_variable(state: State, expression: Node, over: Over, draw: Draw) -> It
 def require_whole(leaf: Leaf, expression: Node, solution: Solution) -> None:
     """A whole number is one for one with another: the factor is 1 or −1, and the rest is whole."""
     if leaf.is_integer and not (solution.log_slope is ZERO and is_whole(expression)):
-        raise Blocked(leaf, expression, "a whole number plus or minus a draw of one")
+        raise NoClosedForm(leaf, expression, "a whole number plus or minus a draw of one")
 
 
 def solved_for(state: State, draw: Draw, solution: Solution, over: Over = ()) -> State:
     """A draw replaced by what it has to be, with its density as a weight."""
     if draw.leaf in solution.x.leaves:
-        raise Blocked(draw.leaf, solution.x, "a solution in which it does not occur")
+        raise NoClosedForm(draw.leaf, solution.x, "a solution in which it does not occur")
 
     def entry(*places: Node) -> Node:
         return replaced(solution.x, {index(i): place for i, place in zip(over, places, strict=True)})
@@ -80,7 +80,7 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
     ends = ends_of(t, at, [*numbers, Limit(at, low, x, False), Limit(at, x, high, False)])
     known = all(len(end) == 1 and end[0].kind == "const" for end in (ends.lows, ends.highs))
     if not known or not all(limit.holds for limit in ends.limits):
-        raise Blocked(t, x, "an interval between two numbers")
+        raise NoClosedForm(t, x, "an interval between two numbers")
     support = Support(ends.lows[0], ends.highs[0], t.is_integer)
     new = leaf_in(support, "t", t.shape)
     draw = Draw(new, at, flat_distribution(support))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fubini.algebra.build import ONE, ZERO, call, equal, index
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.errors import DomainError
@@ -99,11 +99,11 @@ def _given(state: State, target: Node, over: tuple[Index, ...]) -> Iterator[Stat
         if test is not ZERO:
             yield state if test is ONE else state._replace(tests=(*state.tests, Test(over, test)))
         return
-    blocked: Blocked | None = None
+    blocked: NoClosedForm | None = None
     for draw in drawn:
         try:
             solutions = list(_solved(state, draw, expression, target, over))
-        except Blocked as error:
+        except NoClosedForm as error:
             blocked = blocked or error
             continue
         yield from (new for new in solutions if not new.is_impossible)
@@ -117,7 +117,7 @@ def _given(state: State, target: Node, over: tuple[Index, ...]) -> Iterator[Stat
 
 def _solved(state: State, draw: Draw, expression: Node, target: Node, over: tuple[Index, ...]) -> Iterator[State]:
     if draw.leaf.shape != tuple(i.size for i in over) or draw.leaf.is_simplex:
-        raise Blocked(draw.leaf, expression, "a draw of the same shape")
+        raise NoClosedForm(draw.leaf, expression, "a draw of the same shape")
     for solution in solutions(expression, entry_of(draw.leaf, over), target):
         require_whole(draw.leaf, expression, solution)
         if not draw.leaf.is_integer or is_whole(solution.x):

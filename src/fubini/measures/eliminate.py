@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ZERO, add, index, scale
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
@@ -61,7 +61,7 @@ def _with_tests(state: State, leaf: Leaf, at: tuple[Index, ...]) -> State:
 def _is_solved(leaf: Leaf, at: tuple[Index, ...], limit: Limit) -> bool:
     try:
         ends_of(leaf, at, [limit])
-    except Blocked:
+    except NoClosedForm:
         return False
     return True
 
@@ -79,7 +79,7 @@ def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
     """Without those ends beyond which the density is zero anyway: 1/k! and 1/(n − k)! know theirs."""
     try:
         known = zeros_of(add((term, 1.0) for term in state.terms if leaf in term.leaves), leaf, ends.at)
-    except Blocked:
+    except NoClosedForm:
         return ends
     lows = [low for low in ends.lows if low not in known.lows]
     highs = [high for high in ends.highs if high not in known.highs]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini.algebra.binding import closed
 from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, where
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node, children
 from fubini.algebra.tidy import tidied
 from fubini.families.functions import INFINITY, exponential
@@ -60,7 +60,7 @@ def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[DrawDistributi
     own = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]
     try:
         ends = ends_of(draw.leaf, draw.at, own)
-    except Blocked:
+    except NoClosedForm:
         ends = None
     if ends is None or len(ends.lows) > 1 or len(ends.highs) > 1 or ends.limits:
         return flat_distribution(numbers_around(draw.leaf)), limits

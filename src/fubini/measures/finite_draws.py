@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, ZERO, add, const, get, index, minus
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.family import family_of
 from fubini.measures.branch import Draw, transformed
@@ -98,7 +98,7 @@ def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
     drawn = {other.leaf for other in state.waiting}
     try:
         ends = ends_of(draw.leaf, at, [limit for limit in state.limits if limit.leaves & drawn == {draw.leaf}])
-    except Blocked:
+    except NoClosedForm:
         return None
     if len(ends.lows) != 1 or ends.lows != ends.highs or ends.limits:
         return None

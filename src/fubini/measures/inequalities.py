@@ -25,7 +25,7 @@ from fubini.algebra.build import (
     power,
 )
 from fubini.algebra.build import scale as scaled
-from fubini.algebra.features import Blocked, Monomial, Square, linear, squares
+from fubini.algebra.features import Monomial, NoClosedForm, Square, linear, squares
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, exceeds_zero, is_not_negative, is_surely_positive, is_whole
 from fubini.algebra.tidy import together
@@ -141,7 +141,7 @@ def ends_of(leaf: Leaf, at: tuple[Index, ...], limits: Iterable[Limit]) -> Ends:
         try:
             end, is_low = _solved(limit, leaf, at)
             (lows if is_low else highs).append(end)
-        except Blocked as error:
+        except NoClosedForm as error:
             low, high, other = _around(limit, leaf, error)
             lows.append(low)
             highs.append(high)
@@ -149,7 +149,7 @@ def ends_of(leaf: Leaf, at: tuple[Index, ...], limits: Iterable[Limit]) -> Ends:
     return Ends(at, _tightest(lows, 1.0), _tightest(highs, -1.0), tuple(others))
 
 
-def _around(limit: Limit, leaf: Leaf, error: Blocked) -> tuple[Node, Node, Limit]:
+def _around(limit: Limit, leaf: Leaf, error: NoClosedForm) -> tuple[Node, Node, Limit]:
     """0 < r − w (x − m)²  ⇔  |x − m| < √(r/w), where r is positive"""
     gap = simplified(limit).high
     if leaf.shape or leaf.is_integer or limit.over:
@@ -172,18 +172,18 @@ def _solved(limit: Limit, leaf: Leaf, at: tuple[Index, ...]) -> tuple[Node, bool
     gap = simplified(limit).high
     try:
         slopes, offset = linear(gap, leaf)
-    except Blocked:
+    except NoClosedForm:
         gap = _without_quotient(gap, leaf)
         slopes, offset = linear(gap, leaf)
     if len(slopes) != 1 or slopes[0].over:
-        raise Blocked(leaf, gap, "an inequality in one of its entries")
+        raise NoClosedForm(leaf, gap, "an inequality in one of its entries")
     names = solving(slopes[0].place, limit.over, at)
     if names is None:
-        raise Blocked(leaf, gap, "an inequality for each of its entries")
+        raise NoClosedForm(leaf, gap, "an inequality for each of its entries")
     slope, rest = replaced(slopes[0].coefficient, names), replaced(offset, names)
     is_low = exceeds_zero(slope)
     if not is_low and not exceeds_zero(scaled(-1.0, slope)):
-        raise Blocked(leaf, slope, "a factor whose sign is known")
+        raise NoClosedForm(leaf, slope, "a factor whose sign is known")
     end = divide(scaled(-1.0, rest), slope)
     return (_whole_end(end, is_low, limit.is_strict, leaf) if leaf.is_integer else end), is_low
 
@@ -198,7 +198,7 @@ def _whole_end(end: Node, is_low: bool, is_strict: bool, leaf: Leaf) -> Node:
             return const(math.floor(value) + 1.0 if is_strict else math.ceil(value))
         return const(math.ceil(value) - 1.0 if is_strict else math.floor(value))
     if not is_whole(end):
-        raise Blocked(leaf, end, "an end that is a whole number")
+        raise NoClosedForm(leaf, end, "an end that is a whole number")
     return plus(end, const((1.0 if is_low else -1.0) if is_strict else 0.0))
 
 

@@ -19,7 +19,7 @@ from fubini.algebra.build import (
     times,
     where,
 )
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node, children
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
@@ -86,7 +86,7 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
     try:
         require_untested(moved, leaf)
         return _finite(_first(rules[standard.domain]), leaf)
-    except Blocked:
+    except NoClosedForm:
         if standard.domain != "count" or leaf.high is None:
             raise
         return Integral(eliminated(_with_tests(moved, leaf), leaf, "bint"), standard)
@@ -101,17 +101,17 @@ def _finite(integrated: Integral, leaf: Leaf) -> Integral:
     ]
     for part in shapes:
         if part.kind == "const" and part.args[0] <= ROUNDING:
-            raise Blocked(leaf, integrated.result.distribution.log_normaliser, "a finite integral")
+            raise NoClosedForm(leaf, integrated.result.distribution.log_normaliser, "a finite integral")
     return integrated
 
 
 def _first(rules: Sequence[Callable[[], Integral]]) -> Integral:
     """The answer of the first rule that has one, else what blocked the first."""
-    blocked: Blocked | None = None
+    blocked: NoClosedForm | None = None
     for rule in rules:
         try:
             return rule()
-        except Blocked as error:
+        except NoClosedForm as error:
             blocked = blocked or error
     assert blocked is not None
     raise blocked
@@ -121,7 +121,7 @@ def require_untested(state: State, leaf: Leaf) -> None:
     """No test that is not an inequality depends on a latent."""
     for test in state.tests:
         if leaf in test.node.leaves:
-            raise Blocked(leaf, test.node, "inequalities that can be solved for it")
+            raise NoClosedForm(leaf, test.node, "inequalities that can be solved for it")
 
 
 def _with_tests(state: State, leaf: Leaf) -> tuple[Node, ...]:
@@ -182,7 +182,7 @@ def distribution_of(result: Eliminated, leaf: Leaf) -> DrawDistribution:
     """A recognised family as a distribution, in the form that is most specific."""
     recognised = result.distribution
     if recognised.family in (UNNAMED, "Chain"):
-        raise Blocked(leaf, recognised.log_normaliser, "a distribution that has a name")
+        raise NoClosedForm(leaf, recognised.log_normaliser, "a distribution that has a name")
     record = family_of(recognised.family)
     given = {name: tidied(node) for name, node in recognised.parameters.items()}
     if record.is_of_vectors:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fubini.algebra.binding import escapes, replaced
 from fubini.algebra.build import ONE, ZERO, less, negate, scale
-from fubini.algebra.features import Blocked, linear
+from fubini.algebra.features import NoClosedForm, linear
 from fubini.algebra.node import Leaf, Node, children
 from fubini.integrate.elimination import is_never_zero
 from fubini.measures.branch import Test
@@ -138,6 +138,6 @@ def _moves(gap: Node, leaf: Leaf) -> bool:
     """It is linear in the leaf, with a slope that is not zero."""
     try:
         slopes, _ = linear(gap, leaf)
-    except Blocked:
+    except NoClosedForm:
         return False
     return len(slopes) == 1 and not slopes[0].over and is_never_zero(slopes[0].coefficient)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fubini.algebra.build import ONE, ZERO, add, call, plus, power, scale, times
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.ranges import bounds
 from fubini.algebra.tidy import tidied
@@ -23,7 +23,7 @@ def with_polynomial(terms: Sequence[Node], leaf: Leaf, rule: Callable[[Sequence[
     parts = [item for term in terms for item in (term.args if term.kind == "add" else ((term, 1.0),))]
     logs = [(part, c) for part, c in parts if leaf in part.leaves and _is_weight(part, c, leaf)]
     if leaf.shape or not logs:
-        raise Blocked(leaf, add(parts), "a polynomial of it as a weight")
+        raise NoClosedForm(leaf, add(parts), "a polynomial of it as a weight")
     polynomial = {0: ONE}
     for part, c in logs:
         polynomial = _raised(polynomial, _polynomial(part.args[1], leaf), c, leaf)
@@ -43,7 +43,7 @@ def _is_weight(part: Node, coefficient: float, leaf: Leaf) -> bool:
 def _raised(first: Polynomial, second: Polynomial, exponent: float, leaf: Leaf) -> Polynomial:
     """first · second^exponent"""
     if exponent != int(exponent) or exponent < 0 or max(first) + exponent * max(second) > DEGREE:
-        raise Blocked(leaf, ONE, f"a polynomial of degree {DEGREE} at most")
+        raise NoClosedForm(leaf, ONE, f"a polynomial of degree {DEGREE} at most")
     for _ in range(int(exponent)):
         first = _product(first, second)
     return first
@@ -60,7 +60,7 @@ def _product(first: Polynomial, second: Polynomial) -> Polynomial:
 def _polynomial(of: Node, leaf: Leaf) -> Polynomial:
     """The coefficients of a polynomial that is not negative."""
     if bounds(of)[0] < 0:
-        raise Blocked(leaf, of, "a weight that is not negative")
+        raise NoClosedForm(leaf, of, "a weight that is not negative")
     return _coefficients(of, leaf)
 
 
@@ -85,12 +85,12 @@ def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
                 else _raised(whole, inside, exponent, leaf)
             )
         return whole
-    raise Blocked(leaf, of, "a polynomial of it")
+    raise NoClosedForm(leaf, of, "a polynomial of it")
 
 
 def _moments(distribution: Recognised, leaf: Leaf, most: int) -> list[Node]:
     """E[x^j] for j = 0 … most"""
     moments = family_of(distribution.family).moments if is_family(distribution.family) else None
     if moments is None:
-        raise Blocked(leaf, distribution.log_normaliser, "a family whose moments are known")
+        raise NoClosedForm(leaf, distribution.log_normaliser, "a family whose moments are known")
     return moments({name: tidied(part) for name, part in distribution.parameters.items()}, most)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from fubini.algebra.build import ONE, add, call, const, divide, get, minus, plus, scale
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.tidy import tidied
 from fubini.families.functions import INFINITY
@@ -29,13 +29,13 @@ def eliminated_quantile(terms: Sequence[Node], case: Case) -> Eliminated:
     parts = whole.args if whole.kind == "add" else ((whole, 1.0),)
     masses = [(part, c) for part, c in parts if leaf in part.leaves and _is_mass(part)]
     if leaf.shape or not masses:
-        raise Blocked(leaf, whole, "powers of the mass of the same normal")
+        raise NoClosedForm(leaf, whole, "powers of the mass of the same normal")
     result = eliminated([add(item for item in parts if item not in masses)], leaf, "real")
     loc, spread = (tidied(result.distribution.parameters[name]) for name in ("loc", "scale"))
     z = divide(minus(get(leaf), loc), spread)
     powers = [_power(part, c, z, leaf) for part, c in masses]
     if len({is_below for is_below, _ in powers}) > 1:
-        raise Blocked(leaf, whole, "powers of the mass to one side alone")
+        raise NoClosedForm(leaf, whole, "powers of the mass to one side alone")
     is_below, p = powers[0][0], 1.0 + sum(power for _, power in powers)
     low, high = (None if end is None else divide(minus(end, loc), spread) for end in (case.low, case.high))
     value = minus(_log_of_difference(low, high, is_below, p), scale(math.log(p), ONE))
@@ -54,7 +54,7 @@ def _power(mass: Node, power: float, z: Node, leaf: Leaf) -> tuple[bool, float]:
         return True, power
     if (low, high) == (z, INFINITY):
         return False, power
-    raise Blocked(leaf, mass, "the mass of the same normal to one side of it")
+    raise NoClosedForm(leaf, mass, "the mass of the same normal to one side of it")
 
 
 def _log_of_difference(low: Node | None, high: Node | None, is_below: bool, p: float) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node, children
 from fubini.algebra.polynomial import range_of_affine
 from fubini.algebra.ranges import Bounds, bounds
@@ -72,7 +72,7 @@ def _with_ends(part: Node, state: State) -> Node:
             continue
         try:
             ends = ends_of(leaf, (), limits)
-        except Blocked:
+        except NoClosedForm:
             continue
         low, high = ([end.args[0] for end in some if end.kind == "const"] for some in (ends.lows, ends.highs))
         least, most = max(low, default=leaf.low), min(high, default=leaf.high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fubini.algebra.build import call, minus, scale
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import is_not_negative
 from fubini.measures.allowed import AllowedParameters
@@ -138,7 +138,7 @@ def _integrated(state: State) -> list[State]:
             continue
         try:
             cases = _attempts_by_sign(state, draw)
-        except Blocked:
+        except NoClosedForm:
             continue
         states = [done for case in cases for done in _integrated(case)]
         if best is None or _hidden(states) < _hidden(best):
@@ -157,7 +157,7 @@ def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
     """A draw integrated out; where its size is asked for, below and above zero."""
     try:
         return attempts(state, draw, keep=False)
-    except Blocked:
+    except NoClosedForm:
         halves = by_sign(state, draw.leaf)
         if len(halves) < 2:
             raise
@@ -184,7 +184,7 @@ def _recognised(state: State) -> list[State]:
             continue
         try:
             cases = attempts(state, draw, keep=True)
-        except Blocked:
+        except NoClosedForm:
             continue
         return [done for case in cases for done in _recognised(case)]
     return [state]

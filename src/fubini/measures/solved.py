@@ -21,7 +21,7 @@ from fubini.algebra.build import (
     scale,
     times,
 )
-from fubini.algebra.features import Blocked, Slope, linear
+from fubini.algebra.features import NoClosedForm, Slope, linear
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.ranges import is_not_negative
 from fubini.measures.inequalities import Limit
@@ -50,14 +50,14 @@ def solutions(expression: Node, entry: Node, target: Node) -> Iterator[Solution]
         raise _no_inverse(leaf, expression)
 
 
-def _no_inverse(leaf: Leaf, expression: Node) -> Blocked:
-    return Blocked(leaf, expression, "an expression with an inverse in one of its draws")
+def _no_inverse(leaf: Leaf, expression: Node) -> NoClosedForm:
+    return NoClosedForm(leaf, expression, "an expression with an inverse in one of its draws")
 
 
 def _linear(expression: Node, leaf: Leaf) -> tuple[tuple[Slope, ...], Node]:
     try:
         return linear(expression, leaf)
-    except Blocked:
+    except NoClosedForm:
         raise _no_inverse(leaf, expression) from None
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, ZERO, call, get, index, minus, plus, times
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.measures.inequalities import Ends, Limit
 
@@ -105,7 +105,7 @@ def _standard_leaf(leaf: Leaf, low: float, high: float | None, same: bool) -> Le
 
 def _standard_whole(leaf: Leaf, at: tuple[Index, ...], low: Node | None, high: Node | None) -> Standard:
     if low is None:
-        raise Blocked(leaf, ZERO, "whole numbers with a least one")
+        raise NoClosedForm(leaf, ZERO, "whole numbers with a least one")
     end = None if high is None else minus(high, low)
     most = None if end is None or end.kind != "const" else end.args[0]
     u = _standard_leaf(leaf, 0.0, most, low is ZERO)

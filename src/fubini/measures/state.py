@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fubini.algebra.build import ZERO
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.sums import total
 from fubini.measures.branch import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
@@ -118,7 +118,7 @@ def with_facts(state: State) -> State:
         own = tuple(other for other in state.limits if other.leaves == {leaf})
         try:
             ends = ends_of(leaf, (), own)
-        except Blocked:
+        except NoClosedForm:
             continue
         lows = [end.args[0] for end in ends.lows if end.kind == "const"]
         highs = [end.args[0] for end in ends.highs if end.kind == "const"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, ZERO, add, index, less, times, where
-from fubini.algebra.features import Blocked, monomials
+from fubini.algebra.features import NoClosedForm, monomials
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, exceeds_zero
 from fubini.algebra.sums import total
@@ -60,12 +60,14 @@ def cut(domain: str, terms: Terms, case: Case, at: At) -> Cut:
     low, high = case.low or REAL.low, case.high or REAL.high
     least, most = DOMAINS[domain]
     if bounds(low)[0] < least or bounds(high)[1] > most:
-        raise Blocked(leaf, ZERO, f"{domain} numbers")
+        raise NoClosedForm(leaf, ZERO, f"{domain} numbers")
     result = eliminated(terms, leaf, domain)
     record = family_of(result.distribution.family)
     given = {name: tidied(part) for name, part in result.distribution.parameters.items()}
     if record.log_mass is None or not all(map(exceeds_zero, record.finite_needs(given))):
-        raise Blocked(leaf, result.distribution.log_normaliser, "a finite integral, of a family whose masses are known")
+        raise NoClosedForm(
+            leaf, result.distribution.log_normaliser, "a finite integral, of a family whose masses are known"
+        )
     low, high = _at_result(low, high, at, result)
     log_mass = record.log_mass(given, low, high)
     if record.truncated is None:
@@ -87,7 +89,7 @@ def exponential_cut(terms: Terms, leaf: Leaf) -> Eliminated:
             outside.append(total(monomial.over, monomial.coefficient))
             continue
         if others or (feature.kind, feature.power) != ("power", 1.0):
-            raise Blocked(leaf, log_density, "an exponential of it")
+            raise NoClosedForm(leaf, log_density, "an exponential of it")
         require_inside(feature.place, monomial.coefficient, leaf)
         slopes.append(total(monomial.over, times(monomial.coefficient, tests(feature.place, at))))
     value = exponential_node(tidied(add((slope, 1.0) for slope in slopes)))
@@ -101,7 +103,7 @@ def count_cut(terms: Terms, case: Case, at: At) -> Eliminated:
     """Σ_{k ≥ m} λ^k e^(−λ)/k! is the mass of Gamma(m, 1) below λ; of a negative binomial, that of Beta(m, r) below ρ"""
     leaf = case.leaf
     if case.low is None or case.high is not None or bounds(case.low)[0] < 0:
-        raise Blocked(leaf, ZERO, "counts from a least one on")
+        raise NoClosedForm(leaf, ZERO, "counts from a least one on")
     rest = tuple(term for term in terms if leaf not in term.leaves)
     counted = summed_by_ratio(add((term, 1.0) for term in terms if leaf in term.leaves), leaf)
     distribution = counted.distribution
@@ -110,7 +112,7 @@ def count_cut(terms: Terms, case: Case, at: At) -> Eliminated:
     )
     log_tail = family_of(distribution.family).log_tail
     if log_tail is None:
-        raise Blocked(leaf, distribution.log_normaliser, "a tail of a known family")
+        raise NoClosedForm(leaf, distribution.log_normaliser, "a tail of a known family")
     low, _ = _at_result(case.low, INFINITY, at, result)
     tail = log_tail({name: tidied(part) for name, part in distribution.parameters.items()}, low)
     return _with_mass(result, where(less(low, ONE), ZERO, tail))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fubini.algebra.binding import opened
 from fubini.algebra.build import ONE, ZERO, add, call, const, factors_in, multiply
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.ranges import bounds
 from fubini.measures.inequalities import Limit
@@ -39,7 +39,7 @@ def require_no_zeros(state: State, leaf: Leaf) -> None:
     """No power of zero depends on a latent."""
     for term in state.terms:
         if leaf in exponent_of_zero(term).leaves:
-            raise Blocked(leaf, term, "a density that is not a power of zero")
+            raise NoClosedForm(leaf, term, "a density that is not a power of zero")
 
 
 def parts_of(term: Node) -> tuple[tuple[Node, float], ...]:

@@ -15,7 +15,7 @@ from fubini.base.arrays import Data, precision
 from fubini.base.domains import Real
 from fubini.distributions.array_distribution import log_density, support
 from fubini.distributions.density import Distribution
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.calls import ask
 from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline, signature
@@ -96,35 +96,37 @@ class Bijector:
 
     def forward(self, *values: Any, **named: Any) -> Any:
         """Values from unconstrained numbers; more axes than a site has are a batch."""
-        form = self._free_form()
-        return form.unflatten(ask(_forward, form, form.complete(values, named)))
+        flat_joint = self._unconstrained_joint()
+        return flat_joint.unflatten(ask(_forward, flat_joint, flat_joint.complete(values, named)))
 
     def inverse(self, *values: Any, **named: Any) -> Any:
         """Unconstrained numbers from values."""
-        form = Form(self.joint)
-        return form.unflatten(ask(_inverse, form, form.complete(values, named)))
+        flat_joint = FlatJoint(self.joint)
+        return flat_joint.unflatten(ask(_inverse, flat_joint, flat_joint.complete(values, named)))
 
     def log_det(self, *values: Any, **named: Any) -> Data:
         """log |∂ values / ∂ unconstrained| at unconstrained numbers."""
-        form = self._free_form()
-        return ask(_log_det, form, form.complete(values, named))
+        flat_joint = self._unconstrained_joint()
+        return ask(_log_det, flat_joint, flat_joint.complete(values, named))
 
     @property
     def shape(self) -> Any:
         """The shapes of the unconstrained numbers, in the structure of a sample."""
-        form = Form(self.joint)
-        return form.unflatten(jax.tree_util.tree_map(lambda leaf: leaf.shape, unconstrained_shapes(form)[1]))
+        flat_joint = FlatJoint(self.joint)
+        return flat_joint.unflatten(
+            jax.tree_util.tree_map(lambda leaf: leaf.shape, unconstrained_shapes(flat_joint)[1])
+        )
 
-    def _free_form(self) -> Form:
+    def _unconstrained_joint(self) -> FlatJoint:
         """The joint as a function of unconstrained numbers."""
-        form = Form(self.joint)
-        return form.seen_as(_freed(form.outline, unconstrained_shapes(form)[0]))
+        flat_joint = FlatJoint(self.joint)
+        return flat_joint.seen_as(_freed(flat_joint.outline, unconstrained_shapes(flat_joint)[0]))
 
 
-def unconstrained_shapes(form: Form) -> tuple[dict, dict]:
+def unconstrained_shapes(flat_joint: FlatJoint) -> tuple[dict, dict]:
     """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
-    with precision(form.is_wide):
-        return _shapes_of(form.tree, tuple(map(signature, form.leaves)), form.is_wide)
+    with precision(flat_joint.is_wide):
+        return _shapes_of(flat_joint.tree, tuple(map(signature, flat_joint.leaves)), flat_joint.is_wide)
 
 
 @lru_cache(maxsize=1024)

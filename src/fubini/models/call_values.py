@@ -20,7 +20,7 @@ from fubini.models.outline import Outline, SiteOutline, outline_of_parts
 from fubini.numerics.randomness import require_key
 
 
-class Form:
+class FlatJoint:
     """A joint flattened, with its outline: what one call needs to know of it."""
 
     def __init__(self, joint: Flavour) -> None:
@@ -30,7 +30,7 @@ class Form:
 
     @property
     def is_wide(self) -> bool:
-        """Its numbers are NumPy's, in double precision."""
+        """Whether its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or is_double_precision()
 
     @property
@@ -50,7 +50,7 @@ class Form:
         """The joint over other leaves."""
         return jax.tree_util.tree_unflatten(self.tree, leaves)
 
-    def seen_as(self, outline: Outline) -> Form:
+    def seen_as(self, outline: Outline) -> FlatJoint:
         """The same joint as a function of other values."""
         new = copy(self)
         new.outline = outline
@@ -118,7 +118,7 @@ def _flat_inside(site: SiteOutline, item: Any, what: str, path: str) -> Any:
 
 
 def randomness(key: Data, shape: int | tuple[int, ...]) -> tuple[Data, tuple[int, ...]]:
-    """A key and a shape, checked."""
+    """Return a key and a shape, or raise where one is wrong."""
     require_key(key)
     try:
         sizes = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))

@@ -27,7 +27,7 @@ from fubini.base.arrays import (
 )
 from fubini.base.domains import Domain
 from fubini.errors import DataError, DomainError
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.outline import Outline, SiteOutline
 from fubini.models.sample import Given
 
@@ -36,18 +36,20 @@ ATTEMPTS = 16  # draws on numbers, to say what is wrong with some of many
 Question = Callable[[Any, Data, Mapping[str, Any]], Any]
 
 
-def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()) -> Any:
+def ask(
+    question: Question, flat_joint: FlatJoint, given: Mapping[str, Any], key: Data = None, shape: tuple[int, ...] = ()
+) -> Any:
     """question(joint, key, given) on the engine of the data, for each sample of the batch."""
-    leaves, tree = form.leaves, form.tree
-    arrays, names = _flat(form.outline, given)
+    leaves, tree = flat_joint.leaves, flat_joint.tree
+    arrays, names = _flat(flat_joint.outline, given)
     batch = shape + _batch(arrays, names)
     mapped = tuple(array.ndim > rank for array, rank in arrays)
     values = [
         _spread(array, rank, batch) if many else array for (array, rank), many in zip(arrays, mapped, strict=True)
     ]
     count = math.prod(batch) if batch else None
-    asked = f"a question to {type(form.joint).__name__}"
-    require_room(asked, *(batch + shape for site in form.outline.sites for shape in _event_shapes(site.shape)))
+    asked = f"a question to {type(flat_joint.joint).__name__}"
+    require_room(asked, *(batch + shape for site in flat_joint.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
         if any(map(is_jax, (*values, *leaves))) or is_traced(key):
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
@@ -58,7 +60,7 @@ def ask(question: Question, form: Form, given: Mapping[str, Any], key: Data = No
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
     if not is_traced(*jax.tree_util.tree_leaves(result)) and _is_suspect(result):
-        _diagnose(form, values, names, mapped, key)
+        _diagnose(flat_joint, values, names, mapped, key)
     return result
 
 
@@ -137,7 +139,7 @@ def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
-    """What was given for a site, as an array of numbers."""
+    """Convert what was given for a site to an array of numbers."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -148,7 +150,7 @@ def as_numbers(value: Any, name: str) -> np.ndarray:
 
 
 def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
-    """One axis for the whole batch."""
+    """Flatten a batch to one axis."""
     xp = jnp if is_jax(array) else np
     event = array.shape[array.ndim - rank :]
     return xp.broadcast_to(array, batch + event).reshape((math.prod(batch), *event))
@@ -158,7 +160,7 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 
 def _is_suspect(result: Any) -> bool:
-    """Not a number somewhere (−1 of whole numbers), or a density of zero."""
+    """Whether a result has no number somewhere (−1 of whole numbers), or is a density of zero."""
     for leaf in jax.tree_util.tree_leaves(result):
         kind = leaf.dtype
         if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
@@ -168,23 +170,23 @@ def _is_suspect(result: Any) -> bool:
     return False
 
 
-def _diagnose(form: Form, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
-    """Raise what is wrong with the values given; a density that is truly zero is none of it."""
+def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
+    """Raise where the values given are wrong; a density that is truly zero is not."""
     for path, value in zip(names, values, strict=True):
-        site: Any = form.outline
+        site: Any = flat_joint.outline
         for name in path[:-1]:
             site = site[name].inner
         require_in_domain(site[path[-1]].domain, np.asarray(value), ".".join(path))
     one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
-    if set(form.outline.free) <= set(one):
-        form.joint.run(Given(one))  # on numbers, so that wrong parameters raise
+    if set(flat_joint.outline.free) <= set(one):
+        flat_joint.joint.run(Given(one))  # on numbers, so that wrong parameters raise
     elif key is not None:
         for draw in jax.random.split(key, ATTEMPTS):
-            form.joint.run(Given(one, draw))
+            flat_joint.joint.run(Given(one, draw))
 
 
 def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
-    """Values that the domain of a site has; a support that depends on parameters is the density's business."""
+    """Raise unless values are of the domain of a site; the density checks a support that depends on parameters."""
     assert domain is not None
     inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
     if domain.kind == "positive":

@@ -17,7 +17,7 @@ from fubini.models.reading import Reading
 
 
 def required(name: str, joint: Flavour, among: Iterable[str] | None = None) -> str:
-    """A free site."""
+    """Return the name of a free site, or raise."""
     free = tuple(joint.outline.free) if among is None else tuple(among)
     if name not in free:
         seen, gone = name in getattr(joint, "observed", {}), name in joint.outline.free
@@ -31,7 +31,7 @@ def required(name: str, joint: Flavour, among: Iterable[str] | None = None) -> s
 
 
 def require_allowed(reading: Reading, values: Mapping[str, Data]) -> None:
-    """Parameters within their constraints at values of the latents; `reading` says which may not be."""
+    """Raise where a parameter leaves its constraint at values of the latents."""
     for mark, array, _ in reading.reader.marks:
         if all(leaf.name in values for leaf in _sites_in(array, reading)):
             with double_precision(), eval_context():

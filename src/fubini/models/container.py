@@ -54,12 +54,12 @@ def _restored(fields: tuple[str, ...], values: tuple) -> Any:
 
 
 def is_namedtuple(value: Any) -> bool:
-    """A tuple whose items have names."""
+    """Whether a value is a tuple whose items have names."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def is_container(value: Any) -> bool:
-    """Something that holds the values of sites, in a container that we know or that a flavour has of its own."""
+    """Whether a value is a container of the values of sites, a known one or one of a flavour's own."""
     return not isinstance(value, (int, float, str)) and not hasattr(value, "__array__")
 
 
@@ -92,7 +92,7 @@ def _shape(names: Sequence[str], ordered: bool) -> str:
 
 
 def require_site(name: Any, names: Sequence[str], what: str) -> None:
-    """A name that is a site, or the error that lists them."""
+    """Raise unless a name is that of a site."""
     if name not in names:
         raise UnknownName(
             f"{what} for {name!r}",

@@ -128,7 +128,7 @@ def _argument(value: Any) -> Any:
 
 
 def _is_of_pandas(value: Any) -> bool:
-    """A data frame or a column of one: axes, and numbers that can be taken out."""
+    """Whether a value is a data frame of pandas, or a column of one."""
     return hasattr(value, "to_numpy") and getattr(value, "ndim", 0) in (1, 2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from fubini.errors import DataError, DomainError, listed
 from fubini.integrate.latent_draws import drawn
 from fubini.models.calls import as_numbers, require_in_domain
 from fubini.models.checks import require_allowed, required
+from fubini.models.compiled_function import Answer, CompiledFunction
 from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
 from fubini.models.reading import Reading
@@ -37,7 +38,7 @@ _KEPT = 256
 
 
 def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> EliminatedModel:
-    """As many of these latents eliminated as can be, or of all; the same object for the same model and numbers."""
+    """Eliminate as many of these latents as have a closed form, or of all; equal models give the same object."""
     reading = model.reading
     asked = frozenset(reading.sites if names is None else names)
     key = (id(reading), asked, model.is_on_jax)
@@ -56,7 +57,8 @@ class EliminatedModel:
 
     def __init__(self, model: FlatModel, plan: Plan) -> None:
         self.model, self.plan = model, plan
-        self._functions: dict[tuple, Callable[..., Any]] = {}
+        self._log_density = CompiledFunction("log_density", self.log_density, 1)
+        self._draws = CompiledFunction("draws", self.draw_eliminated, 2)
         self._on_device: dict[bool, Any] = {}
         self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
@@ -88,12 +90,12 @@ class EliminatedModel:
 
     @property
     def blocked(self) -> Mapping[str, Any]:
-        """Why each of those that were asked for stayed."""
+        """Why each latent that was asked for remains."""
         return self.plan.blocked  # type: ignore[return-value]
 
     @property
     def is_traced(self) -> bool:
-        """Its numbers are not known yet."""
+        """Whether its numbers are not known yet."""
         return is_traced(*self.reading.reader.known.values())
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class EliminatedModel:
     def log_prob(self, **values: Any) -> Data:
         """log p(observed, remaining latents), for values of these; leading axes are batches."""
         given, batch = self._given(values, self.names)
-        log_p = self.asked("log_density", given, many=bool(batch))
+        log_p = self.compute_log_density(given, many=bool(batch))
         if not is_traced(log_p) and np.isnan(wrong := np.asarray(log_p)).any():
             at = int(np.argmax(np.isnan(wrong.reshape(-1))))
             require_allowed(self.reading, {n: v[at] if batch else v for n, v in given.items()})
@@ -112,13 +114,13 @@ class EliminatedModel:
         require_key(key)
         given, batch = self._given(draws, self.names)
         if not batch:
-            return self.asked("recovered", key, given)
+            return self.draw_all(key, given)
         keys = jax.random.split(key, math.prod(batch))
-        values = self.asked("recovered", keys, given, many=True)
+        values = self.draw_all(keys, given, many=True)
         return {name: value.reshape(batch + value.shape[1:]) for name, value in values.items()}
 
     def eliminate(self, *names: str) -> EliminatedModel:
-        """With these integrated out too."""
+        """Return the model with these integrated out too."""
         for name in names:
             required(name, self.joint, self.names)
         return interpret(ELIMINATE, self.model, (*self.eliminated, *names), names)
@@ -150,7 +152,7 @@ class EliminatedModel:
         return interpret(METROPOLIS, self, names, {"proposal": proposal, **options})
 
     def _given(self, values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Data], tuple[int, ...]]:
-        """Values of these sites, one leading axis for all batches."""
+        """Return values of these sites, one leading axis for all batches."""
         if not isinstance(values, Mapping):
             raise DomainError(f"values {values!r}", expected=f"a dict with {listed(names)}")
         lacking = [name for name in names if name not in values]
@@ -196,7 +198,7 @@ class EliminatedModel:
 
     @cached_property
     def _prepared(self) -> list[Axes]:
-        """Their values, computed once in double precision."""
+        """The values of these nodes, computed once in double precision."""
         if self._is_quick:
             with double_precision(), eval_context(), np.errstate(all="ignore"):
                 evaluation = Evaluation(self._arrays({}, self._known), xp=np)
@@ -215,7 +217,7 @@ class EliminatedModel:
 
     @cached_property
     def _is_quick(self) -> bool:
-        """NumPy is done before a compiler would be."""
+        """Whether NumPy is done before a compiler would be."""
         sizes = largest(self.plan.terms)
         return not self.reading.reader.opaque and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
 
@@ -225,11 +227,11 @@ class EliminatedModel:
 
     @property
     def numbers(self) -> tuple[list[Data], list[Data]]:
-        """Data, and what they alone decide."""
+        """The data, and the nodes that they alone decide."""
         return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
 
     def evaluation(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Evaluation:
-        """Of nodes, at values of the remaining latents."""
+        """Return an evaluation of nodes at values of the remaining latents."""
         known, prepared = self.numbers if numbers is None else numbers
         order = zip(self._parts, prepared, self._prepared, strict=True) if prepared else ()
         before = {part: Axes(xp.asarray(data), axes.of) for part, data, axes in order}
@@ -244,8 +246,8 @@ class EliminatedModel:
         total = sum((evaluation.of(term).data for term in self.plan.terms), start=xp.zeros(()))
         return xp.where(total == xp.inf, xp.nan, total)
 
-    def recovered(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
-        """One draw of the latents that were eliminated, given values of the remaining ones; the last one first."""
+    def draw_eliminated(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
+        """Draw the latents that were eliminated given values of the remaining ones, the last one first."""
         known = dict(values)
         for place, step in enumerate(reversed(self.plan.integrals)):
             evaluation = self.evaluation(known, numbers)
@@ -256,61 +258,64 @@ class EliminatedModel:
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 
-    def asked(self, question: str, *args: Any, many: bool = False, wide: bool | None = None) -> Any:
-        """`log_density(values)` or `recovered(key, values)`; for many, along the leading axes.
+    def compute_log_density(
+        self, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None
+    ) -> Data:
+        """Compute log p(data, remaining latents), along the leading axes of the values if many.
 
-        What is asked at tracers is traced; at numbers, computed by NumPy in double precision if that is quick, and
-        compiled if not, or for draws and for many.
+        At tracers it is traced; at numbers it is computed by NumPy in double precision if that is quick, and compiled
+        if not, or for many.
         """
-        wide = self.model.is_wide if wide is None else wide
-        if question == "log_density" and not self.kept and not many and not self.is_traced:  # of data alone: one number
-            if wide not in self._evidence:
-                self._evidence[wide] = self._computed(question, *args, many=many, wide=wide)
-            return self._evidence[wide]
-        return self._computed(question, *args, many=many, wide=wide)
+        if self._has_tracers(values):
+            return self._log_density.trace(values, numbers=self.numbers, many=many)
+        float64 = self.model.is_wide if float64 is None else float64
+        if self.kept or many:
+            return self._log_density_at(values, many, float64)
+        if float64 not in self._evidence:  # of data alone: one number
+            self._evidence[float64] = self._log_density_at(values, many, float64)
+        return self._evidence[float64]
 
-    def _computed(self, question: str, *args: Any, many: bool, wide: bool) -> Any:
-        if self.is_traced or is_traced(*jax.tree_util.tree_leaves(args)):
-            of = partial(getattr(self, question), numbers=self.numbers)
-            return (jax.vmap(of) if many else of)(*args)
-        if self._is_quick and not many and question != "recovered":
-            return self._at_once(question, *args, wide=wide)
-        if not wide and not self.kept and question != "recovered":  # of data alone: exact, then rounded
-            answer = self._computed(question, *args, wide=True, many=many)
-            return jax.tree_util.tree_map(jnp.asarray, answer)
-        with (
-            within_memory(f"{question} of {listed(self.reading.sites)}"),
-            precision(wide),
-            eval_context(),
-        ):
-            answer = self._jitted(question, many)(*args, self._numbers(is_double_precision()))
-            return jax.tree_util.tree_map(np.asarray, answer) if wide else answer
+    def draw_all(
+        self, keys: Data, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None
+    ) -> dict[str, Data]:
+        """Draw the eliminated latents, and return all sites; along the leading axes of keys and values if many."""
+        if self._has_tracers((keys, values)):
+            return self._draws.trace(keys, values, numbers=self.numbers, many=many)
+        float64 = self.model.is_wide if float64 is None else float64
+        return self._run(self._draws, keys, values, many=many, float64=float64)
 
-    def _at_once(self, question: str, values: Mapping[str, Data], *, wide: bool) -> Any:
-        given = {name: np.asarray(value) for name, value in values.items()}
+    def _has_tracers(self, arguments: Any) -> bool:
+        return self.is_traced or is_traced(*jax.tree_util.tree_leaves(arguments))
+
+    def _log_density_at(self, values: Mapping[str, Data], many: bool, float64: bool) -> Data:
+        if self._is_quick and not many:
+            return self._log_density_by_numpy(values, float64)
+        if not float64 and not self.kept:  # of data alone: exact, then rounded
+            return jnp.asarray(self._log_density_at(values, many, float64=True))
+        return self._run(self._log_density, values, many=many, float64=float64)
+
+    def _log_density_by_numpy(self, values: Mapping[str, Data], float64: bool) -> Data:
+        arrays = {name: np.asarray(value) for name, value in values.items()}
         with double_precision(), eval_context(), np.errstate(all="ignore"):
-            answer = getattr(self, question)(given, self.numbers, np)
+            log_p = self.log_density(arrays, self.numbers, np)
         with np.errstate(over="ignore"):  # in single precision, what is too large is infinite
-            return jax.tree_util.tree_map(np.asarray if wide else jnp.asarray, answer)
+            return np.asarray(log_p) if float64 else jnp.asarray(log_p)
 
-    def _jitted(self, question: str, many: bool) -> Callable[..., Any]:
-        """Compiled once for each question."""
-        key = (is_double_precision(), question, many)
-        if key not in self._functions:
-            of = getattr(self, question)
-            axes = (0, 0, None) if question == "recovered" else (0, None)
-            self._functions[key] = jax.jit(jax.vmap(of, in_axes=axes) if many else of)
-        return self._functions[key]
+    def _run(self, function: CompiledFunction[Answer], *arguments: Any, many: bool, float64: bool) -> Answer:
+        """Run a compiled function in this precision, at the data on the device."""
+        with within_memory(f"{function.name} of {listed(self.reading.sites)}"), precision(float64), eval_context():
+            answer = function.run(*arguments, numbers=self._numbers(is_double_precision()), many=many)
+            return jax.tree_util.tree_map(np.asarray, answer) if float64 else answer
 
     def _numbers(self, wide: bool) -> Any:
-        """Data on the device, in one width or the other."""
+        """The data on the device, in float64 or float32."""
         if wide not in self._on_device:
             self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
         return self._on_device[wide]
 
 
 def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:
-    """An array of the domain of a site."""
+    """Convert a value to an array of the domain of a site."""
     if is_traced(value):
         return value
     array = as_numbers(value, name)

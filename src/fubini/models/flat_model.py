@@ -12,7 +12,7 @@ from fubini.base.arrays import is_jax, is_traced
 from fubini.base.interpretations import current, exact
 from fubini.bridge.indexed_density import IndexedDensity
 from fubini.errors import FubiniError
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.operator_sites import factors_of
 from fubini.models.reading import Reading, read
 from fubini.models.site_tables import tables_of
@@ -22,7 +22,7 @@ from fubini.terms.value import Variable
 Factors = tuple[list[Factor], list[Variable]]
 
 
-class FlatModel(Form):
+class FlatModel(FlatJoint):
     """Leaves, outline and precision of a model, and its density; made once for each question, and handed on."""
 
     def __repr__(self) -> str:
@@ -30,7 +30,7 @@ class FlatModel(Form):
 
     @property
     def is_on_jax(self) -> bool:
-        """Some of its numbers are JAX's, so that the precision in force is that of its answers."""
+        """Whether some of its numbers are JAX's, so that the precision in force is that of its answers."""
         return any(map(is_jax, self.leaves))
 
     def rounded(self, factor: Factor) -> Factor:
@@ -56,7 +56,7 @@ class FlatModel(Form):
 
     @cached_property
     def density(self) -> IndexedDensity:
-        """The same, over its free sites."""
+        """The density over its free sites, in index notation."""
         reading = self.reading
         return IndexedDensity(reading.integrand, {}, reading.domains)  # type: ignore[arg-type]
 

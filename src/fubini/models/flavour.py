@@ -87,7 +87,7 @@ class Flavour(ABC):
 
 
 def require_not_reserved(name: str) -> None:
-    """A name that is not an argument of `sample` or `log_prob`."""
+    """Raise where a name is an argument of `sample` or `log_prob`."""
     if name in RESERVED:
         raise NameClash(f"a site called {name!r}", expected=f"a name other than {listed(RESERVED)}")
 
@@ -178,7 +178,7 @@ def _decided_by_value(where: str, first: str, error: Exception) -> DomainError:
 
 
 def _is_from(error: Exception, package: str) -> bool:
-    """Some line of the traceback is of this package."""
+    """Whether some line of a traceback is of this package."""
     place = error.__traceback__
     while place is not None:
         if f"/{package}/" in place.tb_frame.f_code.co_filename.replace("\\", "/"):

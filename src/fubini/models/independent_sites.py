@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,18 +13,25 @@ from numpyro.distributions import kl_divergence
 from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
+from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DomainError, NoRule, listed
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.calls import ask
 from fubini.models.flavour import Flavour, Sites
 from fubini.models.outline import Outline
 from fubini.models.sample import Blank, Choice, Run
 
 
-def statistic(joint: Flavour, what: str) -> Any:
-    """`mean` or `variance` of each site."""
-    form = _independent(joint, f"the {what}")
-    return form.unflatten(ask(MOMENTS[what], form, {}))
+def compute_means(joint: Flavour) -> Any:
+    """The mean of each site, in the structure of a sample."""
+    flat_joint = _independent(joint, "the mean")
+    return flat_joint.unflatten(ask(_mean, flat_joint, {}))
+
+
+def compute_variances(joint: Flavour) -> Any:
+    """The variance of each site, in the structure of a sample."""
+    flat_joint = _independent(joint, "the variance")
+    return flat_joint.unflatten(ask(_variance, flat_joint, {}))
 
 
 def total_entropy(joint: Flavour) -> Data:
@@ -38,7 +46,7 @@ def total_kl(first: Flavour, second: Flavour) -> Data:
         raise DomainError(
             f"the divergence between joints of {one.outline.free} and {other.outline.free}", expected="the same sites"
         )
-    return ask(_kl, Form(Pair(first, second)), {})
+    return ask(_kl, FlatJoint(Pair(first, second)), {})
 
 
 @jax.tree_util.register_pytree_node_class
@@ -65,18 +73,23 @@ class Pair(Flavour):
         return cls(*children)
 
 
-def _independent(joint: Flavour, what: str) -> Form:
-    form = Form(joint)
+def _independent(joint: Flavour, what: str) -> FlatJoint:
+    flat_joint = FlatJoint(joint)
     tied = next(
-        (f"{name!r} depends on {listed(parents[:1])}" for name, parents in form.outline.reached.items() if parents), ""
+        (
+            f"{name!r} depends on {listed(parents[:1])}"
+            for name, parents in flat_joint.outline.reached.items()
+            if parents
+        ),
+        "",
     )
-    if tied or _is_weighed(form.outline):
+    if tied or _is_weighed(flat_joint.outline):
         raise DomainError(
             f"{what} of a joint in which {tied or 'a weight depends on all sites'}",
             expected="sites that are independent of each other",
             advice="draw samples and average, or ask for the moments of one site given the others",
         )
-    return form
+    return flat_joint
 
 
 def _is_weighed(outline: Outline) -> bool:
@@ -88,32 +101,25 @@ def _each(run: Run, of: Callable[[Distribution], Any]) -> dict[str, Any]:
     return jax.tree_util.tree_map(of, sources, is_leaf=lambda item: isinstance(item, Distribution))
 
 
-def _numbers(source: Distribution, what: str) -> Data:
+def _compute(statistic: SummaryStatistic, source: Distribution) -> Data:
     numpyro_distribution = made(source)
     try:
-        statistic: Any = getattr(numpyro_distribution, what)
-        return (
-            statistic()
-            if what == "entropy"
-            else jnp.broadcast_to(statistic, numpyro_distribution.batch_shape + numpyro_distribution.event_shape)
-        )
+        return statistic.compute(numpyro_distribution)
     except NotImplementedError as error:
+        what = statistic.name
         raise NoRule(f"the {what} of {source}", expected=f"a family whose {what} numpyro knows") from error
 
 
 def _mean(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
-    return _each(joint.run(Blank()), lambda source: _numbers(source, "mean"))
+    return _each(joint.run(Blank()), partial(_compute, MEAN))
 
 
 def _variance(joint: Flavour, key: Data, given: Mapping[str, Any]) -> dict[str, Any]:
-    return _each(joint.run(Blank()), lambda source: _numbers(source, "variance"))
-
-
-MOMENTS = {"mean": _mean, "variance": _variance}
+    return _each(joint.run(Blank()), partial(_compute, VARIANCE))
 
 
 def _entropy(joint: Flavour, key: Data, given: Mapping[str, Any]) -> Data:
-    each = _each(joint.run(Blank()), lambda source: jnp.sum(_numbers(source, "entropy")))
+    each = _each(joint.run(Blank()), partial(_compute, ENTROPY))
     return sum(jax.tree_util.tree_leaves(each), start=jnp.zeros(()))
 
 

@@ -20,11 +20,11 @@ from fubini.distributions.density import Distribution
 from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, FubiniError, listed
 from fubini.models.bijector import Bijector
-from fubini.models.call_values import Form, randomness
+from fubini.models.call_values import FlatJoint, randomness
 from fubini.models.calls import ask
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
-from fubini.models.independent_sites import statistic, total_entropy, total_kl
+from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
 from fubini.models.observed import Held, merged, observations, without
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Flowing, Given, Run
@@ -34,7 +34,7 @@ from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
 
 
-class Sampled(NamedTuple):
+class SampledDistributions(NamedTuple):
     """Distributions and values of one run, each in the structure of a sample."""
 
     distributions: Any
@@ -75,11 +75,11 @@ class Joint(Questions):
 
     def mean(self) -> Any:
         """The mean of each site, where no site depends on another."""
-        return statistic(self, "mean")
+        return compute_means(self)
 
     def variance(self) -> Any:
         """The variance of each site, where no site depends on another."""
-        return statistic(self, "variance")
+        return compute_variances(self)
 
     def stddev(self) -> Any:
         """The standard deviation of each site, where no site depends on another."""
@@ -100,11 +100,11 @@ class Joint(Questions):
         >>> float(model.condition(x=0.5).log_prob(m=0.0).round(6))
         -1.962877
         """
-        form = Form(self)
-        given = form.complete(values, named, "an observation")
+        flat_joint = FlatJoint(self)
+        given = flat_joint.complete(values, named, "an observation")
         if not given:
             raise DomainError("no observations", expected=f"values of some of the sites {listed(self.names)}")
-        return Conditioned(self, observations(form, given))
+        return Conditioned(self, observations(flat_joint, given))
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Joint(Questions):
         >>> {name: draws.shape for name, draws in model.sample(jax.random.key(0), (4,)).items()}
         {'m': (4,), 'x': (4,)}
         """
-        form = Form(self)
-        given = form.partial(value, named)
-        return form.unflatten(ask(_values, form, given, *randomness(key, shape)))
+        flat_joint = FlatJoint(self)
+        given = flat_joint.partial(value, named)
+        return flat_joint.unflatten(ask(_values, flat_joint, given, *randomness(key, shape)))
 
     def log_prob(self, *values: Any, **named: Any) -> Data:
         """log p of values for all sites: one structure, or one argument for each site, by position or name.
@@ -126,31 +126,33 @@ class Joint(Questions):
         >>> round(float(model.log_prob([0.0, 0.0])), 6)
         -1.837877
         """
-        form = Form(self)
-        return ask(_log_prob, form, form.complete(values, named))
+        flat_joint = FlatJoint(self)
+        return ask(_log_prob, flat_joint, flat_joint.complete(values, named))
 
     def log_prob_parts(self, *values: Any, **named: Any) -> Any:
         """The terms of `log_prob`, one for each site, in the structure of a sample; a nested joint has one."""
-        form = Form(self)
-        return form.unflatten(ask(_parts, form, form.complete(values, named)))
+        flat_joint = FlatJoint(self)
+        return flat_joint.unflatten(ask(_parts, flat_joint, flat_joint.complete(values, named)))
 
     def sample_and_log_prob(self, key: Data, shape: int | tuple[int, ...] = ()) -> tuple[Any, Data]:
         """Draws and their log-densities in one pass: transforms are not inverted."""
-        form = Form(self)
-        values, log_prob = ask(_values_and_log_prob, form, {}, *randomness(key, shape))
-        return form.unflatten(values), log_prob
+        flat_joint = FlatJoint(self)
+        values, log_prob = ask(_values_and_log_prob, flat_joint, {}, *randomness(key, shape))
+        return flat_joint.unflatten(values), log_prob
 
     def sample_distributions(
         self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any
-    ) -> Sampled:
+    ) -> SampledDistributions:
         """The distributions that sites were drawn from, and the values.
 
         In a batch they depend on the place in it, a variable "sample"; in one of more axes, "sample_0", "sample_1" …
         """
-        form = Form(self)
+        flat_joint = FlatJoint(self)
         key, shape = randomness(key, shape)
-        sources, values, batch = ask(_sources_and_values, form, form.partial(value, named), key, shape)
-        return Sampled(form.unflatten(_with_axes(sources, batch.shape)), form.unflatten(values))
+        sources, values, batch = ask(_sources_and_values, flat_joint, flat_joint.partial(value, named), key, shape)
+        return SampledDistributions(
+            flat_joint.unflatten(_with_axes(sources, batch.shape)), flat_joint.unflatten(values)
+        )
 
     def named(self, name: str) -> Named:
         """This joint as a site of that name in another one."""
@@ -253,18 +255,18 @@ class Conditioned(Joint):
             advice="slice first: joint[1:].condition(…)",
         )
 
-    def log_prob_parts(self, *values: Any, **named: Any) -> Parts:
+    def log_prob_parts(self, *values: Any, **named: Any) -> DensityParts:
         """The terms of the density at the data, those of the observed sites separately."""
-        form = Form(self)
-        parts = ask(_parts, form, form.complete(values, named))
-        observed = {site.name for site in form.outline.sites if site.kind == "observed"}
+        flat_joint = FlatJoint(self)
+        parts = ask(_parts, flat_joint, flat_joint.complete(values, named))
+        observed = {site.name for site in flat_joint.outline.sites if site.kind == "observed"}
         split = [{name: part for name, part in parts.items() if (name in observed) is seen} for seen in (True, False)]
-        return Parts(*map(form.unflatten, split))
+        return DensityParts(*map(flat_joint.unflatten, split))
 
     def log_weight(self, *values: Any, **named: Any) -> Data:
         """The log-density of the observations given the other sites."""
-        form = Form(self)
-        return ask(_log_weight, form, form.complete(values, named))
+        flat_joint = FlatJoint(self)
+        return ask(_log_weight, flat_joint, flat_joint.complete(values, named))
 
     def sample(self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any) -> Any:
         raise FubiniError(
@@ -277,9 +279,9 @@ class Conditioned(Joint):
 
     def sample_and_log_weight(self, key: Data, shape: int | tuple[int, ...] = ()) -> Weighted:
         """Draws of the model with the observed sites held, and the log-density of the observations given each."""
-        form = Form(self)
-        values, weight = ask(_values_and_log_weight, form, {}, *randomness(key, shape))
-        return Weighted(form.unflatten(values), weight)
+        flat_joint = FlatJoint(self)
+        values, weight = ask(_values_and_log_weight, flat_joint, {}, *randomness(key, shape))
+        return Weighted(flat_joint.unflatten(values), weight)
 
     def tree_flatten(self) -> tuple[tuple, None]:
         return (self.joint, self.observed), None
@@ -295,7 +297,7 @@ class Conditioned(Joint):
         return f"{self.joint.title} given {listed(self.observed)}"
 
 
-class Parts(NamedTuple):
+class DensityParts(NamedTuple):
     """The terms of a density at the data: those of the observed sites, and those of the others."""
 
     observed: Any

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from fubini.base.closure import Closure
-from fubini.distributions.families import Family
+from fubini.distributions.families import DistributionMaker
 from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, NameClash, listed
 from fubini.models.container import is_namedtuple
@@ -66,18 +66,18 @@ def as_item(item: Any) -> Any:
     """A component as a pytree: functions with what they capture."""
     if isinstance(item, Named):
         return Named(as_item(item.component), item.name)
-    if isinstance(item, (type, Family)) or (callable(item) and not isinstance(item, (Joint, Closure))):
+    if isinstance(item, (type, DistributionMaker)) or (callable(item) and not isinstance(item, (Joint, Closure))):
         return item if _is_record(item) else Closure(item)
     return item
 
 
 def _is_record(item: Any) -> bool:
-    """A distribution or a factor, which are callable too."""
+    """Whether an item is a distribution or a factor, which are callable too."""
     return hasattr(item, "blueprint") or hasattr(item, "log_prob") or isinstance(item, Factor)
 
 
 def require_item(name: str, item: Any) -> None:
-    """A name that is free, and a maker or something that a site can be."""
+    """Raise unless a name is free, and its component is a maker or something that a site can be."""
     require_not_reserved(name)
     component = item.component if isinstance(item, Named) else item
     if not isinstance(component, (Closure, Deterministic)) and not _is_record(component):
@@ -85,7 +85,7 @@ def require_item(name: str, item: Any) -> None:
 
 
 def made(item: Any, *args: Any, **named: Any) -> Any:
-    """The component: a maker is called."""
+    """Return the component, calling its maker where it has one."""
     if isinstance(item, Named):
         return made(item.component, *args, **named)
     return item.function(*args, **named) if isinstance(item, Closure) else item
@@ -93,8 +93,8 @@ def made(item: Any, *args: Any, **named: Any) -> Any:
 
 def parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
     """The parameters that a maker requires. Those with a default keep it, but for a family's numbers."""
-    numbers = isinstance(function, Family)
-    parameters = inspect.signature(function.maker if isinstance(function, Family) else function).parameters
+    numbers = isinstance(function, DistributionMaker)
+    parameters = inspect.signature(function.maker if isinstance(function, DistributionMaker) else function).parameters
     return {
         name: parameter
         for name, parameter in parameters.items()

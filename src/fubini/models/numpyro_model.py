@@ -194,7 +194,7 @@ class Visitor(Messenger):
         self.count = 0
 
     def process_message(self, msg: Any) -> None:
-        """One statement of the model."""
+        """Record one statement of the model."""
         self.count += 1
         handle = getattr(self, f"_{msg['type']}", None)
         if handle is None:
@@ -275,13 +275,13 @@ class Visitor(Messenger):
             msg["value"] = Keyless()  # `handlers.uncondition` asks for a key that it does not use
 
     def _param(self, msg: Any) -> None:
-        """At its initial value."""
+        """Do nothing: a parameter has its initial value."""
 
     def _subsample(self, msg: Any) -> None:
-        """Taken by its plate."""
+        """Do nothing: a subsample is taken by its plate."""
 
     def _inspect(self, msg: Any) -> None:
-        """Answered by the handlers inside."""
+        """Do nothing: the handlers inside answer."""
 
     def _control_flow(self, msg: Any) -> None:
         key, find = self.choice.series(self.count)
@@ -300,7 +300,7 @@ class Visitor(Messenger):
 
 
 class Keyless:
-    """In place of a key that no handler gave: an error where it is used."""
+    """A key that no handler gave, which raises where it is used."""
 
     def __getattr__(self, name: str) -> Any:
         raise DomainError(
@@ -311,7 +311,7 @@ class Keyless:
 
 
 def _is_factor(numpyro_distribution: Any) -> bool:
-    """What `numpyro.factor` is made of, in plates and masks too."""
+    """Whether a distribution is that of `numpyro.factor`, in plates and masks too."""
     while not isinstance(numpyro_distribution, numpyro_families.Unit):
         numpyro_distribution = getattr(numpyro_distribution, "base_dist", None)
         if numpyro_distribution is None:

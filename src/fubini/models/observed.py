@@ -15,7 +15,7 @@ from fubini.base.arrays import Data, is_jax, is_traced
 from fubini.distributions.array_distribution import log_density, made
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, DomainError, NoRule, UnknownName, closest, listed
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.calls import require_in_domain, shaped
 from fubini.models.outline import Outline
 from fubini.models.sample import Choice, Chosen
@@ -73,10 +73,10 @@ class Held:
         return self.at(0, name, source) if name in self.observed else self.choice.met(name, source, value)
 
 
-def observations(form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+def observations(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:
     """Observed values by name, checked: shapes, domains, and that no site reads what is missing."""
-    read = {name for reached in form.outline.reached.values() for name in reached}
-    return {name: _observed(form.outline, name, value, name, name in read) for name, value in given.items()}
+    read = {name for reached in flat_joint.outline.reached.values() for name in reached}
+    return {name: _observed(flat_joint.outline, name, value, name, name in read) for name, value in given.items()}
 
 
 def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool) -> Any:

@@ -24,7 +24,7 @@ FOREIGN_OPTIONS = {
 
 
 def whole_number(name: str, size: Any) -> int:
-    """A positive whole number, of any integer type."""
+    """Return a positive whole number of any integer type, or raise."""
     try:
         number = -1 if isinstance(size, (bool, np.bool_)) else operator.index(size)
     except TypeError:
@@ -35,7 +35,7 @@ def whole_number(name: str, size: Any) -> int:
 
 
 def require_options(what: str, options: Mapping[str, Any], known: Sequence[str], run: Sequence[str] = ()) -> None:
-    """No option but those that there are, or the error that names the one that may have been meant.
+    """Raise where an option is not known, naming the one that may have been meant.
 
     `run` has the options of the run of what is made.
     """

@@ -74,7 +74,7 @@ def outline_of(joint: Runnable) -> Outline:
 
 
 def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
-    """The same of a flattened joint."""
+    """Return the outline of a flattened joint."""
     wide = not any(map(is_jax, leaves))
     if not wide:
         return _outlined(tree, tuple(map(signature, leaves)), is_double_precision())

@@ -13,6 +13,7 @@ from fubini.base.arrays import Data, as_floats, double_precision, is_jax, is_tra
 from fubini.base.domains import Domain, Positive, Real, Simplex, Unit
 from fubini.errors import DataError, DomainError
 from fubini.models.fixed import Fixed
+from fubini.terms.fields import array_field, static_field
 from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.value import Array, Value
 
@@ -22,10 +23,8 @@ _SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit":
 class Param(Value):
     """A Value to be learnt. Its leaf is the unconstrained number: a step along a gradient stays within the support."""
 
-    _leaf_fields = ("free",)
-    _static_fields = ("support", "output")
-    free: Data
-    support: Fixed
+    free: Data = array_field()
+    support: Fixed = static_field()
 
     def __init__(self, free: Data, constraint: Any, output: Domain) -> None:
         bounds = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree_util.tree_leaves(constraint))

@@ -9,7 +9,7 @@ from fubini.models.sample import Run, Site
 
 
 def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """By path to a dict of dicts.
+    """Convert values by path to a dict of dicts.
 
     >>> nested({"a": 1, "inner.x": 2})
     {'a': 1, 'inner': {'x': 2}}
@@ -25,7 +25,7 @@ def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """A dict of dicts by path.
+    """Convert a dict of dicts to values by path.
 
     >>> flat({"a": 1, "inner": {"x": 2}})
     {'a': 1, 'inner.x': 2}

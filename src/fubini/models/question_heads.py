@@ -21,7 +21,7 @@ METROPOLIS = Head("metropolis")  # (eliminated model, names, options)
 
 
 def answer(question: Head, *args: Any) -> Any:
-    """By the interpretation in force; by the rules of `exact` where that has none, as one that records factors."""
+    """Answer by the interpretation in force, or by the rules of `exact` where it has none."""
     if current().find(question, args) is not None:
         return interpret(question, *args)
     rule = exact.find(question, args)

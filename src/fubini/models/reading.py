@@ -27,7 +27,7 @@ from fubini.distributions.blueprint import Constant, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.distributions.markov_chain import MarkovChain, markov_chain
 from fubini.models.arguments import named_arrays
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.observed import Partly, log_density_of_present
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
@@ -65,7 +65,7 @@ class Reading:
 
     @cached_property
     def integrand(self) -> Integrand:
-        """The same, to be integrated over its free sites."""
+        """The terms, to be integrated over the free sites."""
         return Integrand(tuple(self.terms.values()), self.sites, self.domains, self.reader)  # type: ignore[arg-type]
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
@@ -83,15 +83,15 @@ _READ: dict[tuple, tuple[Reading, list[Data]]] = {}  # with the arrays that were
 _KEPT = 64
 
 
-def read(form: Form) -> Reading:
+def read(flat_joint: FlatJoint) -> Reading:
     """The log-density of a model, site by site, in index notation; read once for the same model and numbers."""
-    if is_traced(*form.leaves):
-        return _read(form)
-    contents = tuple(map(_content, form.leaves))
-    key = (form.tree, contents)
+    if is_traced(*flat_joint.leaves):
+        return _read(flat_joint)
+    contents = tuple(map(_content, flat_joint.leaves))
+    key = (flat_joint.tree, contents)
     reading, leaves = _READ.pop(key, (None, []))
-    if reading is None or not _are_unchanged(leaves, form.leaves, contents):
-        reading, leaves = _read(form), form.leaves
+    if reading is None or not _are_unchanged(leaves, flat_joint.leaves, contents):
+        reading, leaves = _read(flat_joint), flat_joint.leaves
     _READ[key] = reading, leaves
     if len(_READ) > _KEPT:
         del _READ[next(iter(_READ))]
@@ -99,7 +99,7 @@ def read(form: Form) -> Reading:
 
 
 def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequence[tuple]) -> bool:
-    """Arrays that were read still hold what they did: users may have changed them in place."""
+    """Whether arrays that were read still hold what they did: users may have changed them in place."""
     return all(
         leaf is now or _content(leaf) == content for leaf, now, content in zip(leaves, asked, contents, strict=True)
     )
@@ -110,30 +110,30 @@ def _content(leaf: Data) -> tuple:
     return array.shape, array.dtype.str, digest(array)
 
 
-def _read(form: Form) -> Reading:
+def _read(flat_joint: FlatJoint) -> Reading:
     met: list[tuple[str, Site]] = []
-    chains: dict[str, Chain] = {}
+    chains: dict[str, ChainSite] = {}
 
     def follow(leaves: list[Data], values: dict) -> list[list[Data]]:
-        joint = form.rebuilt(leaves)
+        joint = flat_joint.rebuilt(leaves)
         met.extend(flat_sites(joint.run(Factored(values))).items())
         observed = flat(getattr(joint, "observed", {}))
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
     with double_precision(), trusting():
-        domains = dict(_free(form.outline, ""))
-        shapes = _nested(form.outline)
-        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in form.leaves]
+        domains = dict(_free(flat_joint.outline, ""))
+        shapes = _nested(flat_joint.outline)
+        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in flat_joint.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
         reader = Reader()
         sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
-        for name, array in named_arrays(form.joint):
-            if name not in sites and name not in form.outline.reached:
+        for name, array in named_arrays(flat_joint.joint):
+            if name not in sites and name not in flat_joint.outline.reached:
                 reader.name(array.astype(_wide(array)), name)
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
-        observed = flat(getattr(form.joint, "observed", {}))
+        observed = flat(getattr(flat_joint.joint, "observed", {}))
         names = {id(value): name for name, value in observed.items()}
-        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in form.leaves]
+        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in flat_joint.leaves]
         inputs.extend(of_leaf(sites[name]) for name in order)
         outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
         parts: dict[str, SitePart] = {}
@@ -205,7 +205,7 @@ def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
 # -- terms ----------------------------------------------------------------------------------------------------------
 
 
-class Chain(NamedTuple):
+class ChainSite(NamedTuple):
     """A site that is a chain: the distribution of its first value, and that of the others, at an index of time."""
 
     init: Distribution
@@ -213,7 +213,7 @@ class Chain(NamedTuple):
     lead: int  # axes before that of time: an array of chains
 
 
-def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> list[Data]:
+def _numbers(name: str, site: Site, observed: Any, chains: dict[str, ChainSite]) -> list[Data]:
     """What the term of a site is made of: its value, the mask of those observed, then its parameters; or its weight."""
     if site.log_density is None:
         return []
@@ -226,7 +226,7 @@ def _numbers(name: str, site: Site, observed: Any, chains: dict[str, Chain]) -> 
     return [spread(site.source, site.value), *mask, *parameters(site.source)]
 
 
-def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, Chain]) -> list[Data]:
+def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str, ChainSite]) -> list[Data]:
     """The value, the parameters of the first, and those of the others along an axis of time."""
     steps: list[Distribution] = []
 
@@ -240,11 +240,11 @@ def _chain_numbers(name: str, chain: MarkovChain, value: Data, chains: dict[str,
     for _ in range(lead):
         every = jax.vmap(every)
     later = every(value) if several else []
-    chains[name] = Chain(chain.init, steps[-1] if several else None, lead)
+    chains[name] = ChainSite(chain.init, steps[-1] if several else None, lead)
     return [value, *parameters(chain.init), *later]
 
 
-def _chain_term(chain: Chain, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
+def _chain_term(chain: ChainSite, outputs: Iterator[SymbolicArray], reader: Reader) -> Node | None:
     """log p(x₀) + Σ_t log p(x_t | x_(t−1))"""
     value = next(outputs)
     first = [next(outputs) for _ in chain.init.leaf_values]
@@ -326,7 +326,7 @@ def _term(
     outputs: Iterator[SymbolicArray],
     reader: Reader,
     partly: bool,
-    chain: Chain | None,
+    chain: ChainSite | None,
     sites: dict[str, Leaf],
     domains: dict[str, Domain],
     parts: dict[str, SitePart],
@@ -363,7 +363,7 @@ def _whole_density(source: Distribution, partly: bool) -> Callable[..., Data]:
     return of_present if partly else plain
 
 
-def _opaque_chain(chain: Chain, parts: list[SymbolicArray], reader: Reader) -> Node:
+def _opaque_chain(chain: ChainSite, parts: list[SymbolicArray], reader: Reader) -> Node:
     """A chain of a family that is not read, as one function of its numbers."""
     count = len(chain.init.leaf_values)
     first = LogProbability(chain.init.blueprint)

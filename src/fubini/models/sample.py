@@ -73,7 +73,7 @@ class Site:
 
     @property
     def is_free(self) -> bool:
-        """Its value is neither computed from others nor observed."""
+        """Whether its value is neither computed from others nor observed."""
         return not self.observed and (self.inner is not None or isinstance(self.source, Distribution))
 
     @property

@@ -51,7 +51,7 @@ class Graph(Mapping[str, tuple[str, ...]]):
         return depths
 
     def to_dot(self) -> str:
-        """In the language of Graphviz."""
+        """Write the graph in the language of Graphviz."""
         nodes = [f"  {_dot_name(site.name)}{_dot_style(site.kind)};" for site in self.outline.sites]
         edges = [f"  {_dot_name(parent)} -> {_dot_name(name)};" for name, parents in self.items() for parent in parents]
         return "\n".join(["digraph {", *nodes, *edges, "}"])

@@ -54,6 +54,6 @@ def _flat(reading: Reading, name: str, size: int) -> Table:
 
 
 def _is_opaque(of: Node, reading: Reading) -> bool:
-    """It depends on a site through an array that was not read."""
+    """Whether a node depends on a site through an array that was not read."""
     sites = frozenset(reading.sites.values())
     return any(leaf.of & sites for leaf in of.leaves)

@@ -13,7 +13,7 @@ from fubini.distributions.array_distribution import parameters
 from fubini.distributions.density import Distribution
 from fubini.distributions.makers import maker_of
 from fubini.models.arguments import named_arrays
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.flavour import Flavour
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
@@ -26,22 +26,22 @@ LONGEST = 60  # characters of a parameter that are written out
 
 def statements(joint: Flavour) -> dict[str, str]:
     """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
-    form = Form(joint)
+    flat_joint = FlatJoint(joint)
     sites: dict[str, Site] = {}
     counts: list[int] = []
 
     def follow(leaves: list, values: dict) -> list:
-        sites.update(flat_sites(form.rebuilt(leaves).run(Given(values))))
+        sites.update(flat_sites(flat_joint.rebuilt(leaves).run(Given(values))))
         arrays = [_arrays(site) for site in sites.values()]
         counts.extend(map(len, arrays))
         return [array for several in arrays for array in several]
 
-    with form.width(), trusting():
-        values = _shapes(form.outline)
-        traced = jax.make_jaxpr(follow)(form.leaves, values)
+    with flat_joint.width(), trusting():
+        values = _shapes(flat_joint.outline)
+        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values)
         writer = Formulas(named_arrays(joint))
         paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
-        inputs = [*map(writer.known, form.leaves), *(Part(Symbol(path)) for path in paths)]
+        inputs = [*map(writer.known, flat_joint.leaves), *(Part(Symbol(path)) for path in paths)]
         parts = iter(writer.read(traced.jaxpr, traced.consts, inputs))
     observed = set(flat(getattr(joint, "observed", {})))
     return {
@@ -88,7 +88,7 @@ def _distribution(source: Distribution, parts: Any) -> Notation:
 
 
 def _call(family: str, given: Mapping[str, Notation]) -> Notation:
-    """By position as long as the parameters are numpyro's first ones, the others by name."""
+    """Write arguments by position as long as they are numpyro's first ones, the others by name."""
     maker = maker_of(family)
     if maker is None:  # a user's own distribution, known by its arrays alone
         return Call(family, ())

@@ -25,7 +25,7 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
 
 
-class Layout(NamedTuple):
+class ContractionLayout(NamedTuple):
     """The roles of the names of two arrays in a contraction: batch, rows, inner, columns."""
 
     drop_a: tuple[int, ...]  # axes only a has, and not kept
@@ -39,12 +39,12 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> Layout:
+def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> ContractionLayout:
     """The roles of the names."""
     in_a, in_b = set(a), set(b)
     left = tuple(name for name in a if name in keep or name in in_b)
     right = tuple(name for name in b if name in keep or name in in_a)
-    return Layout(
+    return ContractionLayout(
         tuple(axis for axis, name in enumerate(a) if name not in keep and name not in in_b),
         tuple(axis for axis, name in enumerate(b) if name not in keep and name not in in_a),
         tuple(name for name in left if name in in_b and name in keep),
@@ -56,7 +56,7 @@ def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> L
     )
 
 
-class Kernel(NamedTuple):
+class CompiledContraction(NamedTuple):
     """A contraction of two linear NumPy arrays, laid out once for all arrays of these shapes and matching axes."""
 
     left: tuple  # axes to drop, their order after that, the shape to multiply in
@@ -75,7 +75,7 @@ class Kernel(NamedTuple):
 @lru_cache(maxsize=65536)
 def numpy_kernel(
     semiring: Semiring, a_shape: tuple, b_shape: tuple, matching: tuple, keep_a: tuple, keep_b: tuple
-) -> Kernel:
+) -> CompiledContraction:
     """The kernel for arrays of these shapes; `matching` gives for each axis of b the axis of a with its name, or −1."""
     batch, inner = ([axis for axis in matching if axis >= 0 and bool(keep_a[axis]) == kept] for kept in (True, False))
     batch_b, inner_b = ([matching.index(axis) for axis in role] for role in (batch, inner))
@@ -102,7 +102,9 @@ def numpy_kernel(
         right = (batch_b + inner_b + columns, (*lead, n_inner, n_columns))
         combine = _matrix_product
     shape = tuple(a_shape[axis] if axis >= 0 else b_shape[~axis] for axis in axes)
-    return Kernel(_moves(drop_a, *left), _moves(drop_b, *right), combine, tuple(axes), shape, math.log(n_terms))
+    return CompiledContraction(
+        _moves(drop_a, *left), _moves(drop_b, *right), combine, tuple(axes), shape, math.log(n_terms)
+    )
 
 
 def _terms_are_faster(n_batch: int, n_rows: int, n_inner: int, n_columns: int) -> bool:
@@ -186,7 +188,7 @@ def _in_linear_space(
     return Scaled(weights, x.shift + y.shift, x.low + y.low, x.high + y.high + kernel.log_terms), names
 
 
-def _in_carrier(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
+def _in_carrier(semiring: Semiring, a: Scaled, b: Scaled, roles: ContractionLayout) -> tuple[Scaled, tuple[Name, ...]]:
     names = roles.inner + roles.batch + roles.rows + roles.columns
     x, y = align(a.weights, roles.left, names), align(b.weights, roles.right, names)
     xp = namespace(x, y)
@@ -196,7 +198,9 @@ def _in_carrier(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tupl
     return Scaled(joined, 0.0), names[len(roles.inner) :]
 
 
-def _in_log_space(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
+def _in_log_space(
+    semiring: Semiring, a: Scaled, b: Scaled, roles: ContractionLayout
+) -> tuple[Scaled, tuple[Name, ...]]:
     """exp(c) ⊕ a·b·exp(s + t − c), where c is the greatest exponent of each entry; one inner term at a time."""
     names = roles.inner + roles.batch + roles.rows + roles.columns
     x, y = gauged(a), gauged(b)
@@ -300,7 +304,7 @@ def log_space_alone() -> Iterator[None]:
         _asked.log_space = before
 
 
-def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Scaled, tuple[Name, ...]]:
+def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: ContractionLayout) -> tuple[Scaled, tuple[Name, ...]]:
     names = roles.batch + roles.rows + roles.columns
     if not roles.inner:
         x, y = gauged(a), gauged(b)
@@ -331,7 +335,7 @@ def _by_jax(semiring: Semiring, a: Scaled, b: Scaled, roles: Layout) -> tuple[Sc
 FEW_TERMS = 8
 
 
-def _einsum(semiring: Semiring, x: Data, y: Data, roles: Layout) -> Data:
+def _einsum(semiring: Semiring, x: Data, y: Data, roles: ContractionLayout) -> Data:
     names = roles.batch + roles.rows + roles.columns
     terms = math.prod(x.shape[axis] for axis, name in enumerate(roles.left) if name in roles.inner)
     if semiring.ufunc is not np.add or (terms <= FEW_TERMS and roles.batch):

@@ -32,7 +32,7 @@ CLOSER = 13  # nodes along an axis of the grids that close in on a mode
 CAUTION = 4.0  # the difference of two grids counts so many times, and that of the two before a share of it
 
 
-class Integral(NamedTuple):
+class CubatureResult(NamedTuple):
     """log ∫ f, a bound on its error, and the points and log weights whose sum it is: log Σ exp(log_weights)."""
 
     log_value: float
@@ -91,7 +91,9 @@ class Peak(NamedTuple):
         return self.log_mass - 0.5 * np.sum(self.distances(points) ** 2, axis=1) - self.log_volume
 
 
-def integrate(log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None) -> Integral:
+def integrate(
+    log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
+) -> CubatureResult:
     """∫ exp(log_density(x)) dx over all points of `size` numbers; `NoGrid` where no grid describes the density."""
     if not 1 <= size <= MOST_NUMBERS:
         raise NoGrid(f"there are {size} numbers, and a grid grows with the power of them")
@@ -104,7 +106,7 @@ def integrate(log_density: LogDensity, size: int, plausible: Callable[[], Frame 
     if not error <= ACCEPTABLE:
         raise NoGrid(f"the finest grid has an error of {error:.1g}: the density is not smooth, or very narrow")
     points = np.concatenate([part.points for part in parts])
-    return Integral(log_value, error, points, np.concatenate([part.log_weights for part in parts]))
+    return CubatureResult(log_value, error, points, np.concatenate([part.log_weights for part in parts]))
 
 
 def _peaks(survey: Survey, boxes: Sequence[Frame]) -> list[Peak]:
@@ -167,7 +169,7 @@ def _doublings_to_drop(log_density: LogDensity, frame: Frame, centre: np.ndarray
     return np.argmax(drops >= DROP, axis=1).T
 
 
-def _around_peak(log_density: LogDensity, peaks: Sequence[Peak], which: int) -> Integral:
+def _around_peak(log_density: LogDensity, peaks: Sequence[Peak], which: int) -> CubatureResult:
     """The integral of the share of the density that belongs to one mode."""
     peak = peaks[which]
 
@@ -191,7 +193,7 @@ def _around_peak(log_density: LogDensity, peaks: Sequence[Peak], which: int) -> 
     log_weights = grid.log_weights.ravel()
     kept = log_weights > grid.log_total + NEGLIGIBLE - math.log(len(log_weights))
     rounding = _rounding(peak, float(np.max(grid.log_weights)))
-    return Integral(grid.log_total, error + rounding, grid.points[kept], log_weights[kept])
+    return CubatureResult(grid.log_total, error + rounding, grid.points[kept], log_weights[kept])
 
 
 def _rounding(peak: Peak, log_weight: float) -> float:

@@ -19,14 +19,14 @@ from fubini.base.arrays import Data, cached_for_precision, is_traced
 T = TypeVar("T")
 
 
-class Questions(NamedTuple):
+class RangeChecks(NamedTuple):
     """Whether results were in range, asked in one trace."""
 
     trace: Any
     asked: list[Data]
 
 
-_open: ContextVar[Questions | None] = ContextVar("open questions", default=None)
+_open: ContextVar[RangeChecks | None] = ContextVar("open questions", default=None)
 
 
 def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -> T:
@@ -59,7 +59,7 @@ def _hopeful(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
     """The result as if everything was in range, and whether it was."""
 
     def run(*given: Any) -> tuple[T, Data]:
-        questions = Questions(get_opaque_trace_state(), [])
+        questions = RangeChecks(get_opaque_trace_state(), [])
         token = _open.set(questions)
         try:
             result = function(*given)

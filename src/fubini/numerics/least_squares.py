@@ -106,7 +106,7 @@ class Triangle(NamedTuple):
     c: Data
 
 
-class Reduced(NamedTuple):
+class PartialQR(NamedTuple):
     """U, Qᵀ rest and the residual of the rest, for A = Q U in the last two axes, and log |UᵀU|"""
 
     U: Data
@@ -115,7 +115,7 @@ class Reduced(NamedTuple):
     logdet: Data
 
 
-def _reduced(A: Data, rest: Data) -> Reduced:
+def _reduced(A: Data, rest: Data) -> PartialQR:
     xp = xp_of(A, rest)
     if A.shape[-1] == 1:
         return _reduced_column(A, rest)
@@ -125,7 +125,7 @@ def _reduced(A: Data, rest: Data) -> Reduced:
     turned = xp.swapaxes(Q, -1, -2) @ rest
     residual = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
     residual = residual - Q @ (xp.swapaxes(Q, -1, -2) @ residual)
-    return Reduced(U, turned, residual, _logdet(constant(A), constant(Q), U))
+    return PartialQR(U, turned, residual, _logdet(constant(A), constant(Q), U))
 
 
 def _solution(U: Data, right: Data) -> Data:
@@ -143,7 +143,7 @@ def _without_rounding(A: Data, rest: Data, x: Data) -> Data:
     return residual - constant(xp.where(xp.abs(residual) <= 8 * xp.finfo(A.dtype).eps * size, residual, 0.0))
 
 
-def _reduced_column(A: Data, rest: Data) -> Reduced:
+def _reduced_column(A: Data, rest: Data) -> PartialQR:
     """One unknown: its column has a length. First x = rest/A of the largest row is taken off, which then has nothing"""
     xp = xp_of(A, rest)
     sizes = constant(xp.abs(A))
@@ -155,7 +155,7 @@ def _reduced_column(A: Data, rest: Data) -> Reduced:
     length = xp.sqrt(xp.sum(ratio**2, axis=-2, keepdims=True))
     U, Q = pivot * length, xp.where(pivot == 0, 0.0, ratio / length)
     turned = xp.sum(Q * rest, axis=-2, keepdims=True)
-    return Reduced(U, turned + U * x, rest - Q * turned, _logdet(constant(A), constant(Q), U))
+    return PartialQR(U, turned + U * x, rest - Q * turned, _logdet(constant(A), constant(Q), U))
 
 
 def _pivots_first(A: Data) -> Data:

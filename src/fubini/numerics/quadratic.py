@@ -56,7 +56,7 @@ class Shifted(NamedTuple):
     log_names: Names
 
 
-class Reduced(NamedTuple):
+class EliminatedQuadratic(NamedTuple):
     """A quadratic after some variables are eliminated, the log of what they leave, and where it is sound."""
 
     rest: Quadratic

@@ -15,10 +15,10 @@ import numpy as np
 from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import (
+    EliminatedQuadratic,
     Names,
     Positions,
     Quadratic,
-    Reduced,
     all_rows,
     block,
     by_name,
@@ -35,14 +35,14 @@ from fubini.numerics.quadratic import (
 from fubini.numerics.small_matrices import lower_root, lower_solved, orthogonal_triangular, over
 
 
-def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
+def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> EliminatedQuadratic:
     """∫ (or max) over the elements `gone`."""
     if not quadratic.white:
         return _schur_complement(quadratic, gone, kept, integrate)
     return _reflected(quadratic, gone, kept, integrate)
 
 
-def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
+def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> EliminatedQuadratic:
     """K_aa − K_ab K_bb⁻¹ K_ba and its kin."""
     h, h_names, K, K_names, _ = quadratic
     if type(K) is np.ndarray and K.ndim == 2 and type(h) is np.ndarray and h.ndim == 1:
@@ -67,10 +67,12 @@ def _schur_complement(quadratic: Quadratic, gone: Positions, kept: Positions, in
         (W, K_names, 2),
         (u, u_names, 1),
     )
-    return Reduced(Quadratic(info, info_names, precision, K_names), log, names, align(ok, K_names, names))
+    return EliminatedQuadratic(Quadratic(info, info_names, precision, K_names), log, names, align(ok, K_names, names))
 
 
-def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
+def _schur_complement_of_one(
+    quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool
+) -> EliminatedQuadratic:
     """The same without a batch, in NumPy: a few array operations are all it is."""
     h, K = quadratic.vector, quadratic.matrix
     A, C, b = block(K, kept, kept), block(K, gone, kept), block(h, gone)
@@ -85,17 +87,17 @@ def _schur_complement_of_one(quadratic: Quadratic, gone: Positions, kept: Positi
         W, u, size = both[:, :-1], both[:, -1], float(np.log(L.diagonal()).sum())
     log = 0.5 * float(u @ u) + (0.5 * len(gone) * math.log(2 * math.pi) - size if integrate else 0.0)
     rest = Quadratic(block(h, kept) - u @ W, (), _clean(A - W.T @ W, A), ())
-    return Reduced(rest, np.float64(log), (), ok)
+    return EliminatedQuadratic(rest, np.float64(log), (), ok)
 
 
-def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> Reduced:
+def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> EliminatedQuadratic:
     """Rows turned by an orthogonal Q until only the first hold what goes; the others remain."""
     r, r_names, R, R_names, _ = quadratic
     B, A = block(R, all_rows(R), gone), block(R, all_rows(R), kept)
     xp = namespace(r, R)
     if R.shape[-2] < len(gone):
         empty = Quadratic(r, r_names, A, R_names, True)
-        return Reduced(empty, xp.zeros(()), (), np.zeros(R.shape[:-2], bool))
+        return EliminatedQuadratic(empty, xp.zeros(()), (), np.zeros(R.shape[:-2], bool))
     before = norms(A, -2)
     (A, r, r_names), pivots, ok = _turned(B, A, r, r_names, R_names)
     small = norms(A, -2) <= tolerance(R) * before  # rounding alone: no information from nothing
@@ -108,7 +110,7 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
         log = 0.5 * len(gone) * math.log(2 * math.pi) - xp.sum(xp.log(xp.abs(pivots)), axis=-1)
     if not kept:
         log, names = by_name(plus, (log, names, 0), (minus_half_square(r), r_names, 0))
-    return Reduced(Quadratic(r, r_names, A, R_names, True), log, names, align(ok, R_names, names))
+    return EliminatedQuadratic(Quadratic(r, r_names, A, R_names, True), log, names, align(ok, R_names, names))
 
 
 def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[tuple, Data, Data]:
@@ -306,7 +308,7 @@ def _inverse_root(quadratic: Quadratic, elements: Positions) -> tuple[Data, Data
     return (over(eye, U) if xp is jnp else np.linalg.solve(U, eye)), ok, Q
 
 
-def given_rest(quadratic: Quadratic, elements: Positions) -> Reduced:
+def given_rest(quadratic: Quadratic, elements: Positions) -> EliminatedQuadratic:
     """The density of some elements given the others: as many white rows as there are elements, and its log-constant.
 
     Rows R = Q U: Qᵀ(R z − r), log |det U|; of a precision L Lᵀ: Lᵀz_a + L⁻¹K_ab z_b − L⁻¹h_a, log |det L|.
@@ -330,7 +332,7 @@ def given_rest(quadratic: Quadratic, elements: Positions) -> Reduced:
     log = xp.sum(xp.log(xp.abs(xp.where(ok[..., None], pivots, 1.0))), axis=-1) - 0.5 * len(elements) * math.log(
         2 * math.pi
     )
-    return Reduced(Quadratic(vector, names, rows, M_names, True), log, M_names, ok)
+    return EliminatedQuadratic(Quadratic(vector, names, rows, M_names, True), log, M_names, ok)
 
 
 def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, Names, Data]:

@@ -30,7 +30,7 @@ from fubini.numerics.frame import LogDensity
 from fubini.numerics.importance import Normal
 from fubini.questions.closed_form import no_closed_form, require_proper
 from fubini.questions.infer import elimination_for_draws, warn_of_restriction
-from fubini.questions.sampler_target import Support, target_of
+from fubini.questions.sampler_target import SupportTransform, target_of
 from fubini.terms.value import Array, Value
 
 POINTS = Bound("point")  # the index of weighted points
@@ -89,7 +89,7 @@ def _elimination(model: FlatModel, blocked: EliminatedModel, error: Callable[[],
         raise error() from None
 
 
-def _target(eliminated_model: EliminatedModel) -> tuple[Target, Support]:
+def _target(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransform]:
     """The density of the latents that are not eliminated, where points of them can be computed."""
     discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
     if discrete or eliminated_model.is_traced:
@@ -114,7 +114,7 @@ def _open_density(target: Target) -> OpenDensity:
     )
 
 
-def _values(points: np.ndarray, target: Target, support: Support) -> dict[str, Data]:
+def _values(points: np.ndarray, target: Target, support: SupportTransform) -> dict[str, Data]:
     """Values of the sites, by name [point, …], at points [point, number]."""
     free = by_name(jnp.asarray(points)[None], target.shapes)
     return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}

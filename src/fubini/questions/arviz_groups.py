@@ -13,7 +13,7 @@ from fubini.base.arrays import Data, cached_for_precision
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, UnknownName, closest, listed
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flavour import Flavour
 from fubini.models.observed import Partly
@@ -26,7 +26,7 @@ LARGE = 20_000_000  # numbers of a group that is not computed unless asked for
 
 def groups_of(
     key: Data,
-    model: Form,
+    model: FlatJoint,
     values: Mapping[str, np.ndarray],
     log_likelihood: bool | None,
     predictive: bool | None,
@@ -58,21 +58,26 @@ def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable
 
 
 def _over_draws(
-    question: Callable, names: tuple[str, ...], form: Form, key: Data, values: Mapping[str, Data], lead: tuple
+    question: Callable,
+    names: tuple[str, ...],
+    flat_joint: FlatJoint,
+    key: Data,
+    values: Mapping[str, Data],
+    lead: tuple,
 ) -> dict:
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
-    leaves = jax.tree_util.tree_map(jax.numpy.asarray, form.leaves)
-    answers = _compiled(question, names, form.tree)(keys, flat_values, leaves)
+    leaves = jax.tree_util.tree_map(jax.numpy.asarray, flat_joint.leaves)
+    answers = _compiled(question, names, flat_joint.tree)(keys, flat_values, leaves)
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}
 
 
-def _observed(form: Form, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _observed(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    observed = _over_draws(_observed_values, (), form, jax.random.key(0), one, (1, 1))
+    observed = _over_draws(_observed_values, (), flat_joint, jax.random.key(0), one, (1, 1))
     shown = {name: value[0, 0] for name, value in observed.items()}
-    for name, value in flat(getattr(form.joint, "observed", {})).items():
+    for name, value in flat(getattr(flat_joint.joint, "observed", {})).items():
         if isinstance(value, Partly):
             shown[name] = np.where(value.present, value.value, np.nan)
     return shown

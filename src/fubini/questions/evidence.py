@@ -28,7 +28,7 @@ def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
         data = model.numbers(points.log_total)
         mark, rounding = points.exactness, abs(float(data) - points.log_total)
         return Array._of(data, (), {}, Real, mark if mark.error is None else mark.with_error(mark.error + rounding))
-    log_p = whole.asked("log_density", {})
+    log_p = whole.compute_log_density({})
     if not is_traced(log_p):
         require_evidence(float(log_p), model.joint, whole.reading)
     return Array(log_p)

@@ -14,7 +14,7 @@ from jax.core import eval_context
 from fubini.algebra.axes import aligned
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.features import Blocked as NoElimination
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
 from fubini.compile.derive import Derivation, candidates, derived, is_finite
@@ -23,8 +23,9 @@ from fubini.compile.given_labels import free_entries, given_labels
 from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
-from fubini.compile.program import PASSES, Assembly, Program
-from fubini.errors import DataError, DomainError, NoRule, closest, listed
+from fubini.compile.pipeline import DIFFERENCE, passes_without
+from fubini.compile.program import Assembly, Program
+from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run, schedule_of
@@ -58,10 +59,7 @@ class Options(NamedTuple):
         if self.specialise not in FIXED:
             raise DomainError(f"specialise={self.specialise!r}", expected=f"what is fixed: one of {listed(FIXED)}")
         require_engine(self.engine)
-        for name in self.without:
-            if name not in PASSES:
-                near = closest(name, PASSES)
-                raise DomainError(f"without={name!r}", expected=f"passes: {listed(PASSES)}", nearest=near)
+        passes_without(self.without)
 
 
 class Sampler:
@@ -81,7 +79,7 @@ class Sampler:
                 nearest=f"the remaining latents are {listed(eliminated_model.kept)}",
                 advice="infer(key) draws continuous latents",
             )
-        self.passes = tuple(name for name in PASSES if name not in self.options.without)
+        self.passes = passes_without(self.options.without)
         self.labels = {name: eliminated_model.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
@@ -103,7 +101,7 @@ class Sampler:
     @cached_property
     def derivation(self) -> Derivation:
         """Statistics, and the score of each label."""
-        return derived(self._terms(), tuple(self.labels.values()), "difference" in self.passes)
+        return derived(self._terms(), tuple(self.labels.values()), DIFFERENCE in self.passes)
 
     def _terms(self) -> tuple[Node, ...]:
         """The density of the remaining latents, normal latents integrated out in natural form where they can be."""
@@ -113,7 +111,7 @@ class Sampler:
         }
         try:
             return naturally(tuple(reading.terms.values()), latents, frozenset(self.labels.values()))
-        except NoElimination:
+        except NoClosedForm:
             return self.eliminated_model.plan.terms
 
     @cached_property

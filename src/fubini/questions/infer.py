@@ -86,7 +86,7 @@ def infer(
         if checkpoint is not None:
             file = Checkpoint(checkpoint, _run(eliminated_model, key, method, settings, schedule))
         if not eliminated_model.kept:
-            require_evidence(float(eliminated_model.asked("log_density", {})), eliminated_model.joint)
+            require_evidence(float(eliminated_model.compute_log_density({})), eliminated_model.joint)
             kept, how = Draw({}, {}), "exact"
         elif discrete:
             sampler, eliminated_model = _label_sampler(eliminated_model, settings)
@@ -252,5 +252,5 @@ def _recovered(
 ) -> dict[str, np.ndarray]:
     keys = jax.random.split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    values = eliminated_model.asked("recovered", keys, flat_kept, wide=is_double_precision(), many=True)
+    values = eliminated_model.draw_all(keys, flat_kept, float64=is_double_precision(), many=True)
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in values.items()}

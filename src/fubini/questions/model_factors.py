@@ -33,14 +33,14 @@ def model_factors(model: FlatModel) -> tuple[list[Factor], list[Variable]]:
     reading = model.reading
     variables = [Variable(name, domain) for name, domain in reading.domains.items()]
     sites = {reading.sites[str(variable.name)]: variable for variable in variables}
-    writer = _Writer(reading, sites, model.numbers)
+    writer = _ValueWriter(reading, sites, model.numbers)
     factors = [writer.factor(name, term) for name, term in reading.terms.items()]
     present = {name for factor in factors for name in factor.inputs}
     flat: dict[Name, Domain] = {v.name: v.output for v in variables if v.name not in present}
     return [*factors, *([Unit(flat)] if flat else [])], variables
 
 
-class _Writer:
+class _ValueWriter:
     """Nodes of a reading as Values: leaves of sites are variables, those of data arrays, of NumPy or of JAX."""
 
     def __init__(self, reading: Reading, sites: Mapping[Leaf, Variable], numbers: Callable[[Any], Data]) -> None:

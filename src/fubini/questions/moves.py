@@ -15,9 +15,9 @@ from fubini.errors import NoRule
 from fubini.infer.nuts import NutsOptions, nuts_transition, potential
 from fubini.infer.target import starting_points
 from fubini.integrate.latent_draws import drawn
-from fubini.integrate.search import Latent, Search, Step
+from fubini.integrate.search import IntegrationStep, Latent, Search
 from fubini.models.eliminated_model import EliminatedModel
-from fubini.questions.sampler_target import Support
+from fubini.questions.sampler_target import SupportTransform
 
 Values = dict[str, Data]
 
@@ -25,7 +25,7 @@ Values = dict[str, Data]
 class ConjugateMove:
     """Latents drawn together, given all others: those that were eliminated last come first."""
 
-    def __init__(self, eliminated_model: EliminatedModel, steps: Sequence[Step]) -> None:
+    def __init__(self, eliminated_model: EliminatedModel, steps: Sequence[IntegrationStep]) -> None:
         self.eliminated_model, self.steps = eliminated_model, tuple(steps)
         self.names = tuple(name for step in steps for name in step.names)
 
@@ -71,7 +71,7 @@ class NutsMove:
                     advice=f"name it in gibbs(…, {name!r}), which draws one entry after another",
                 )
         self.eliminated_model, self.names, self.warmup = eliminated_model, tuple(names), warmup
-        self.support = Support(eliminated_model.model.tree, self.names)
+        self.support = SupportTransform(eliminated_model.model.tree, self.names)
 
     def log_density(self, free: Values, numbers: Any) -> Data:
         """Of unconstrained numbers, given all other latents."""

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.algebra.features import Blocked
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import is_traced
 from fubini.compile.exact import Function, Output, function_of, room
@@ -17,7 +17,7 @@ from fubini.compile.machine import interpreted, loaded, require_engine
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.integrate.elimination import Eliminated, eliminated
 from fubini.integrate.search import ORDER
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
@@ -25,7 +25,7 @@ from fubini.models.question_heads import exact_posterior_function
 from fubini.models.reading import Reading, read
 
 
-class Kernel:
+class PosteriorFunction:
     """The parameters of latents' distributions given data and the latents eliminated after them.
 
     Calling it with arrays in place of the observations, and values of later latents, gives parameters by latent.
@@ -33,15 +33,15 @@ class Kernel:
 
     def __init__(self, model: FlatModel, names: Sequence[str], engine: str = "numba") -> None:
         require_engine(engine)
-        self.form, self.joint, self.engine = model, model.joint, engine
+        self.flat_joint, self.joint, self.engine = model, model.joint, engine
         joint = model.joint
-        if is_traced(*self.form.leaves):
+        if is_traced(*self.flat_joint.leaves):
             raise DomainError(
                 f"kernel of {joint} under jit, vmap or grad",
                 expected="data like those to come when it is made",
                 advice="make it outside; its function takes NumPy arrays",
             )
-        self.reading, self.places = _read(self.form)
+        self.reading, self.places = _read(self.flat_joint)
         for name in names:
             required(name, joint, self.reading.sites)
         self.steps = _steps(joint, self.reading)
@@ -86,7 +86,9 @@ class Kernel:
         """Whole numbers may be replaced where each array of them was read as one of its own, and nothing made of it."""
         asked = listed(names)
         whole_numbers = [
-            _content(leaf) for leaf in self.form.leaves if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
+            _content(leaf)
+            for leaf in self.flat_joint.leaves
+            if np.asarray(leaf).dtype.kind in "biu" and np.size(leaf) > 1
         ]
         others = [leaf for leaf in self.compiled.data.values() if leaf.role != "site" and leaf not in self.places]
         read = [_content(self.reading.reader.known[leaf]) for leaf in others]
@@ -132,7 +134,7 @@ class Kernel:
             expected = "values of the latents eliminated after those asked for"
             raise DataError(f"no value for {leaf.name!r}", expected=expected)
         return np.asarray(
-            self.form.leaves[self.places[leaf]] if leaf in self.places else self.reading.reader.known[leaf]
+            self.flat_joint.leaves[self.places[leaf]] if leaf in self.places else self.reading.reader.known[leaf]
         )
 
     def __call__(self, **given: Any) -> dict[str, dict[str, Any]]:
@@ -149,27 +151,27 @@ class Kernel:
 
 
 @exact_posterior_function.rule
-def posterior_function(model: FlatModel, names: tuple, engine: Any) -> Kernel:
+def posterior_function(model: FlatModel, names: tuple, engine: Any) -> PosteriorFunction:
     """p(x | θ, data), in its parameters"""
-    return Kernel(model, names, engine)
+    return PosteriorFunction(model, names, engine)
 
 
-def _read(form: Form) -> tuple[Reading, dict[Leaf, int]]:
+def _read(flat_joint: FlatJoint) -> tuple[Reading, dict[Leaf, int]]:
     """A model as a function of its real numbers, of which nothing is known; and which leaf is which of these."""
     readings: list[tuple[Reading, dict[Leaf, int]]] = []
-    real = [place for place, leaf in enumerate(form.leaves) if np.asarray(leaf).dtype.kind == "f"]
+    real = [place for place, leaf in enumerate(flat_joint.leaves) if np.asarray(leaf).dtype.kind == "f"]
 
     def look(numbers: list[Any]) -> list[Any]:
-        leaves = list(form.leaves)
+        leaves = list(flat_joint.leaves)
         for place, number in zip(real, numbers, strict=True):
             leaves[place] = number
-        reading = read(Form(form.rebuilt(leaves)))
+        reading = read(FlatJoint(flat_joint.rebuilt(leaves)))
         places = {id(number): place for place, number in zip(real, numbers, strict=True)}
         known = reading.reader.known.items()
         readings.append((reading, {leaf: places[id(value)] for leaf, value in known if id(value) in places}))
         return numbers
 
-    jax.eval_shape(look, [form.leaves[place] for place in real])
+    jax.eval_shape(look, [flat_joint.leaves[place] for place in real])
     return readings[0]
 
 
@@ -185,7 +187,7 @@ def _steps(joint: Flavour, reading: Reading) -> dict[str, Eliminated]:
     for name in order:
         try:
             steps[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
-        except Blocked as error:
+        except NoClosedForm as error:
             raise Intractable(
                 f"kernel of {joint}: the conditional of {name!r} given the remaining latents has no closed form here",
                 expected=error.why,

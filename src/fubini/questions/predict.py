@@ -42,7 +42,7 @@ def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
         kept = {name: value[chosen] for name, value in values.items()}
     else:
         log_evidence(model)
-    latents = whole.asked("recovered", jax.random.split(first, draws), kept, many=True)
+    latents = whole.draw_all(jax.random.split(first, draws), kept, many=True)
     return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
 
 

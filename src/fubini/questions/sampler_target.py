@@ -15,13 +15,13 @@ from fubini.distributions.density import Distribution
 from fubini.errors import NoRule
 from fubini.infer.target import Target
 from fubini.models.bijector import Constrain, unconstrained, unconstrained_shapes
-from fubini.models.call_values import Form
+from fubini.models.call_values import FlatJoint
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.paths import flat, nested
 from fubini.models.sample import Chosen, Given
 
 
-class Kept(Constrain):
+class RemainingSites(Constrain):
     """The remaining sites at the images of their unconstrained numbers; of the others, only the place is kept."""
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
@@ -29,14 +29,14 @@ class Kept(Constrain):
             return Chosen(blank(source), lambda: jnp.zeros(()))
         return super().at(place, name, source)
 
-    def within(self, place: int, name: str) -> Kept:
-        return Kept(self.free.get(name, {}), self.log_dets)
+    def within(self, place: int, name: str) -> RemainingSites:
+        return RemainingSites(self.free.get(name, {}), self.log_dets)
 
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         return jax.random.key(0), self._series
 
 
-class Support:
+class SupportTransform:
     """From unconstrained numbers, by path, to values of the remaining sites."""
 
     def __init__(self, tree: Any, kept: tuple[str, ...]) -> None:
@@ -44,14 +44,14 @@ class Support:
 
     def values(self, free: Mapping[str, Data], leaves: list[Data]) -> tuple[dict[str, Data], Data]:
         """Values by path, and log |∂ values / ∂ unconstrained|."""
-        choice = Kept(nested(free))
+        choice = RemainingSites(nested(free))
         run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
         values = flat(run.flat)
         return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
-    def shapes(self, form: Form) -> dict[str, tuple[int, ...]]:
+    def shapes(self, flat_joint: FlatJoint) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""
-        arrays = flat(unconstrained_shapes(form)[0])
+        arrays = flat(unconstrained_shapes(flat_joint)[0])
         return {name: tuple(arrays[name].shape) for name in self.kept}
 
     @cached_property
@@ -72,12 +72,12 @@ class Support:
 
 
 @lru_cache(maxsize=64)
-def _support(eliminated_model: EliminatedModel, tree: Any) -> Support:
-    return Support(tree, eliminated_model.kept)
+def _support(eliminated_model: EliminatedModel, tree: Any) -> SupportTransform:
+    return SupportTransform(tree, eliminated_model.kept)
 
 
 @lru_cache(maxsize=64)
-def _density(eliminated_model: EliminatedModel, support: Support) -> Callable[[Mapping[str, Data], Any], Data]:
+def _density(eliminated_model: EliminatedModel, support: SupportTransform) -> Callable[[Mapping[str, Data], Any], Data]:
     """The same function for the same model, so that what is compiled for it is used again."""
 
     def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
@@ -88,7 +88,7 @@ def _density(eliminated_model: EliminatedModel, support: Support) -> Callable[[M
     return log_density
 
 
-def target_of(eliminated_model: EliminatedModel) -> tuple[Target, Support]:
+def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransform]:
     """The target of the remaining latents, and the way back to values."""
     model = eliminated_model.model
     support = _support(eliminated_model, model.tree)

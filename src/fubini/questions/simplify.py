@@ -13,7 +13,7 @@ from fubini.algebra.tidy import tidied
 from fubini.families.family import family_on_simplex, is_of_labels
 from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
-from fubini.integrate.search import Step
+from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.measures.branch import Branch, Draw, Items, transformed
 from fubini.measures.change import flat_distribution
@@ -29,7 +29,7 @@ from fubini.models.flavour import Flavour
 
 
 @dataclass(frozen=True)
-class Program:
+class SimplifiedProgram:
     """`fb.simplify(post)`: the text of a program, and the measure that it is, where all of it has names."""
 
     text: str
@@ -41,7 +41,7 @@ class Program:
     __repr__ = __str__
 
 
-def simplify(of: Any) -> Measure | Program:
+def simplify(of: Any) -> Measure | SimplifiedProgram:
     """A measure, or a conditioned joint, in closed form: what can be integrated out is, and drawn back in order.
 
     >>> import fubini as fb
@@ -73,7 +73,7 @@ def _plan(joint: Flavour | EliminatedModel) -> EliminatedModel:
     return others if len(others.kept) < len(whole.kept) else whole
 
 
-def _program(model: EliminatedModel) -> Program:
+def _program(model: EliminatedModel) -> SimplifiedProgram:
     sites = model.reading.sites
     flat_draws = [_flat_draw(sites[name]) for name in model.kept]
     weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in flat_draws))))
@@ -88,8 +88,8 @@ def _program(model: EliminatedModel) -> Program:
     )
     if None not in draws and not _is_joint(weight):
         measure = Measure((_from_zero(branch),))
-        return Program(str(measure), measure)
-    return Program(_text(branch, flat_draws, steps, draws, sites), None)
+        return SimplifiedProgram(str(measure), measure)
+    return SimplifiedProgram(_text(branch, flat_draws, steps, draws, sites), None)
 
 
 def _from_zero(branch: Branch) -> Branch:
@@ -125,7 +125,7 @@ def _flat_draw(leaf: Leaf) -> tuple[Draw, Node]:
     return Draw(leaf, at, flat_distribution(numbers_around(leaf))), const(0.0)
 
 
-def _draw(step: Step, sites: Any) -> Draw | None:
+def _draw(step: IntegrationStep, sites: Any) -> Draw | None:
     """The draw of an eliminated site; None where sites are drawn together, or along a chain."""
     result = step.result
     if isinstance(result, Block | Student) or result.distribution.family == "Chain":
@@ -167,7 +167,9 @@ class _Notation(Writer):
         return "log_paths()"
 
 
-def _text(branch: Branch, flat_draws: list, steps: tuple[Step, ...], draws: list[Draw | None], sites: Any) -> str:
+def _text(
+    branch: Branch, flat_draws: list, steps: tuple[IntegrationStep, ...], draws: list[Draw | None], sites: Any
+) -> str:
     missing = [_flat_draw(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
     named = Branch((*branch.draws, *missing), (), branch.weight, branch.value)
     writer = _Notation(named)
@@ -191,7 +193,7 @@ def _line(draw: Draw, writer: _Notation) -> str:
     return f"{name} = {low:g} + ({distribution})"
 
 
-def _joint_line(step: Step, writer: _Notation) -> str:
+def _joint_line(step: IntegrationStep, writer: _Notation) -> str:
     names, result = ", ".join(step.names), step.result
     if isinstance(result, Block):
         return f"{names} = yield MultivariateNormal(least_squares({names}), precision={writer.of(result.scale)})"

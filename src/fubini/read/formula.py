@@ -10,7 +10,7 @@ from jax.extend.core import Literal
 
 from fubini.base.arrays import is_key, is_traced
 from fubini.read.fold import folded
-from fubini.terms.notation import Call, Index, Infix, Notation, Symbol, text
+from fubini.terms.notation import Call, Infix, Notation, Subscript, Symbol, text
 from fubini.terms.numbers import shown_array, shown_number
 
 UNKNOWN = Symbol("…")
@@ -135,7 +135,7 @@ def _axes(equation: Any, x: Notation) -> Notation:
         return UNKNOWN
     if at == list(range(len(new) - len(at), len(new))):
         return x
-    return Index(x, tuple(Symbol(":" if axis in at else "None") for axis in range(at[0], len(new))))
+    return Subscript(x, tuple(Symbol(":" if axis in at else "None") for axis in range(at[0], len(new))))
 
 
 def _divided(equation: Any, x: Notation, y: Notation) -> Notation:
@@ -169,13 +169,13 @@ def _entry(equation: Any, array: Notation, position: Notation) -> Notation:
     numbers, sizes = equation.params["dimension_numbers"], tuple(equation.params["slice_sizes"])
     first = tuple(numbers.start_index_map) == tuple(numbers.collapsed_slice_dims) == (0,)
     plain = first and sizes == (1, *_shape(equation)[1:]) and not numbers.operand_batching_dims
-    return Index(array, (_without_axis(position),)) if plain else UNKNOWN
+    return Subscript(array, (_without_axis(position),)) if plain else UNKNOWN
 
 
 def _without_axis(position: Notation) -> Notation:
     """i for i[:, None], the form in which `gather` takes positions."""
     match position:
-        case Index(base, (*colons, Symbol("None"))) if all(colon == Symbol(":") for colon in colons):
+        case Subscript(base, (*colons, Symbol("None"))) if all(colon == Symbol(":") for colon in colons):
             return base
     return position
 
@@ -192,13 +192,13 @@ def _slice(equation: Any, array: Notation) -> Notation:
     while spans and spans[-1][:2] == (0, spans[-1][2]):
         spans.pop()
     shown = [str(low) if high == low + 1 else f"{low}:{high}" for low, high, _ in spans]
-    return UNKNOWN if params["strides"] else Index(array, tuple(map(Symbol, shown))) if shown else array
+    return UNKNOWN if params["strides"] else Subscript(array, tuple(map(Symbol, shown))) if shown else array
 
 
 def _dynamic_slice(equation: Any, array: Notation, *starts: Notation) -> Notation:
     """array[start], along the first axis."""
     whole = tuple(equation.params["slice_sizes"]) == (1, *_shape(equation)[1:])
-    return Index(array, starts[:1]) if whole else UNKNOWN
+    return Subscript(array, starts[:1]) if whole else UNKNOWN
 
 
 def _stack(equation: Any, *parts: Notation) -> Notation:

@@ -33,7 +33,7 @@ from fubini.distributions.supports import is_everywhere
 from fubini.errors import DomainError
 from fubini.families.family import Family, read_family
 from fubini.families.functions import MINUS_INFINITY, log
-from fubini.families.parameters import Derived, Matrix, Support, Vector
+from fubini.families.parameters import DerivedParameter, Matrix, Support, Vector
 from fubini.read.constraints import validity
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.scaled_matrix import without_scale
@@ -57,12 +57,12 @@ def log_density(
     """
     sizes = [Index(size) for size in value.shape[:batch]]
     at = tuple(map(index, sizes))
-    entries = Entries(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader, is_whole)
+    entries = CellValue(lambda *event: value.at(*at, *event), value.shape[batch:], present, reader, is_whole)
     log_p = _entry(blueprint, iter(leaves), at, entries)
     return None if log_p is None else total(sizes, log_p)
 
 
-class Entries(NamedTuple):
+class CellValue(NamedTuple):
     """The value of one batch cell: the entry at event indices, the event's shape, and which entries are there."""
 
     of: Callable[..., Node]
@@ -73,7 +73,7 @@ class Entries(NamedTuple):
     masked: bool = False  # cells may be omitted
 
 
-def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
     """log p of the value of one batch cell."""
     statics = dict(blueprint.statics)
     match blueprint.family:
@@ -101,7 +101,7 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     return where(value.present.at(*at), log_p, const(0.0))
 
 
-def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: Entries) -> Node | None:
+def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
     """By the record of the family, or entry by entry; of a vector with missing entries, by the record alone."""
     if not any(blueprint.inner):
         parameters = [next(leaves) for _ in blueprint.keys]
@@ -123,7 +123,7 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     return None
 
 
-def _is_in_domain(value: Entries, blueprint: Blueprint, leaves: Sequence[SymbolicArray]) -> bool:
+def _is_in_domain(value: CellValue, blueprint: Blueprint, leaves: Sequence[SymbolicArray]) -> bool:
     """A value that sites decide is one of the domain of its family, where the density has its formula."""
     entry = value.of(*(index(Index(size)) for size in value.event))
     if value.reader is None or value.reader.is_checked or not _is_random(entry):
@@ -185,7 +185,7 @@ def _plain(
     given: Mapping[str, SymbolicArray],
     fixed: Mapping[str, Node],
     at: Batch,
-    value: Entries,
+    value: CellValue,
 ) -> Node | None:
     if family == "ImproperUniform" and value.is_whole:
         return const(0.0)
@@ -206,9 +206,9 @@ def _of_record(
     record: Family,
     given: Mapping[str, SymbolicArray],
     fixed: Mapping[str, Node],
-    made: Mapping[str, Derived],
+    made: Mapping[str, DerivedParameter],
     at: Batch,
-    value: Entries,
+    value: CellValue,
 ) -> Node:
     """The log-density that a family has in index notation."""
     ranks = {name: constraint.event_dim for name, constraint in record.constraints.items()} | {"present": 1}
@@ -263,7 +263,7 @@ def _where_possible(test: Node, density: Node, reader: Reader | None) -> Node:
 # -- arrays that densities are written in ---------------------------------------------------------------------------
 
 
-def _derived(derived: Derived, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
+def _derived(derived: DerivedParameter, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
     """What a function makes of parameters; a positive number in front of one stays in front."""
     operands = [given[name] for name in derived.of]
     degree = derived.degree
@@ -278,7 +278,7 @@ def _derived(derived: Derived, given: Mapping[str, SymbolicArray], reader: Reade
     return SymbolicArray(known.shape, lambda *at: times(power(front, degree), known.at(*at)))
 
 
-def _of_each(derived: Derived, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
+def _of_each(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
     """Of matrices that are chosen from several, the function of all of them, and then chosen from."""
     fresh = [Index(size) for size in matrix.shape]
     entry: Any = matrix.at(*map(index, fresh))

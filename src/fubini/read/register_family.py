@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from fubini.algebra.build import const, get, where
 from fubini.algebra.node import Leaf, Node
 from fubini.base.arrays import double_precision
-from fubini.distributions.families import Family as Maker
+from fubini.distributions.families import DistributionMaker
 from fubini.distributions.families import family as dist_family
 from fubini.distributions.makers import maker_names, register_maker
 from fubini.distributions.registered import Functions, distribution_class
@@ -52,7 +52,7 @@ def register_family(
     variance: Callable[..., Any] | None = None,
     mode: Callable[..., Any] | None = None,
     examples: Sequence[Mapping[str, float]] = (),
-) -> Maker:
+) -> DistributionMaker:
     """A family of `fubini.distributions` by its log-density, a JAX function of a number and of the parameters by name.
 
     `examples` are parameters for which the density is checked to have mass 1. A family that is registered again with
@@ -111,7 +111,7 @@ def _definition(name: str, functions: Functions) -> tuple[str, ...]:
         repr(support) if ends is None else _trace(ends, (), given),
         _trace(functions.log_density, (numbers,), given),
         _trace(functions.draw, (key,), given),
-        *(_trace(getattr(functions, what), (), given) for what in ("mean", "variance", "mode")),
+        *(_trace(function, (), given) for function in (functions.mean, functions.variance, functions.mode)),
     )
 
 
@@ -127,15 +127,19 @@ def _trace(function: Callable[..., Any] | None, first: tuple, given: Mapping[str
 
 def _require_names(name: str, functions: Functions) -> None:
     """Each function takes the parameters by name."""
-    others = {"log_density": 1, "draw": 1, "mean": 0, "variance": 0, "mode": 0}
-    for what, count in others.items():
-        function = getattr(functions, what)
+    given = {
+        "log_density": (functions.log_density, ["x"]),
+        "draw": (functions.draw, ["key"]),
+        "mean": (functions.mean, []),
+        "variance": (functions.variance, []),
+        "mode": (functions.mode, []),
+    }
+    for what, (function, first) in given.items():
         if function is None:
             continue
         try:
-            inspect.signature(function).bind(*(None,) * count, **functions.parameters)
+            inspect.signature(function).bind(*first, **functions.parameters)
         except TypeError as error:
-            first = {"log_density": ["x"], "draw": ["key"]}.get(what, [])
             raise DomainError(
                 f"{what} of the family {name!r}",
                 expected=f"a function {what}({', '.join([*first, *functions.parameters])})",

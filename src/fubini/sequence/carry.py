@@ -30,7 +30,7 @@ from fubini.terms.factor import Factor, Product, Unit, terms_of
 from fubini.terms.value import Array
 
 
-class Layout(NamedTuple):
+class CarryLayout(NamedTuple):
     """What a carry looks like: a Table over `batch`, or a Gaussian over `reals` too."""
 
     batch: tuple[tuple[Name, Domain], ...]
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
         """Elements of the real variables."""
         return sum(map(len, numerics.places(self.reals).values()))
 
-    def over(self, name: Name, domain: Domain) -> Layout:
+    def over(self, name: Name, domain: Domain) -> CarryLayout:
         """The same layout with one more batch name, in front."""
         return self._replace(
             batch=((name, domain), *self.batch),
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
 def layout_of(
     factors: Iterable[Factor], without: Sequence[Name], states: Mapping[Name, Domain], semiring: Semiring
-) -> Layout:
+) -> CarryLayout:
     """The layout that holds any product of these factors and its marginals."""
     terms = [term for factor in factors for term in terms_of(factor)]
     domains = {
@@ -76,7 +76,7 @@ def layout_of(
     if white or not used_v.isdisjoint(states):
         used_M = used_v
     vector_names, matrix_names = (tuple(name for name, _ in batch if name in used) for used in (used_v, used_M))
-    return Layout(batch, reals, vector_names, matrix_names, white, _float_type(terms), semiring.homogeneous)
+    return CarryLayout(batch, reals, vector_names, matrix_names, white, _float_type(terms), semiring.homogeneous)
 
 
 def _float_type(terms: Sequence[Factor]) -> jnp.dtype:
@@ -85,7 +85,7 @@ def _float_type(terms: Sequence[Factor]) -> jnp.dtype:
     return jnp.result_type(*(jax.dtypes.canonicalize_dtype(kind) for kind in floats or [float]))
 
 
-def settled(factor: Factor, layout: Layout) -> Factor:
+def settled(factor: Factor, layout: CarryLayout) -> Factor:
     """The same function in this layout."""
     if isinstance(factor, Table):
         return _settled_table(factor, layout)
@@ -107,7 +107,7 @@ def _advice(factor: Factor) -> str:
     return "project the mixture after each step: `with fb.moment_matching(window=1):`"
 
 
-def _settled_table(table: Table, layout: Layout) -> Factor:
+def _settled_table(table: Table, layout: CarryLayout) -> Factor:
     if layout.reals:
         size = layout.size
         rows = 0 if layout.white else size
@@ -116,7 +116,7 @@ def _settled_table(table: Table, layout: Layout) -> Factor:
     return _full_table(table, layout)
 
 
-def _full_table(table: Table, layout: Layout) -> Table:
+def _full_table(table: Table, layout: CarryLayout) -> Table:
     names = tuple(name for name, _ in layout.batch)
     shape = tuple(domain.extent for _, domain in layout.batch)
     pair = gauged(table.pair) if layout.homogeneous else table.pair
@@ -126,12 +126,12 @@ def _full_table(table: Table, layout: Layout) -> Table:
     return Table._of(Scaled(weights, shift), dict(layout.batch))
 
 
-def _typed(data: Data, layout: Layout) -> Data:
+def _typed(data: Data, layout: CarryLayout) -> Data:
     """In the layout's type, and that not weakly: a loop hands on the same type that it was given."""
     return jax.lax.convert_element_type(jnp.asarray(data), layout.dtype)
 
 
-def _settled_gaussian(gaussian: Gaussian, layout: Layout) -> Gaussian:
+def _settled_gaussian(gaussian: Gaussian, layout: CarryLayout) -> Gaussian:
     quadratic = numerics.padded(gaussian.quadratic, gaussian.reals, layout.reals)
     if not layout.white:
         rest, log, names = algebra.canonical(quadratic)
@@ -145,7 +145,9 @@ def _settled_gaussian(gaussian: Gaussian, layout: Layout) -> Gaussian:
     return Gaussian._of(_full_table(scale, layout), there, layout.reals, sizes)
 
 
-def _spread(data: Data, names: Names, onto: Names, sizes: Mapping[Name, Domain], event: int, layout: Layout) -> Data:
+def _spread(
+    data: Data, names: Names, onto: Names, sizes: Mapping[Name, Domain], event: int, layout: CarryLayout
+) -> Data:
     aligned = align(_typed(data, layout), names, onto, event)
     shape = tuple(sizes[name].extent for name in onto)
     return jnp.broadcast_to(aligned, (*shape, *aligned.shape[len(onto) :]))
@@ -184,7 +186,7 @@ def filled(value: Array, names: Mapping[Name, Domain]) -> Data:
 # -- white rows -----------------------------------------------------------------------------------------------------
 
 
-def squared(quadratic: Quadratic, layout: Layout) -> Quadratic:
+def squared(quadratic: Quadratic, layout: CarryLayout) -> Quadratic:
     """The same exponent in as many rows as variables and one more, which holds what no variable explains."""
     r, r_names, R, R_names, _ = quadratic
     rows = R.shape[-1] + 1

@@ -18,28 +18,28 @@ from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
-from fubini.sequence.compiled import Outline, run
+from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import length_of, linked, links_of
-from fubini.sequence.method import Choice, choose
+from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.window import is_projected, tagged, with_past
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
+from fubini.terms.fields import term_field
 from fubini.terms.value import Value, to_value
 
 
 class Smoothed(Product):
     """The marginals after every step; `initial` is that of the state before the first."""
 
-    _term_fields = ("terms", "initial")
-    initial: Factor
+    initial: Factor = term_field()
 
     def __init__(self, factor: Factor, initial: Factor) -> None:
         super().__init__(factor)
         self._set(initial=initial)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("terms", "initial"):
+        if name.startswith("_") or name in self._declared.terms:
             raise AttributeError(name)
         return getattr(self.terms[0], name)
 
@@ -141,10 +141,10 @@ class Chain:
     # -- how --------------------------------------------------------------------------------------------------------
 
     @property
-    def _outline(self) -> Outline:
-        return Outline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
+    def _outline(self) -> SequenceOutline:
+        return SequenceOutline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
 
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:

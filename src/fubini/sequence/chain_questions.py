@@ -22,7 +22,7 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.carry import filled, settled
-from fubini.sequence.compiled import Outline
+from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.scan import (
     multiplied_in_pairs,
     multiplied_through,
@@ -42,7 +42,7 @@ from fubini.terms.value import Array
 CHUNK = 1024
 
 
-def whole(outline: Outline, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
+def whole(outline: SequenceOutline, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
     """The bare product: over the states before the first step and after the last."""
     steps = outline.steps(terms, semiring)
     steps_product = multiplied_in_pairs(steps) if outline.method == "parallel" else multiplied_through(steps)
@@ -50,7 +50,7 @@ def whole(outline: Outline, terms: Sequence[Factor], semiring: Semiring = sum_pr
 
 
 def through(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], semiring: Semiring = sum_product
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], semiring: Semiring = sum_product
 ) -> Factor:
     """Σ over the states before of start · steps: over the state after the last step."""
     steps, first = outline.steps(terms, semiring), joined(prepared(start, semiring), semiring)
@@ -63,13 +63,13 @@ def through(
     return rename(read(semiring, last), steps.links.to_after)
 
 
-def evidence(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
+def evidence(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
     """Σ over all states, and what else is summed."""
     last = through(outline, start, terms)
     return summed([last], outline.links.after + outline.globals, sum_product)
 
 
-def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+def ended(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
     """p(last state, and global variables | everything), as the state before a step; not summed over the latter."""
     last = rename(through(outline, start, terms), outline.links.to_before)
     gone = [name for name in outline.links.before if name not in kept and name in last.inputs]
@@ -80,7 +80,7 @@ def ended(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], ke
 # -- every step -----------------------------------------------------------------------------------------------------
 
 
-def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
+def _forward(steps: Steps, outline: SequenceOutline, start: Factor) -> Factor:
     """What is known after each step, over time and the state before the next one; not normalised."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
@@ -89,7 +89,7 @@ def _forward(steps: Steps, outline: Outline, start: Factor) -> Factor:
     return carries
 
 
-def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
+def _finished(outline: SequenceOutline, factor: Factor, kept: Sequence[Name]) -> Factor:
     """Normalised over the states kept; other states, and what else is summed, are gone."""
     links = outline.links
     gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
@@ -97,7 +97,9 @@ def _finished(outline: Outline, factor: Factor, kept: Sequence[Name]) -> Factor:
     return joined([remaining.normalize(*(name for name in remaining.inputs if name in kept))])
 
 
-def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
+def filtered(
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> Factor:
     """p(state after step t | everything up to t)."""
     steps = outline.steps(terms)
     finished = _finished(outline, _forward(steps, outline, joined(start)), kept)
@@ -105,7 +107,7 @@ def filtered(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor],
 
 
 def smoothed(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
 ) -> tuple[Factor, Factor]:
     """p(state after step t | everything), and of the state before the first step."""
     steps, first = outline.steps(terms), joined(start)
@@ -137,7 +139,7 @@ def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
 
 
 def smoothed_by_kernels(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
 ) -> tuple[Factor, Factor]:
     """As `smoothed`, where a projection follows every sum.
 
@@ -183,7 +185,7 @@ Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
 
 
 def _descended(
-    steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: Outline, n: int | None
+    steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: SequenceOutline, n: int | None
 ) -> dict[Name, Data]:
     """A value for every state, the last first, each given those after it."""
     layout = steps.layout([start])
@@ -227,7 +229,7 @@ def _descended(
     return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
 
 
-def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:
+def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
 
@@ -237,7 +239,9 @@ def best(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor]) -> 
     return _descended(steps, joined(start), choose_at, (None, None), outline, None)
 
 
-def drawn(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int) -> dict[Name, Data]:
+def drawn(
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
+) -> dict[Name, Data]:
     """Draws of all states together."""
     steps = outline.steps(terms)
 

@@ -21,7 +21,7 @@ from fubini.terms.factor import Factor
 
 
 @dataclass(frozen=True)
-class Outline:
+class SequenceOutline:
     """What a sequence is but for its numbers: the key of the compiled function."""
 
     time: Name

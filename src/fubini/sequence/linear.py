@@ -30,7 +30,7 @@ from fubini.terms.factor import Factor
 Names = tuple[Name, ...]
 
 
-class Weights(NamedTuple):
+class LinearWeights(NamedTuple):
     """Linear weights along time: greatest 1 at each time and batch cell, the logarithm of what was taken out, and how
     far the least positive weight of each time is below the greatest."""
 
@@ -41,7 +41,7 @@ class Weights(NamedTuple):
     least: Data
 
 
-def to_weights(table: Table, time: Name | None, inner: Sequence[Name], dtype: Any) -> Weights:
+def to_weights(table: Table, time: Name | None, inner: Sequence[Name], dtype: Any) -> LinearWeights:
     """A table in linear weights, scaled over the `inner` names; time, where it has it, in front."""
     names = table.names
     if time is not None and time in names:
@@ -58,7 +58,7 @@ def to_weights(table: Table, time: Name | None, inner: Sequence[Name], dtype: An
     exponent = jnp.where(weights == 0, jnp.minimum(shift - top, LOG_GREATEST[weights.dtype.name]), shift - top)
     half = jnp.exp(exponent / 2)
     rest = tuple(name for name in names if name not in inner)
-    return Weights(weights * half * half, names, jnp.squeeze(top, axes), rest, least)
+    return LinearWeights(weights * half * half, names, jnp.squeeze(top, axes), rest, least)
 
 
 def run_plain(plan: Plan, operands: Sequence[tuple[Data, Names]], semiring: Semiring) -> tuple[Data, Names]:

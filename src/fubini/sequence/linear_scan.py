@@ -14,10 +14,10 @@ from fubini.base.names import Bound, Name
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import SAFE_LOG
-from fubini.sequence.carry import Layout
+from fubini.sequence.carry import CarryLayout
 from fubini.sequence.linear import (
+    LinearWeights,
     Names,
-    Weights,
     gauged,
     least_of,
     plan_of,
@@ -59,12 +59,14 @@ class Recurrence(NamedTuple):
     safe: Data
 
 
-def _weights_of(steps: Steps, dtype: jnp.dtype) -> list[Weights]:
+def _weights_of(steps: Steps, dtype: jnp.dtype) -> list[LinearWeights]:
     states = (*steps.links.before, *steps.links.newest)
     return [to_weights(term, steps.time, states, dtype) for term in steps.terms]  # type: ignore[arg-type]
 
 
-def _logs_of(weights: Sequence[Weights], time: Name, rest: Names, sizes: Mapping[Name, Domain], length: int) -> Data:
+def _logs_of(
+    weights: Sequence[LinearWeights], time: Name, rest: Names, sizes: Mapping[Name, Domain], length: int
+) -> Data:
     """What was taken out of the terms, over time and the names that are no states."""
     total = jnp.zeros((length, *(sizes[name].extent for name in rest)))
     for part in weights:
@@ -72,7 +74,7 @@ def _logs_of(weights: Sequence[Weights], time: Name, rest: Names, sizes: Mapping
     return total
 
 
-def recurred(steps: Steps, start: Table, layout: Layout, turn: Turn, keep: bool) -> Recurrence:
+def recurred(steps: Steps, start: Table, layout: CarryLayout, turn: Turn, keep: bool) -> Recurrence:
     """One step after another. `start` is in the layout; so is every carry."""
     order, sizes = tuple(name for name, _ in layout.batch), dict(layout.batch)
     rest = tuple(name for name in order if name not in steps.links.before)
@@ -162,7 +164,7 @@ class Pairing(NamedTuple):
         return Pairs(gauge.weights, log + gauge.log, safe & sound)
 
 
-def pairs(steps: Steps, layout: Layout) -> tuple[Pairing, Pairs]:
+def pairs(steps: Steps, layout: CarryLayout) -> tuple[Pairing, Pairs]:
     """One element for each step, in linear weights, from before to after."""
     states = {name: steps.domains[name] for name in steps.links.before + steps.links.after}
     others = {name: domain for name, domain in layout.batch if name not in states}

@@ -12,11 +12,12 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DomainError
 from fubini.sequence import chain_questions as questions
-from fubini.sequence.compiled import Outline, run
+from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
 from fubini.sequence.method import METHODS, choose
 from fubini.sequence.window import tagged, with_past
 from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
 from fubini.terms.notation import Big, Notation
 from fubini.terms.value import Value, Variable
@@ -29,14 +30,12 @@ class Markov(Factor):
     """
 
     promotes = True
-    _term_fields = ("body",)
-    _static_fields = ("time", "links", "length", "method", "states")
-    body: Factor
-    time: Name
-    links: Links
-    length: int
-    method: str | None
-    states: tuple[tuple[Name, Domain], ...]
+    body: Factor = term_field()
+    time: Name = static_field()
+    links: Links = static_field()
+    length: int = static_field()
+    method: str | None = static_field()
+    states: tuple[tuple[Name, Domain], ...] = static_field()
 
     def __init__(
         self, body: Factor, time: Name, links: Links, length: int, method: str | None, states: Mapping[Name, Domain]
@@ -56,9 +55,9 @@ class Markov(Factor):
     def entrances(self) -> tuple[Name, ...]:
         return self.links.before
 
-    def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> Outline:
+    def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> SequenceOutline:
         """What of it is not numbers, and which way through."""
-        plain = Outline(self.time, self.length, self.links, self.states)
+        plain = SequenceOutline(self.time, self.length, self.links, self.states)
         return replace(plain, method=choose(self.method, plain, (self.body, *others), pushed).method)
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:

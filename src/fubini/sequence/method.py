@@ -10,7 +10,7 @@ import jax
 
 from fubini.base.domains import Domain
 from fubini.errors import DomainError
-from fubini.sequence.compiled import Outline
+from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.window import is_projected
 from fubini.terms.factor import Factor
 
@@ -21,7 +21,7 @@ MOST_ELEMENTS = 2**28
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """A method, and why."""
 
     method: str
@@ -35,7 +35,7 @@ def size_of(domains: Sequence[Domain]) -> int:
     return cells * max(1, elements)
 
 
-def choose(asked: str | None, outline: Outline, factors: Sequence[Factor], pushed: bool) -> Choice:
+def choose(asked: str | None, outline: SequenceOutline, factors: Sequence[Factor], pushed: bool) -> MethodChoice:
     """The method asked for, or the one that fits; `pushed` says that a start is taken in."""
     links, length = outline.links, outline.length
     if asked is not None and asked not in METHODS:
@@ -47,18 +47,20 @@ def choose(asked: str | None, outline: Outline, factors: Sequence[Factor], pushe
                 expected="sequential: a projection after each step is not associative",
                 advice="leave method= out",
             )
-        return Choice("sequential", "a projection after each step is not associative")
+        return MethodChoice("sequential", "a projection after each step is not associative")
     if asked is not None:
-        return Choice(asked, "as asked")
+        return MethodChoice(asked, "as asked")
     size = size_of([domain for name, domain in outline.domains if name in links.before])
     platform = jax.default_backend()
     if platform == "cpu" and pushed:
-        return Choice("sequential", f"on a {platform} a vector scan does {size} times less work than a parallel scan")
+        return MethodChoice(
+            "sequential", f"on a {platform} a vector scan does {size} times less work than a parallel scan"
+        )
     if platform == "cpu":
-        return Choice("parallel", "no state is summed: products of pairs of steps, many at once")
+        return MethodChoice("parallel", "no state is summed: products of pairs of steps, many at once")
     batch = {name: domain for factor in factors for name, domain in factor.inputs.items() if domain.is_finite}
     others = math.prod(domain.extent for name, domain in batch.items() if name not in (*links.before, *links.after))
     elements = others * size * size * (1 if outline.time in batch else length)
     if elements > MOST_ELEMENTS and pushed and links.lag == 1:
-        return Choice("chunks", f"all pairs of states at once would be {elements:,} numbers")
-    return Choice("parallel", f"on a {platform} {length:,} steps take {max(1, length.bit_length())} rounds")
+        return MethodChoice("chunks", f"all pairs of states at once would be {elements:,} numbers")
+    return MethodChoice("parallel", f"on a {platform} {length:,} steps take {max(1, length.bit_length())} rounds")

@@ -24,6 +24,7 @@ from fubini.sequence.slices import slices
 from fubini.sequence.steps import joined
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, rename
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Big, Notation
 from fubini.terms.value import Value
 
@@ -31,10 +32,8 @@ from fubini.terms.value import Value
 class MixturePlate(Factor):
     """Π_j Σ_c f(j, c, …), not multiplied out."""
 
-    _term_fields = ("body",)
-    _static_fields = ("plate",)
-    body: Mixture
-    plate: Name
+    body: Mixture = term_field()
+    plate: Name = static_field()
 
     def __init__(self, body: Mixture, plate: Name) -> None:
         inputs = {name: domain for name, domain in body.inputs.items() if name != plate}

@@ -27,9 +27,9 @@ from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import read_log
-from fubini.sequence.carry import Layout, filled, layout_of, settled
+from fubini.sequence.carry import CarryLayout, filled, layout_of, settled
 from fubini.sequence.chain_questions import evidence
-from fubini.sequence.compiled import Outline
+from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.terms.factor import Factor, rename, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
@@ -50,7 +50,7 @@ class Filter(NamedTuple):
     steps: Steps
     names: tuple[Name, ...]  # the states drawn, as before a step
     cells: Mapping[Name, Domain]  # particles, and batch inputs
-    layout: Layout
+    layout: CarryLayout
 
     def started(self, start: Factor, randomness: Randomness) -> Cloud:
         """Particles of the first state."""
@@ -144,7 +144,7 @@ def _chosen(
 
 
 def filter_of(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], names: tuple[Name, ...], n: int
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], names: tuple[Name, ...], n: int
 ) -> tuple[Filter, Factor]:
     """The filter that draws these states, and where it starts."""
     steps, first = outline.steps(terms), joined(prepared(start, sum_product))
@@ -166,7 +166,7 @@ def filter_of(
 
 
 def run_particles(
-    outline: Outline,
+    outline: SequenceOutline,
     start: Sequence[Factor],
     terms: Sequence[Factor],
     key: Data,
@@ -191,7 +191,12 @@ def run_particles(
 
 
 def estimated_evidence(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, names: tuple[Name, ...], n: int
+    outline: SequenceOutline,
+    start: Sequence[Factor],
+    terms: Sequence[Factor],
+    key: Data,
+    names: tuple[Name, ...],
+    n: int,
 ) -> Factor:
     """Σ over all states: the mean over particles, unbiased."""
     _, last, _ = run_particles(outline, start, terms, key, names, n, False)
@@ -199,7 +204,12 @@ def estimated_evidence(
 
 
 def estimated_filter(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, names: tuple[Name, ...], n: int
+    outline: SequenceOutline,
+    start: Sequence[Factor],
+    terms: Sequence[Factor],
+    key: Data,
+    names: tuple[Name, ...],
+    n: int,
 ) -> Factor:
     """p(state after step t | everything up to t): a mixture over the particles."""
     particles, _, every = run_particles(outline, start, terms, key, names, n, True)
@@ -216,7 +226,7 @@ def estimated_filter(
 
 
 def drawn_states(
-    outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], asked: frozenset[Name]
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], asked: frozenset[Name]
 ) -> tuple[Name, ...]:
     """The states that particles draw: those asked for, or the fewest without which no step has a closed form."""
     links, domains = outline.links, dict(outline.domains)
@@ -242,7 +252,7 @@ def drawn_states(
     )
 
 
-def _works(outline: Outline, start: Sequence[Factor], terms: Sequence[Factor], names: tuple[Name, ...]) -> bool:
+def _works(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], names: tuple[Name, ...]) -> bool:
     """One step goes through, without its numbers."""
     key = jax.random.key(0)
     ask = partial(estimated_evidence, outline, key=key, names=names, n=2) if names else partial(evidence, outline)

@@ -24,7 +24,7 @@ from fubini.factors.table import Table
 from fubini.numerics.contraction import log_space_alone
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
-from fubini.sequence.carry import Layout, layout_of, lightened, settled, weighed
+from fubini.sequence.carry import CarryLayout, layout_of, lightened, settled, weighed
 from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
 from fubini.sequence.slices import slices
@@ -61,7 +61,7 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> tuple[Factor, Factor | N
 
 
 def _weighed(
-    steps: Steps, layout: Layout, last: Factor, every: Factor | None, logs: Data | None
+    steps: Steps, layout: CarryLayout, last: Factor, every: Factor | None, logs: Data | None
 ) -> tuple[Factor, Factor | None]:
     """Carries times what was taken out of them on the way."""
     named = None if every is None else name_axis(every, steps.time)
@@ -101,7 +101,7 @@ def scanned_back(steps: Steps) -> Factor:
 
 
 def _linear_first(
-    steps: Steps, start: Factor, layout: Layout, turn: Turn, keep: bool, generally: Callable
+    steps: Steps, start: Factor, layout: CarryLayout, turn: Turn, keep: bool, generally: Callable
 ) -> tuple[Factor, Factor | None]:
     if not (steps.is_linear and isinstance(start, Table)):
         return generally()
@@ -196,7 +196,7 @@ class Elements(NamedTuple):
 
     stacked: tuple[Data, ...]
     at: Callable[[Sequence[Data]], Factor]
-    layout: Layout
+    layout: CarryLayout
     links: Links
     semiring: Semiring
 
@@ -254,7 +254,7 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
     if steps.is_linear and lag == 1:
         layout = steps.layout([])
         table, safe = multiplied(*pairs(steps, layout))
-        order = Layout(tuple(table.inputs.items()), (), (), (), False, layout.dtype, True)
+        order = CarryLayout(tuple(table.inputs.items()), (), (), (), False, layout.dtype, True)
         return if_in_range(safe, lambda: table, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag

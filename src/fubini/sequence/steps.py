@@ -16,7 +16,7 @@ from fubini.eliminate.forward import contract, embed, forward, results
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.sequence.carry import Layout, layout_of, settled
+from fubini.sequence.carry import CarryLayout, layout_of, settled
 from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
 from fubini.sequence.slices import Slices, slices
@@ -44,7 +44,7 @@ def summed(factors: Sequence[Factor], names: Sequence[Name], semiring: Semiring 
     return joined(results(plan, forward(plan, terms, semiring)), semiring)
 
 
-class Cut(NamedTuple):
+class TimeSlices(NamedTuple):
     """Terms cut along time: what a scan runs over, and the terms at one time."""
 
     slices: list[Slices]
@@ -74,21 +74,21 @@ class Steps:
     domains: Mapping[Name, Domain]
     semiring: Semiring
 
-    def cut(self) -> Cut:
+    def cut(self) -> TimeSlices:
         """The terms cut along time."""
-        return Cut([slices(term, self.time) for term in self.terms])
+        return TimeSlices([slices(term, self.time) for term in self.terms])
 
     @property
     def is_linear(self) -> bool:
         """Tables in a semiring of weights: they can be multiplied as they are."""
         return self.semiring.homogeneous and all(isinstance(term, Table) for term in self.terms)
 
-    def layout(self, start: Sequence[Factor]) -> Layout:
+    def layout(self, start: Sequence[Factor]) -> CarryLayout:
         """What one step hands on to the next: the state before it, and all else that a factor depends on."""
         states = {name: self.domains[name] for name in self.links.before}
         return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
 
-    def advanced(self, carry: Factor, terms: Sequence[Factor], layout: Layout) -> Factor:
+    def advanced(self, carry: Factor, terms: Sequence[Factor], layout: CarryLayout) -> Factor:
         """One step: the product, the oldest states summed out, and the result named as before it."""
         after = summed([carry, *terms], self.links.oldest, self.semiring)
         return settled(rename(after, self.links.moves), layout)

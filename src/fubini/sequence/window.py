@@ -12,7 +12,7 @@ from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.factors.table import Table
-from fubini.sequence.compiled import Outline
+from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.links import Link, Links, fixed_bound
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor
@@ -23,7 +23,7 @@ def is_projected(domains: Mapping[Name, Domain]) -> bool:
     return current().project is not None and len({domain.is_finite for domain in domains.values()}) == 2
 
 
-def with_past(outline: Outline) -> tuple[Outline, list[Factor]]:
+def with_past(outline: SequenceOutline) -> tuple[SequenceOutline, list[Factor]]:
     """The outline with as much of the past as the window has, and factors for a past before the first state.
 
     One cell of that past holds all the weight, so that summing it out changes nothing.

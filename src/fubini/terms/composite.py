@@ -12,6 +12,7 @@ from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring
 from fubini.errors import NoRule
 from fubini.terms.factor import Factor, Weight, rename, substitute
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, DIVIDE, MULTIPLY_OUT, NORMALIZE, POWER, SUBSTITUTE, SUM, Head
 from fubini.terms.notation import Big, Call, Infix, Notation
 from fubini.terms.term import Term
@@ -28,11 +29,9 @@ class _Node(Factor):
 class Substituted(_Node):
     """factor(name = value, …), recorded."""
 
-    _term_fields = ("factor", "args")
-    _static_fields = ("names",)
-    factor: Factor
-    names: tuple[Name, ...]
-    args: tuple[Value, ...]
+    factor: Factor = term_field()
+    names: tuple[Name, ...] = static_field()
+    args: tuple[Value, ...] = term_field()
 
     def __init__(self, factor: Factor, values: Mapping[Name, Value]) -> None:
         rest = {name: domain for name, domain in factor.inputs.items() if name not in values}
@@ -57,9 +56,8 @@ class Substituted(_Node):
 class Quotient(_Node):
     """f / g, recorded."""
 
-    _term_fields = ("over", "under")
-    over: Factor
-    under: Factor
+    over: Factor = term_field()
+    under: Factor = term_field()
 
     def __init__(self, over: Factor, under: Factor) -> None:
         self._set(over=over, under=under, inputs=merge_inputs(over.inputs, under.inputs))
@@ -77,9 +75,8 @@ class Quotient(_Node):
 class Normalize(_Node):
     """f / Z where Z = Σ f over some names, recorded. A zero Z is an error: there is nothing to normalise."""
 
-    _term_fields = ("over", "total")
-    over: Factor
-    total: Factor
+    over: Factor = term_field()
+    total: Factor = term_field()
 
     def __init__(self, over: Factor, total: Factor) -> None:
         self._set(over=over, total=total, inputs=merge_inputs(over.inputs, total.inputs))
@@ -97,9 +94,8 @@ class Normalize(_Node):
 class Addition(_Node):
     """f + g, recorded."""
 
-    _term_fields = ("first", "second")
-    first: Factor
-    second: Factor
+    first: Factor = term_field()
+    second: Factor = term_field()
 
     def __init__(self, first: Factor, second: Factor) -> None:
         self._set(first=first, second=second, inputs=merge_inputs(first.inputs, second.inputs))
@@ -117,9 +113,8 @@ class Addition(_Node):
 class Power(_Node):
     """f^a, recorded."""
 
-    _term_fields = ("base", "exponent")
-    base: Factor
-    exponent: Value
+    base: Factor = term_field()
+    exponent: Value = term_field()
 
     def __init__(self, base: Factor, exponent: Value) -> None:
         self._set(base=base, exponent=exponent, inputs=merge_inputs(base.inputs, exponent.inputs))
@@ -138,9 +133,8 @@ class Power(_Node):
 class _Binding(_Node):
     """A recorded operation that binds names of its body."""
 
-    _term_fields = ("body",)
-    body: Factor
-    bounds: tuple[Bound, ...]
+    body: Factor = term_field()
+    bounds: tuple[Bound, ...] = static_field()
 
     def _bind(self, body: Factor, names: Sequence[Name], **fields: Any) -> None:
         """Names that are bound already are kept: they come from a term being rebuilt."""
@@ -159,8 +153,7 @@ def symbol_of(semiring: Semiring) -> str:
 class Sum(_Binding):
     """⊕_x f, recorded."""
 
-    _static_fields = ("semiring", "bounds")
-    semiring: Semiring
+    semiring: Semiring = static_field()
 
     def __init__(self, semiring: Semiring, body: Factor, names: Sequence[Name]) -> None:
         self._bind(body, names, semiring=semiring)
@@ -178,8 +171,6 @@ class Sum(_Binding):
 class PlateProduct(_Binding):
     """Π_i f, recorded."""
 
-    _static_fields = ("bounds",)
-
     def __init__(self, body: Factor, names: Sequence[Name]) -> None:
         self._bind(body, names)
 
@@ -196,9 +187,7 @@ class PlateProduct(_Binding):
 class LogOf(Value):
     """log f of a factor that is recorded."""
 
-    _term_fields = ("factor",)
-    _static_fields = ("output",)
-    factor: Factor
+    factor: Factor = term_field()
 
     def __init__(self, factor: Factor) -> None:
         self._set(factor=factor, inputs=factor.inputs, output=Real)

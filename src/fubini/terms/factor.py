@@ -24,6 +24,7 @@ from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
 from fubini.terms.exactness import Exactness, combined, projected
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.notation import Call, Infix, Notation, Symbol
 from fubini.terms.term import Term
@@ -54,7 +55,7 @@ class Factor(Term):
 
     @property
     def is_known_zero(self) -> bool:
-        """It is zero everywhere, and its numbers are there to tell."""
+        """Whether it is zero everywhere, and its numbers are known."""
         return False
 
     @property
@@ -186,7 +187,7 @@ class Factor(Term):
         return self._joined()
 
     def _joined(self) -> Factor:
-        """In one representation, where there is a rule for it."""
+        """Join the factor into one representation, where there is a rule for it."""
         rule = current().find(JOIN, (self,))
         return self if rule is None else rule.function(self)
 
@@ -327,8 +328,7 @@ class Product(Factor):
     """Π_k f_k: a flat list of factors, none of them a product."""
 
     promotes = True
-    _term_fields = ("terms",)
-    terms: tuple[Factor, ...]
+    terms: tuple[Factor, ...] = term_field()
 
     def __init__(self, *terms: Factor) -> None:
         self._set(terms=terms, inputs=merge_inputs(*(term.inputs for term in terms)))
@@ -430,7 +430,7 @@ class Unit(Factor):
     """1 for every value of its inputs: the unit of the product in whatever semiring it is summed."""
 
     promotes = True
-    _static_fields = ("domains",)
+    domains: tuple[tuple[Name, Domain], ...] = static_field()
 
     def __init__(self, inputs: Mapping[Name, Domain]) -> None:
         self._set(domains=tuple(inputs.items()), inputs=dict(inputs))
@@ -452,8 +452,7 @@ class Weight(Factor):
     """exp(value): a log-weight as a factor. It becomes a table only when a sum needs it."""
 
     promotes = True
-    _term_fields = ("value",)
-    value: Value
+    value: Value = term_field()
 
     def __init__(self, value: Value) -> None:
         if value.output.shape or value.output.is_discrete:

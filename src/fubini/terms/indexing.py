@@ -17,6 +17,7 @@ from fubini.base.ops import Op
 from fubini.errors import DomainError, NameClash
 from fubini.numerics.named_axes import align
 from fubini.numerics.named_axes import scatter as scatter_data
+from fubini.terms.fields import static_field, term_field
 from fubini.terms.notation import Big, Call, Notation, Symbol
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array, to_value
 
@@ -39,11 +40,9 @@ def bind(body: Value, index: Name | Variable) -> tuple[Value, Bound, Domain]:
 class _Binder(Value):
     """A Value with one body and one bound index."""
 
-    _term_fields = ("body",)
-    _static_fields = ("bound", "domain", "output")
-    body: Value
-    bound: Bound
-    domain: Domain
+    body: Value = term_field()
+    bound: Bound = static_field()
+    domain: Domain = static_field()
 
     def _bind(self, body: Value, bound: Bound, domain: Domain, output: Domain, **more: Any) -> None:
         inputs = {name: kind for name, kind in body.inputs.items() if name is not bound}
@@ -61,8 +60,7 @@ class _Binder(Value):
 class Fold(_Binder):
     """op over an index: Σ_i body, Π_i body, max_i body …"""
 
-    _static_fields = ("op", "bound", "domain", "output")
-    op: Op
+    op: Op = static_field()
 
     def __init__(self, op: Op, body: Value, bound: Bound, domain: Domain) -> None:
         ops.reduction(op)
@@ -130,7 +128,7 @@ def _own_names(
 
 
 def _ready(node: Value) -> Value:
-    """Computed where the children are arrays and the interpretation computes."""
+    """Compute a value where its children are arrays and the interpretation computes."""
     arrays = all(isinstance(child, Array) for child in node.children)
     return to_array(node) if arrays and not current().records else node
 
@@ -159,12 +157,10 @@ def stack(value: Any, index: Name | Variable) -> Value:
 class Concatenate(Value):
     """parts end to end along an index; each part's own index is bound."""
 
-    _term_fields = ("parts",)
-    _static_fields = ("name", "bounds", "sizes", "output")
-    parts: tuple[Value, ...]
-    name: Name
-    bounds: tuple[Bound, ...]
-    sizes: tuple[int, ...]
+    parts: tuple[Value, ...] = term_field()
+    name: Name = static_field()
+    bounds: tuple[Bound, ...] = static_field()
+    sizes: tuple[int, ...] = static_field()
 
     def __init__(self, parts: Sequence[Value], bounds: Sequence[Bound], sizes: Sequence[int], name: Name) -> None:
         outputs = {part.output.shape for part in parts}
@@ -227,12 +223,10 @@ def concatenate(values: Sequence[Any], index: Name) -> Value:
 class Scatter(Value):
     """out(i) = Σ over cells c with index(c) = i of value(c): the inverse of a substitution; duplicates add."""
 
-    _term_fields = ("value", "indices")
-    _static_fields = ("names", "consumed", "output")
-    value: Value
-    indices: tuple[Value, ...]
-    names: tuple[Name, ...]
-    consumed: tuple[Bound, ...]
+    value: Value = term_field()
+    indices: tuple[Value, ...] = term_field()
+    names: tuple[Name, ...] = static_field()
+    consumed: tuple[Bound, ...] = static_field()
 
     def __init__(
         self, value: Value, names: Sequence[Name], indices: Sequence[Value], consumed: Sequence[Bound]

@@ -16,7 +16,7 @@ from fubini.terms.operators import matmul
 from fubini.terms.value import Apply, Array, Value, Variable, to_value
 
 
-class Solution(NamedTuple):
+class InverseFunction(NamedTuple):
     """y = value, and log |dy/dt|."""
 
     name: Name
@@ -24,7 +24,7 @@ class Solution(NamedTuple):
     log_jacobian: Value
 
 
-def solve(value: Value, target: Value, name: Name) -> Solution | None:
+def solve(value: Value, target: Value, name: Name) -> InverseFunction | None:
     """The y with value(y) = target; None where the value is not known to be invertible in it.
 
     >>> from fubini.base.domains import Real
@@ -39,7 +39,7 @@ def solve(value: Value, target: Value, name: Name) -> Solution | None:
             return None
         value, target, slope = step
         log_jacobian = log_jacobian + (_total(slope) if slope.output.shape else slope)
-    return Solution(name, target, log_jacobian) if value.name == name else None
+    return InverseFunction(name, target, log_jacobian) if value.name == name else None
 
 
 def _step(value: Value, target: Value, name: Name) -> tuple[Value, Value, Value] | None:

@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Term)
 
 
 def require_added_axis(extra: int, term: Term, name: Name) -> None:
-    """One axis more than names: what `vmap` leaves."""
+    """Raise unless leaves have one axis more than names, as `vmap` leaves them."""
     if extra != 1:
         raise DomainError(
             f"naming an axis {name!r} of a {type(term).__name__} over {listed(term.inputs)}",
@@ -37,7 +37,7 @@ def name_axis(term: T, name: Name) -> T:
 def _named(term: T, name: Name) -> T:
     if hasattr(term, "_with_axis"):
         return term._with_axis(name)  # type: ignore[attr-defined]
-    if term._leaf_fields:
+    if term._declared.arrays:
         raise DomainError(
             f"naming an axis of a {type(term).__name__}", expected="a term that supplies _with_axis for its leaves"
         )

@@ -38,7 +38,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Index:
+class Subscript:
     """base[indices]."""
 
     base: Notation
@@ -54,7 +54,7 @@ class Big:
     body: Notation
 
 
-Notation = Symbol | Infix | Call | Index | Big
+Notation = Symbol | Infix | Call | Subscript | Big
 
 # How tightly operators bind, as in Python; the operands of a comparison are never comparisons.
 BINDS = {"|": 1, "&": 2, "+": 3, "-": 3, "*": 4, "@": 4, "/": 4, "%": 4, "//": 4, "**": 6}
@@ -187,7 +187,7 @@ def _plain(tree: Notation, style: Text) -> str:
             named = [f"{style.name(key)}={render(arg, style)}" for key, arg in keywords]
             called = style.name(head) if isinstance(head, str) else render(head, style, ATOM)
             return style.call(called, [*(render(arg, style) for arg in args), *named])
-        case Index(base, indices):
+        case Subscript(base, indices):
             return style.index(render(base, style, ATOM), [render(index, style) for index in indices])
         case Big(symbol, indices, body):
             return style.big(symbol, [style.name(index) for index in indices], render(body, style, BINDS["*"]))

@@ -1,6 +1,6 @@
 """Terms: immutable trees of typed expressions that may hold arrays.
 
-A term class declares which of its attributes are array leaves, sub-terms and static data; everything generic
+A term class declares its fields (`fubini.terms.fields`): arrays, sub-terms and static data. Everything generic
 (traversal, pytrees, structural keys, equality, pickling) follows from that declaration.
 """
 
@@ -17,25 +17,25 @@ from fubini.base.domains import Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness
+from fubini.terms.fields import Fields, collect_fields
 from fubini.terms.notation import Notation, latex, text, to_html
 
 
 class Term:
     """A Value or a Factor.
 
-    `inputs` maps the free names to their domains. Subclasses set the three class attributes below and assign the
-    fields they name exactly once, in `__init__`.
+    `inputs` maps the free names to their domains. Subclasses declare their fields, and assign each exactly once, in
+    `__init__`.
     """
 
-    _leaf_fields: ClassVar[tuple[str, ...]] = ()
-    _term_fields: ClassVar[tuple[str, ...]] = ()  # each a term or a tuple of terms
-    _static_fields: ClassVar[tuple[str, ...]] = ()  # hashable; may contain names
+    _declared: ClassVar[Fields] = Fields()
     _is_record: ClassVar[bool] = False  # a pytree of its sub-terms, so that those can be distinguished in it
     inputs: dict[Name, Domain]
     __array_ufunc__ = None  # so that NumPy's arrays and numbers on the left of an operator leave it to the term
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._declared = collect_fields(cls)
         flatten, unflatten = (_flatten_record, _unflatten_record) if cls._is_record else (_flatten, _unflatten)
         jax.tree_util.register_pytree_node(cls, flatten, unflatten)
 
@@ -48,18 +48,21 @@ class Term:
     def __delattr__(self, name: str) -> None:
         raise FubiniError(f"deleting {name!r} of a {type(self).__name__}", expected="terms are immutable")
 
+    def _statics(self) -> dict[str, Any]:
+        return {field: self.__dict__[field] for field in self._declared.statics}
+
     @property
     def children(self) -> tuple[Term, ...]:
         """The sub-terms, in order."""
         terms: list[Term] = []
-        for field in self._term_fields:
+        for field in self._declared.terms:
             value = self.__dict__[field]
             terms.extend(value) if isinstance(value, tuple) else terms.append(value)
         return tuple(terms)
 
     def leaves(self) -> Iterator[Data]:
         """The arrays in the term, in a fixed order."""
-        for field in self._leaf_fields:
+        for field in self._declared.arrays:
             yield self.__dict__[field]
         for child in self.children:
             yield from child.leaves()
@@ -72,9 +75,9 @@ class Term:
         new = object.__new__(type(self))
         fields = new.__dict__
         fields.update((key, value) for key, value in self.__dict__.items() if not key.startswith("_cached"))
-        for field in self._leaf_fields:
+        for field in self._declared.arrays:
             fields[field] = of_leaf(fields[field])
-        for field in self._term_fields:
+        for field in self._declared.terms:
             value = fields[field]
             fields[field] = tuple(map(of_child, value)) if isinstance(value, tuple) else of_child(value)
         return new
@@ -149,7 +152,7 @@ def _signature(leaf: Data) -> tuple:
 
 def _structure(term: Term, bound: dict[Bound, int]) -> tuple:
     """Bound names are numbered in order of first appearance, so the numbering is the same for alike terms."""
-    statics = tuple(_canonical(term.__dict__[field], bound) for field in term._static_fields)
+    statics = tuple(_canonical(value, bound) for value in term._statics().values())
     inputs = tuple((_canonical(name, bound), domain) for name, domain in term.inputs.items())
     return (type(term), statics, inputs, tuple(_structure(child, bound) for child in term.children))
 
@@ -177,7 +180,7 @@ def same(a: object, b: object) -> bool:
 
 
 def _same_leaf(a: Data, b: Data) -> bool:
-    """One array, or equal numbers of one type."""
+    """Whether two leaves are one array, or equal numbers of one type."""
     if a is b or isinstance(a, (jax.Array, np.ndarray)) or type(a) is not type(b):
         return a is b
     return bool(a == b)
@@ -192,8 +195,7 @@ class _Skeleton:
         self.structure = term.structure
         self.hash = hash(term.structure)
         self.template = term._copied(lambda _: None, lambda child: _Skeleton(child).template)
-        for field in term._static_fields:
-            mark = term.__dict__[field]
+        for field, mark in term._statics().items():
             if isinstance(mark, Exactness):
                 self.template._set(**{field: mark.without_error()})
 

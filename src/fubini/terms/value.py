@@ -23,8 +23,9 @@ from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
 from fubini.numerics.named_axes import align, gather, require_in_range
 from fubini.terms.exactness import Exactness, combined, exactly
+from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.notation import Call, Index, Infix, Notation, Symbol
+from fubini.terms.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
 from fubini.terms.term import Term
@@ -33,7 +34,7 @@ from fubini.terms.term import Term
 class Value(Operators, Term):
     """An array-valued function of named variables, with a domain `output`."""
 
-    output: Domain
+    output: Domain = static_field()
 
     # -- what every kind of Value supplies --------------------------------------------------------------------------
 
@@ -152,12 +153,10 @@ class Variable(Value):
     x * 2 + 1
     """
 
-    _static_fields = ("name", "output")
-
     def __init__(self, name: Name, domain: Domain) -> None:
         self._set(name=name, output=domain, inputs={name: domain})
 
-    name: Name
+    name: Name = static_field()
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         return values[self.name]
@@ -185,11 +184,9 @@ class Array(Value):
     {'j': Bint[4]}
     """
 
-    _leaf_fields = ("array",)
-    _static_fields = ("names", "output", "mark")
-    names: tuple[Name, ...]
-    array: Data
-    mark: Exactness
+    names: tuple[Name, ...] = static_field()
+    array: Data = array_field()
+    mark: Exactness = static_field()
 
     def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
         array, names = owned(data), as_names(names, "axes")
@@ -251,7 +248,7 @@ class Array(Value):
             return Symbol(f"{np.asarray(self.array).item():.7g}")
         if not is_traced(self.array):
             numbers = Symbol(shown_array(np.asarray(self.array)))
-            return Index(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
+            return Subscript(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
         return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
 
 
@@ -269,7 +266,7 @@ def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -
 
 
 def _require_within(array: Data, domain: Domain) -> tuple[Data, ...]:
-    """The data, checked against a domain that has bounds."""
+    """Return the data, or raise where they leave a domain that has bounds."""
     bounds = {
         "bint": (0, (domain.size or 1) - 1),
         "nat": (0, np.inf),
@@ -290,10 +287,8 @@ def _require_within(array: Data, domain: Domain) -> tuple[Data, ...]:
 class Apply(Value):
     """op(arguments), recorded."""
 
-    _term_fields = ("args",)
-    _static_fields = ("op", "output")
-    op: Op
-    args: tuple[Value, ...]
+    op: Op = static_field()
+    args: tuple[Value, ...] = term_field()
 
     def __init__(self, op: Op, args: Sequence[Value]) -> None:
         args = tuple(args)
@@ -385,7 +380,7 @@ def to_array(value: Value) -> Array:
 
 
 def is_enumerable(value: Value) -> bool:
-    """All free names are bounded integers, so `to_array` succeeds."""
+    """Whether all free names are bounded integers, so that `to_array` succeeds."""
     return all(domain.is_finite for domain in value.inputs.values())
 
 
@@ -456,17 +451,14 @@ def _require_fit(name: Name, value: Value, domain: Domain) -> None:
 class Substitution(Value):
     """value(name = argument, …), recorded: what indexing by something that is not known yet leaves."""
 
-    _term_fields = ("value", "args")
-    _static_fields = ("names",)
+    value: Value = term_field()
+    names: tuple[Name, ...] = static_field()
+    args: tuple[Value, ...] = term_field()
 
     def __init__(self, value: Value, values: Mapping[Name, Value]) -> None:
         rest = {name: domain for name, domain in value.inputs.items() if name not in values}
         inputs = merge_inputs(rest, *(arg.inputs for arg in values.values()))
         self._set(value=value, names=tuple(values), args=tuple(values.values()), inputs=inputs, output=value.output)
-
-    value: Value
-    names: tuple[Name, ...]
-    args: tuple[Value, ...]
 
     def _substituted(self, values: Mapping[Name, Value]) -> Value:
         inner = {name: values[name] for name in self.value.inputs if name in values and name not in self.names}
@@ -515,7 +507,7 @@ def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
 
 
 def _require_index(axis: int, index: Value, size: int) -> None:
-    """An integer; within the extent, where that can be told at once."""
+    """Raise unless an index is an integer, within the extent where that is known."""
     output = index.output
     if not output.is_discrete or output.shape:
         raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
@@ -530,9 +522,6 @@ def _require_index(axis: int, index: Value, size: int) -> None:
 class Getitem(Value):
     """value[index, …]: leading event axes indexed by integers that may be Values."""
 
-    _term_fields = ("value", "indices")
-    _static_fields = ("output",)
-
     def __init__(self, value: Value, indices: Sequence[Value]) -> None:
         shape = value.output.shape
         if len(indices) > len(shape):
@@ -543,8 +532,8 @@ class Getitem(Value):
         output = value.output.with_shape(shape[len(indices) :])
         self._set(value=value, indices=tuple(indices), inputs=inputs, output=output)
 
-    value: Value
-    indices: tuple[Value, ...]
+    value: Value = term_field()
+    indices: tuple[Value, ...] = term_field()
 
     @property
     def linear_children(self) -> tuple[int, ...]:
@@ -561,7 +550,7 @@ class Getitem(Value):
         return gathered(named, dict(zip(axes, indices, strict=True)))
 
     def notation(self) -> Notation:
-        return Index(self.value.notation(), tuple(index.notation() for index in self.indices))
+        return Subscript(self.value.notation(), tuple(index.notation() for index in self.indices))
 
 
 def getitem(value: Value, *indices: Any) -> Value:
