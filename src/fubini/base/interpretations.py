@@ -80,7 +80,12 @@ class Interpretation:
             yield from self.base.versions()
 
     def find(self, head: object, args: tuple) -> Rule | None:
-        """The first rule that applies."""
+        """The first rule that applies.
+
+        >>> f = fb.Table([1.0, 2.0], ("a",))
+        >>> exact.find(fb.heads.SUM, (fb.sum_product, f, ("a",)))
+        sum_table(Semiring, Table, tuple)
+        """
         for rules in self.rule_sets(head):
             rule = rules.find(args)
             if rule is not None:
@@ -194,6 +199,10 @@ def jit(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """`jax.jit`, with the arrays of the interpretation in force as arguments of the compiled function.
 
     Plain `jax.jit` is right too, but bakes those arrays in and so compiles anew for each of them.
+
+    >>> mass = fb.jit(lambda weights: fb.Table(weights, ("a",)).sum("a").log().data)
+    >>> float(mass(jnp.array([0.5, 0.5])))
+    0.0
     """
 
     def run(arrays: Any, *args: P.args, **kwargs: P.kwargs) -> R:

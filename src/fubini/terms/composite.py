@@ -221,7 +221,13 @@ class LogOf(Value):
 
 
 def evaluate(term: Any) -> Any:
-    """Run a recorded term under the interpretation in force."""
+    """Run a recorded term under the interpretation in force.
+
+    >>> with fb.lazy:
+    ...     total = fb.Table([1.0, 2.0], ("a",)).sum("a")
+    >>> float(evaluate(total))
+    3.0
+    """
     if isinstance(term, LogOf):
         return evaluate(term.factor).log()
     if not isinstance(term, Term) or not term.children:

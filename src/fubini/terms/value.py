@@ -31,7 +31,12 @@ from fubini.terms.term import Term
 
 
 class Value(Operators, Term):
-    """An array-valued function of named variables, with a domain `output`."""
+    """An array-valued function of named variables, with a domain `output`.
+
+    >>> x = fb.Variable("x", fb.Real)
+    >>> 2.0 * x + 1.0, (2.0 * x + 1.0)(x=3.0).data
+    (2 * x + 1, array(7.))
+    """
 
     output: Domain
 
@@ -67,12 +72,20 @@ class Value(Operators, Term):
 
     @property
     def exactness(self) -> Exactness:
-        """How the value relates to the mathematics; that of its parts together."""
+        """How the value relates to the mathematics; that of its parts together.
+
+        >>> fb.Array(np.ones(2), ("i",)).exactness
+        exact
+        """
         return combined(self.children)
 
     @property
     def data(self) -> Data:
-        """The numbers of a closed Value."""
+        """The numbers of a closed Value.
+
+        >>> (fb.Variable("x", fb.Real) ** 2)(x=3.0).data
+        array(9.)
+        """
         if self.inputs:
             raise FubiniError(
                 f"the data of {self}",
