@@ -56,7 +56,12 @@ class Interpretation:
         self.arrays = arrays
 
     def register(self, rules: RuleSet) -> RuleSet:
-        """Add a rule set: how upper layers bring theirs at import."""
+        """Add a rule set: how upper layers bring theirs at import.
+
+        >>> rules = RuleSet("custom.sum", head=fb.heads.SUM)
+        >>> Interpretation("custom", base=exact).register(rules) is rules
+        True
+        """
         self._own.append(rules)
         _registered.append(rules)
         return rules

@@ -228,7 +228,11 @@ class Distribution(Term):
 
     @property
     def exactness(self) -> Exactness:
-        """That of its parameters."""
+        """That of its parameters.
+
+        >>> fb.dist.Normal(0.0, 1.0).exactness
+        exact
+        """
         return combined(self.args)
 
 

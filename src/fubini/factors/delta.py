@@ -79,11 +79,19 @@ class Delta(Factor):
 
     @property
     def located(self) -> dict[Name, Value]:
-        """The points by name."""
+        """The points by name.
+
+        >>> fb.Delta(x=1.5, y=2.0).located
+        {'x': 1.5, 'y': 2}
+        """
         return dict(zip(self.names, self.points, strict=True))
 
     def point(self, name: Name) -> Value:
-        """Where the mass of a name is."""
+        """Where the mass of a name is.
+
+        >>> fb.Delta(x=1.5).point("x")
+        1.5
+        """
         return self.points[self.names.index(name)]
 
     def without(self, names: tuple[Name, ...]) -> Factor:

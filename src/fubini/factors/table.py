@@ -94,7 +94,11 @@ class Table(Factor):
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """The axes, in order."""
+        """The axes, in order.
+
+        >>> fb.Table([[0.5, 0.5]], ("a", "b")).names
+        ('a', 'b')
+        """
         return tuple(self.inputs)
 
     @property

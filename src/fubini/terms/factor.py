@@ -230,7 +230,8 @@ class Factor(Term):
     def covariance(self, name: Name) -> Value:
         """The covariance of the elements of x, normalised over x, for each value of the other inputs.
 
-        >>> fb.Gaussian(mean=[0.0, 1.0], covariance=[[2.0, 0.5], [0.5, 1.0]], inputs={"x": fb.Reals[2]}).covariance("x").data
+        >>> f = fb.Gaussian(mean=[0.0, 1.0], covariance=[[2.0, 0.5], [0.5, 1.0]], inputs={"x": fb.Reals[2]})
+        >>> f.covariance("x").data
         array([[2. , 0.5],
                [0.5, 1. ]])
         """
