@@ -32,7 +32,7 @@ class Domain:
 
     @property
     def is_discrete(self) -> bool:
-        """Integers, bounded or not.
+        """Whether the values are integers, bounded or not.
 
         >>> Nat.is_discrete, Real.is_discrete
         (True, False)
@@ -50,7 +50,7 @@ class Domain:
 
     @property
     def extent(self) -> int:
-        """How many values a bounded integer takes.
+        """The number of values that a bounded integer takes.
 
         >>> Bint[3].extent
         3
@@ -210,5 +210,5 @@ def merge_inputs(*inputs: Mapping) -> dict:
 
 
 def table_size(domains: Sequence[Domain]) -> int:
-    """How many cells a table over these domains has."""
+    """The number of cells of a table over these domains."""
     return math.prod(domain.extent for domain in domains)

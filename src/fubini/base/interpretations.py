@@ -78,7 +78,7 @@ class Interpretation:
         return rule_sets
 
     def versions(self) -> Iterator[tuple[RuleSet, int]]:
-        """Its rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
+        """Yield rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
         for rules in self._own:
             yield rules, len(rules)
         if self.base is not None:
@@ -129,7 +129,7 @@ class Interpretation:
 
 
 class _Entry:
-    """What the context holds: equal where the rules and the arrays are the same."""
+    """An interpretation in the context: equal to another where the rules and the arrays are the same."""
 
     def __init__(self, interpretation: Interpretation) -> None:
         self.interpretation = interpretation

@@ -40,7 +40,7 @@ class Rule:
         return len(kinds) == len(self.signature) and all(map(issubclass, kinds, self.signature))
 
     def refusal(self, args: tuple) -> str:
-        """Why the rule does not apply to these arguments; empty if it does."""
+        """The reason why the rule does not apply to these arguments; empty if it does."""
         for arg, expected in zip(args, self.signature, strict=True):
             if not isinstance(arg, expected):
                 return f"it takes {_named(expected)} where {type(arg).__name__} was given"
@@ -49,7 +49,7 @@ class Rule:
         return ""
 
     def is_below(self, other: Rule) -> bool:
-        """At least as specific as the other in every argument."""
+        """Whether the rule is at least as specific as the other in every argument."""
         return all(_within(own, other_types) for own, other_types in zip(self.signature, other.signature, strict=True))
 
     def __repr__(self) -> str:

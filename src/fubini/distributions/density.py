@@ -88,7 +88,7 @@ class Distribution(Term):
         self._set(args=tuple(self._checked(terms).values()))
 
     def replaced(self, values: Mapping[Name, Value]) -> Distribution:
-        """With Values in place of some of its names."""
+        """Replace some names by Values."""
         if not any(name in self.inputs for name in values):
             return self
         args = {key: arg.replaced(values) for key, arg in zip(self.keys, self.args, strict=True)}  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ class Distribution(Term):
         return Distribution(POWER, {"base_dist": self, "exponent": over_batch(exponent, batch)})
 
     def named(self, name: str) -> Named:
-        """This distribution as the site of that name in a joint.
+        """Name the site that this distribution is in a joint.
 
         >>> fb.JointSequential([fb.dist.Normal(0.0, 1.0).named("m")]).names
         ('m',)
@@ -176,7 +176,7 @@ class Distribution(Term):
 
     @property
     def blueprint(self) -> Blueprint:
-        """How to build it from its leaf values."""
+        """The blueprint that builds it from its leaf values."""
         cached = self.__dict__.get("_cached_blueprint")
         if cached is None:
             inner = tuple(arg.blueprint if isinstance(arg, Distribution) else None for arg in self.args)
@@ -185,7 +185,7 @@ class Distribution(Term):
 
     @property
     def signature(self) -> Signature:
-        """Shape, domain and constraints."""
+        """The shape, the domain and the constraints."""
         return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
 
     @property
@@ -199,7 +199,7 @@ class Distribution(Term):
 
     @property
     def leaves_its_constraints(self) -> bool:
-        """Some parameter is not valid for every value of the variables in it."""
+        """Whether some parameter is not valid for every value of the variables in it."""
         pairs = zip(self.keys, self.args, strict=True)
         return any(
             arg.leaves_its_constraints
@@ -228,7 +228,7 @@ class Distribution(Term):
 
     @property
     def exactness(self) -> Exactness:
-        """That of its parameters.
+        """The exactness of the parameters.
 
         >>> fb.dist.Normal(0.0, 1.0).exactness
         exact

@@ -24,7 +24,7 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class Integral:
-    """One elimination in index notation: which variables, what they are given the rest, by which equation."""
+    """One elimination in index notation: the variables, their conditional, and the equation."""
 
     names: tuple[Name, ...]
     family: str
@@ -76,7 +76,7 @@ class Explanation:
 
     @property
     def integrals(self) -> tuple[Integral, ...]:
-        """What is integrated in index notation, in order.
+        """The integrals in index notation, in order.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> [integral.names for integral in model.condition(x=0.5).explain().integrals]
@@ -86,7 +86,7 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What can be asked of a model; nothing of factors.
+        """One sentence on the questions that have a closed form; empty of factors.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).explain().verdict
@@ -119,7 +119,7 @@ class Explanation:
 
     @property
     def _is_table(self) -> bool:
-        """Some step is no integral in index notation, or nothing else is shown."""
+        """Whether some step is no integral in index notation, or nothing else is shown."""
         return self.graph is None or any(not line.integrals for line in self.lines)
 
     @property

@@ -59,14 +59,14 @@ class Delta(Factor):
 
     @classmethod
     def _of(cls, points: Mapping[Name, Value], weight: Factor) -> Delta:
-        """From parts that are in order."""
+        """Make a delta from checked parts."""
         new = object.__new__(cls)
         new._build(points, weight)
         return new
 
     @property
     def promotes(self) -> bool:  # type: ignore[override]
-        """Over bounded integers it is a table."""
+        """Whether it is over bounded integers, and so becomes a table."""
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property
@@ -87,7 +87,7 @@ class Delta(Factor):
         return dict(zip(self.names, self.points, strict=True))
 
     def point(self, name: Name) -> Value:
-        """Where the mass of a name is.
+        """The point at which the mass of a name is.
 
         >>> fb.Delta(x=1.5).point("x")
         1.5

@@ -89,7 +89,7 @@ class Gaussian(Factor):
 
     @classmethod
     def _of(cls, scale: Table, quadratic: Quadratic, reals: Reals, domains: Mapping[Name, Domain]) -> Gaussian:
-        """From numerics, unchecked; `domains` has at least the batch names that the quadratic depends on."""
+        """Make a Gaussian from numerics, unchecked; `domains` has at least the batch names of the quadratic."""
         new = object.__new__(cls)
         inputs = dict(scale.inputs)
         for name in numerics.used(quadratic):
@@ -183,7 +183,7 @@ class Gaussian(Factor):
     # -- numerics by name -------------------------------------------------------------------------------------------
 
     def positions(self, names: frozenset[Name]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Where the elements of some variables stand in z, and where those of the others do."""
+        """The positions in z of the elements of some variables, and of the others."""
         return numerics.positions(self.reals, names)
 
     def onto(self, reals: Reals) -> Quadratic:

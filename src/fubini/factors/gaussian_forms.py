@@ -15,7 +15,7 @@ from fubini.numerics.quadratic import Reals
 
 
 def require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:
-    """At least one real input, and no other kind beside bounded integers."""
+    """Raise unless there is a real input, and no other kind beside bounded integers."""
     for name, domain in reals:
         if domain.kind != "real":
             raise DomainError(

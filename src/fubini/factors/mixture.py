@@ -48,7 +48,7 @@ class Mixture(Factor):
 
     @property
     def size(self) -> int:
-        """How many terms are added up in each cell of the batch.
+        """The number of terms that are added up in each cell of the batch.
 
         >>> (fb.dist.Normal(-1.0, 1.0)("x") + fb.dist.Normal(1.0, 1.0)("x")).size
         2

@@ -80,7 +80,7 @@ class Table(Factor):
 
     @property
     def exactness(self) -> Exactness:
-        """How its numbers came about."""
+        """The approximations behind its numbers."""
         return self.mark
 
     @property
@@ -89,7 +89,7 @@ class Table(Factor):
 
     @property
     def is_on_numpy(self) -> bool:
-        """Its weights are an array of NumPy."""
+        """Whether its weights are an array of NumPy."""
         return type(self._scaled) is np.ndarray
 
     @property
@@ -280,7 +280,7 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
 
 
 def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
-    """Without a temporary array; NaN is never between."""
+    """Whether all weights are between two numbers, without a temporary array; NaN is never between."""
     return not weights.size or bool(weights.min() >= low and weights.max() <= high)
 
 
@@ -333,7 +333,7 @@ def no_mass(f: Factor) -> DataError:
 
 
 def embedded(semiring: Semiring, table: Table) -> Table:
-    """Weights into the carrier."""
+    """Embed the weights into the carrier of a semiring."""
     return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
 
 

@@ -30,7 +30,7 @@ def to_network(record: NetworkRecord) -> Network:
 
 
 def to_record(network: Network) -> NetworkRecord:
-    """What a file says of a network: every factor as a table of weights. The evidence is not part of it."""
+    """Turn a network into the record of a file: every factor as a table of weights, without the evidence."""
     return NetworkRecord(network.name, dict(network.variables), tuple(map(_entry, network.factors)), network.directed)
 
 

@@ -30,7 +30,7 @@ class Form:
 
     @property
     def is_wide(self) -> bool:
-        """Its numbers are NumPy's, in double precision."""
+        """Whether its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or is_double_precision()
 
     @property

@@ -83,7 +83,7 @@ class Joint(Questions):
         return self.unflatten({name: outline[name].dtype for name in outline.names})
 
     def graph(self) -> Graph:
-        """Which site depends on which: a drawing in a notebook, a list in a terminal.
+        """The graph of dependences between sites: a drawing in a notebook, a list in a terminal.
 
         >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0))).graph()
         m ~ Normal(0, 1)
@@ -220,7 +220,7 @@ class Joint(Questions):
         return Sampled(form.unflatten(_with_axes(sources, batch.shape)), form.unflatten(values))
 
     def named(self, name: str) -> Named:
-        """This joint as a site of that name in another one.
+        """Name the site that this joint is in another one.
 
         >>> inner = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0)))
         >>> fb.JointSequential([inner.named("inner"), fb.dist.Poisson(2.0).named("n")]).names
@@ -230,7 +230,7 @@ class Joint(Questions):
 
     @property
     def title(self) -> str:
-        """What it is called in a text: its kind, and its sites with their domains.
+        """The name of the joint in a text: its kind, and its sites with their domains.
 
         >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0))).title
         'JointNamed(m: Real)'
@@ -239,11 +239,11 @@ class Joint(Questions):
         return f"{type(self).__name__}({shapes})"
 
     def __repr__(self) -> str:
-        """Its title, and each site as a statement."""
+        """Show the title, and each site as a statement."""
         return "\n".join([self.title, *(f"  {line}" for line in repr(self.graph()).splitlines())])
 
     def __format__(self, spec: str) -> str:
-        """Inside another text, on one line."""
+        """Show the title alone inside another text, on one line."""
         return self.title
 
 
@@ -317,7 +317,7 @@ class Conditioned(Joint):
         return Conditioned(self.joint, merged(self.observed, more.observed))
 
     def uncondition(self, *names: str) -> Joint:
-        """Without the observations of these sites, or of all: the inverse of `condition`.
+        """Drop the observations of these sites, or of all: the inverse of `condition`.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).uncondition("x").names

@@ -33,7 +33,7 @@ from fubini.terms.value import Value
 
 
 class Questions(Flavour):
-    """What can be asked of any joint: of one with observations, about its other sites given these."""
+    """The questions to any joint; of one with observations, about its other sites given these."""
 
     def log_evidence(self, semiring: Semiring = sum_product) -> Value:
         """log p(observed), the other sites integrated out exactly; an error that names what blocks it.
@@ -94,7 +94,7 @@ class Questions(Flavour):
         return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
 
     def explain(self) -> Explanation:
-        """What is eliminated and how, which latents remain and what blocks them; `fb.explain(post)`.
+        """Explain which latents are eliminated and how, which remain and why; `fb.explain(post)`.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).explain()

@@ -44,7 +44,7 @@ class Graph(Mapping[str, tuple[str, ...]]):
         return "\n".join(lines)
 
     def depths(self) -> dict[str, int]:
-        """How far each site is from a site without parents.
+        """The distance of each site from a site without parents.
 
         >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0))).graph().depths()
         {'m': 0, 'x': 1}
@@ -55,7 +55,7 @@ class Graph(Mapping[str, tuple[str, ...]]):
         return depths
 
     def to_dot(self) -> str:
-        """In the language of Graphviz.
+        """Write the graph in the language of Graphviz.
 
         >>> print(fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0))).graph().to_dot())
         digraph {

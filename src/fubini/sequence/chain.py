@@ -216,7 +216,7 @@ class Chain:
             ) from error
 
     def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
-        """By particles, where some states are to be drawn; None where none are."""
+        """Estimate by particles where some states are to be drawn; return None where none are."""
         outline, start, terms = self._outline, terms_of(self.init), terms_of(self.factor)
         names = drawn_states(outline, start, terms, sampler.names)
         if not names:
@@ -239,7 +239,7 @@ class Chain:
         return {name: values[name] for name in names}
 
     def explain(self) -> Explanation:
-        """Which way its questions go through the steps, and why; and the plan of one step.
+        """Explain the method by which questions go through the steps, and the plan of one step.
 
         >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
         >>> Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3).explain()

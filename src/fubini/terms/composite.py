@@ -151,7 +151,7 @@ class _Binding(_Node):
 
 
 def symbol_of(semiring: Semiring) -> str:
-    """How a sum in a semiring is written."""
+    """The symbol of a sum in a semiring."""
     symbols = {"sum_product": "Σ", "max_product": "max", "min_sum": "min"}
     return symbols.get(semiring.name, f"⊕[{semiring}]")
 

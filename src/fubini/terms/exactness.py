@@ -20,7 +20,7 @@ class Exactness:
 
     @property
     def is_exact(self) -> bool:
-        """No approximation took part."""
+        """Whether no approximation took part."""
         return not self.marks
 
     def __or__(self, other: Exactness) -> Exactness:
@@ -33,11 +33,11 @@ class Exactness:
         return (", ".join(self.marks) or "exact") + told
 
     def without_error(self) -> Exactness:
-        """Of anything that is computed from this answer."""
+        """The exactness of anything that is computed from this answer."""
         return self if self.error is None else Exactness(self.marks)
 
     def with_error(self, error: float) -> Exactness:
-        """Of an answer with this standard error, or bound on its error; what is computed from it has another."""
+        """The exactness of an answer with this standard error, or bound on its error."""
         return Exactness(self.marks, error)
 
 

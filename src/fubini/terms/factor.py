@@ -51,7 +51,7 @@ class Factor(Term):
 
     @property
     def exactness(self) -> Exactness:
-        """How the factor relates to the mathematics; that of its parts together.
+        """The approximations behind the factor: those of its parts together.
 
         >>> fb.Table([1.0, 2.0], ("a",)).exactness
         exact
@@ -65,7 +65,7 @@ class Factor(Term):
 
     @property
     def is_known_zero(self) -> bool:
-        """It is zero everywhere, and its numbers are there to tell."""
+        """Whether it is zero everywhere, and its numbers are known."""
         return False
 
     @property
@@ -96,7 +96,7 @@ class Factor(Term):
         raise _missing(self, "log")
 
     def notation(self) -> Notation:
-        """How it is written."""
+        """The notation of the factor."""
         typed = (Symbol(str(name), repr(domain)) for name, domain in self.inputs.items())
         return Call(type(self).__name__, tuple(typed))
 
@@ -250,7 +250,7 @@ class Factor(Term):
         return self._joined()
 
     def _joined(self) -> Factor:
-        """In one representation, where there is a rule for it."""
+        """Join into one representation, where there is a rule for it."""
         rule = current().find(JOIN, (self,))
         return self if rule is None else rule.function(self)
 

@@ -55,7 +55,7 @@ class Value(Operators, Term):
         raise FubiniError(f"{self} over other arguments", expected="a Value that supplies _remade")
 
     def notation(self) -> Notation:
-        """How it is written."""
+        """The notation of the Value."""
         return Call(type(self).__name__, tuple(child.notation() for child in self.value_children))
 
     @property
@@ -72,7 +72,7 @@ class Value(Operators, Term):
 
     @property
     def exactness(self) -> Exactness:
-        """How the value relates to the mathematics; that of its parts together.
+        """The approximations behind the Value: those of its parts together.
 
         >>> fb.Array(np.ones(2), ("i",)).exactness
         exact
@@ -106,7 +106,7 @@ class Value(Operators, Term):
         return np.asarray(self.data, dtype=dtype)
 
     def __bool__(self) -> bool:
-        """Of a comparison of numbers that are known."""
+        """Return the truth of a comparison of known numbers."""
         closed = not self.inputs and not self.output.shape and _is_truth(self.output)
         if closed and not is_traced(data := self.data):
             return bool(data)
@@ -228,7 +228,7 @@ class Array(Value):
 
     @property
     def exactness(self) -> Exactness:
-        """How its numbers came about."""
+        """The approximations behind its numbers."""
         return self.mark
 
     @property
@@ -409,7 +409,7 @@ def _constant(index: int, domain: Domain) -> Array:
 
 
 def to_argument(name: Name, given: Any, domain: Domain) -> Value:
-    """What a name may be replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
+    """Convert what a name is replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
     if type(given) is int and domain.is_finite and 0 <= given < domain.extent:
         return _constant(given, domain)
     if isinstance(given, str):
@@ -528,7 +528,7 @@ def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
 
 
 def _require_index(axis: int, index: Value, size: int) -> None:
-    """An integer; within the extent, where that can be told at once."""
+    """Raise unless an index is an integer, within the extent where that is known at once."""
     output = index.output
     if not output.is_discrete or output.shape:
         raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
