@@ -11,7 +11,7 @@ UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 
-.PHONY: test fast versions thorough lint docs demo bench clean
+.PHONY: test fast coverage versions thorough lint docs demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
@@ -20,6 +20,11 @@ test: $(VENV)/.installed-test
 
 fast: $(VENV)/.installed-test
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+# The tests as `make test` runs them, and the share of the statements in each folder of src/fubini that they run.
+coverage: $(VENV)/.installed-test
+	$(BIN)/pytest -q -n $(JOBS) --cov=fubini --cov-report=json:build/coverage.json
+	$(BIN)/python -m tests.coverage_by_folder build/coverage.json
 
 # The demo, the documents and tests/smoke under each of Python 3.11 to 3.13 that is found (on PATH, or kept by pyenv), with
 # the oldest JAX, NumPyro and ArviZ that pyproject.toml admits under the first, and the newest under the others.

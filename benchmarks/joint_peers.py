@@ -101,7 +101,7 @@ def our_items(model: str) -> list[Any]:
 
 
 def their_items(model: str) -> list[Any]:
-    """For TFP's sequential joints, written for one world."""
+    """For TFP's sequential joints, written for one sample."""
     if model == "simple":
         return [tfd.InverseGamma(3.0, 2.0), tfd.Normal(0.0, 1.0), lambda m, s: tfd.Normal(m, s)]
     if model == "chain":

@@ -3,7 +3,7 @@
     python -m benchmarks.orders [--data DIR] [--networks munin1,link,…]
 
 For each network without evidence: multiply-adds of the plan and seconds to find it. opt_einsum and cotengra see the
-same factors as an einsum over hyperedges; a search that raises is said to fail.
+same factors as an einsum over hyperedges; a search that raises is reported as failed.
 """
 
 from __future__ import annotations

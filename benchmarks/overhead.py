@@ -209,7 +209,7 @@ def gaussian_arrays(batch: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def fused_by_hand(xp: Any, h: Any, K: Any, g: Any, L: Any) -> tuple:
-    """h′, K′ and the log of what is left after x, the first variable, is gone."""
+    """h′, K′ and the log-constant after x, the first variable, is eliminated."""
     h, K = h + g, K + L
     pivot, row, first = K[..., 0, 0], K[..., 0, 1:], h[..., 0]
     rest = K[..., 1:, 1:] - row[..., :, None] * row[..., None, :] / pivot[..., None, None]
@@ -269,7 +269,7 @@ def main() -> None:
     print_summary(
         [
             Aim('(f * g).sum("x") on tiny NumPy tables', "< 60 µs", shown, ours < 60e-6),
-            Aim("two Gaussians fused, one variable gone", "< 150 µs", found, fused[OURS].median < 150e-6),
+            Aim("two Gaussians fused, one variable eliminated", "< 150 µs", found, fused[OURS].median < 150e-6),
             Aim("the same inside jit", "within 1.2× of by hand", ratio(share), share < 1.2),
         ]
     )

@@ -124,7 +124,7 @@ def test_dirichlet_categorical(batch):
 
 
 def test_posterior_is_joint_less_evidence():
-    """Dirichlet(alpha + counts), as a density and as a law."""
+    """Dirichlet(alpha + counts), as a density and as a distribution."""
     alpha, y = np.array([0.5, 1.0, 2.0]), np.array([0, 2, 2, 1])
     post = labels(alpha, (), 4).condition(y=y)
     new = alpha + np.array([1, 1, 2])

@@ -140,7 +140,7 @@ def test_the_projection_follows_every_sum() -> None:
     assert derived.project is mine.project
 
 
-def test_threads_keep_apart() -> None:
+def test_threads_are_independent() -> None:
     """Two threads, two interpretations, many times over."""
     wrong: list[object] = []
     start = threading.Barrier(3)

@@ -1,7 +1,11 @@
-"""Modules import only from the layers before their own, at the top of the file, and nothing private of JAX."""
+"""Modules import only from the layers before their own, at the top of the file, and nothing private of JAX.
+
+Two modules of one name are the same concept, which docs/architecture.md says.
+"""
 
 import ast
 import graphlib
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -38,7 +42,11 @@ LAYERS = (
 # Heavy optional libraries, which a function may import when it first needs them.
 DEFERRED = frozenset({"arviz", "cotengra", "numba"})
 
-SOURCE = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+
+# A line of "Names that stand twice" in docs/architecture.md: the name, the modules, the reason.
+SHARED_NAME = re.compile(r"^\| `(\w+)` \| (`.+`) \| (.+) \|$", re.MULTILINE)
 
 
 def module_name(path: Path) -> str:
@@ -160,3 +168,20 @@ def test_no_private_jax(module: str) -> None:
 def test_no_star_imports(module: str) -> None:
     offences = ((line, name) for line, name in imports(tree(module), module) if name.endswith("*"))
     assert not (found := report(module, offences)), found
+
+
+def shared_names() -> dict[str, set[str]]:
+    """Names that more than one module has, with these modules as they are written in docs/architecture.md."""
+    written: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        is_package = path.name == "__init__.py"
+        place = (path.parent if is_package else path).relative_to(SOURCE / "fubini").as_posix()
+        written.setdefault(module.rpartition(".")[2], set()).add(f"{place}/" if is_package else place)
+    return {name: places for name, places in written.items() if len(places) > 1}
+
+
+def test_modules_of_one_name_have_a_reason() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Names that stand twice")[2].partition("\n## ")[0]
+    listed = {name: set(re.findall(r"`([^`]+)`", modules)) for name, modules, _ in SHARED_NAME.findall(section)}
+    assert listed == shared_names(), "rename a module, or list the names with the reason in docs/architecture.md"

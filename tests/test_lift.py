@@ -1,4 +1,4 @@
-"""Lifted JAX functions: written for one world, mapped over named axes, in the engine of the data."""
+"""Lifted JAX functions: written for one sample, mapped over named axes, in the engine of the data."""
 
 import pickle
 
@@ -26,7 +26,7 @@ EXPECTED = np.einsum("jkm,ijmn,jkn->ijk", VECTORS, MATRICES, VECTORS)
 
 
 def test_mapped_over_named_axes() -> None:
-    """NumPy in, double precision NumPy out; the function sees one world at a time."""
+    """NumPy in, double precision NumPy out; the function sees one sample at a time."""
     result = fb.lift(quadratic)(fb.Array(MATRICES, ("i", "j")), fb.Array(VECTORS, ("j", "k")))
     assert isinstance(result, fb.Array)
     assert result.inputs == {"i": fb.Bint[4], "j": fb.Bint[3], "k": fb.Bint[5]}

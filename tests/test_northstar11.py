@@ -1,4 +1,4 @@
-"""The north-star program 11 as written: the same question through every door."""
+"""The north-star program 11 as written: the same question by every method."""
 
 import jax
 import jax.numpy as jnp

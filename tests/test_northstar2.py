@@ -159,7 +159,7 @@ def test_sum_of_a_delta_puts_the_point_in(p: fb.Factor) -> None:
     assert found.exactness.is_exact
 
 
-def test_a_delta_meets_arrays(p_of_arrays: tuple[fb.Factor, float]) -> None:
+def test_a_delta_times_arrays(p_of_arrays: tuple[fb.Factor, float]) -> None:
     p, small = p_of_arrays
     found = (p * fb.Delta(x=1.5)).sum("x")
     assert float(found.log()) == pytest.approx(lognormal(1.5, 0, 1) + lognormal(1.5, 2, 1), rel=small)

@@ -45,7 +45,7 @@ def test_names() -> None:
 
 
 def test_sample() -> None:
-    """A structure of arrays with leading 4; written for one world, batched by construction."""
+    """A structure of arrays with leading 4; written for one sample, batched by construction."""
     draws = simple().sample(key, (4,))
     assert draws._fields == ("s", "m", "x") and all(draw.shape == (4,) for draw in draws)
     assert simple().log_prob(draws).shape == (4,)

@@ -107,7 +107,7 @@ def test_op_on_jax_arrays(op: Op) -> None:
 
 @every_op
 def test_op_on_values(op: Op) -> None:
-    """Named axes meet by name, events broadcast, and the domain of the result is known beforehand."""
+    """Named axes are matched by name, events broadcast, and the domain of the result is known before it is computed."""
     given = arguments(op)
     result = op(*map(named, given))
     expected = ALL[op](*map(spread, given))

@@ -34,7 +34,7 @@ def test_an_axis_called_axis_0() -> None:
 
 
 @pytest.mark.parametrize("weight", [1e-60, 1e60, 1e-300])
-def test_numpy_tables_beyond_single_precision_meet_jax(weight: float) -> None:
+def test_numpy_tables_beyond_single_precision_times_jax(weight: float) -> None:
     ones = fb.Table(jnp.ones(2), ("x",))
     expected = np.log(weight) + np.log(2)
     assert float((ones * weight).sum("x").log()) == pytest.approx(expected, rel=1e-5)

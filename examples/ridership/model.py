@@ -9,7 +9,7 @@ where the logits of the gates and the logarithms of the rates, relative to usual
 Given the trips, z is not Gaussian. Both guides put a Gaussian in its place, with the help of a second network.
 
 The mean field reads q(z_t) off the trips of each hour. For the collapsed guide it gives a factor g_t(z_t); the
-dynamics do the rest: q ∝ p(z) Π_t g_t(z_t) is a linear Gaussian chain, whose evidence and marginals are exact.
+dynamics are exact: q ∝ p(z) Π_t g_t(z_t) is a linear Gaussian chain, whose evidence and marginals are exact.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Parameters(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """What is known of an hour beforehand: its kind, one-hot, and the logarithms of the usual rates of such hours."""
+    """The covariates of an hour: its kind, one-hot, and the logarithms of the usual rates of such hours."""
 
     kind: jax.Array
     usual: jax.Array

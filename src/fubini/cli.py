@@ -77,7 +77,7 @@ def run_query(options: argparse.Namespace) -> str:
 
 
 def read_network(path: Path) -> Network:
-    """A network file of any format, told by its name."""
+    """Read a network file of any format, which its name decides."""
     stem = path.name.removesuffix(".gz").removesuffix(".xz")
     readers = {".bif": read_bif, ".uai": read_uai, ".json": read_json}
     reader = readers.get(Path(stem).suffix)

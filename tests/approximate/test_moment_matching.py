@@ -215,7 +215,7 @@ def test_random_mixtures_with_batch_inputs(engine: Callable, seed: int, shared: 
 
 
 @every_engine
-def test_far_apart_masses(engine: Callable) -> None:
+def test_masses_far_from_each_other(engine: Callable) -> None:
     """Log-masses of ±1000 nats neither over- nor underflow."""
     logs = engine([[1000.0, 1000.0 + math.log(3.0)], [-1000.0, -1000.0 + math.log(3.0)]])
     f = fb.Table.from_log(logs, ("i", "k")) * dist.Normal(fb.Array(engine([-1.0, 1.0]), ("k",)), 1.0)("x")

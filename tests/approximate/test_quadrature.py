@@ -1,4 +1,4 @@
-"""Factors under `fb.quadrature()`: what has a closed form is exact, the rest within its bound."""
+"""Factors under `fb.quadrature()`: what has a closed form is exact, the others within their bounds."""
 
 import jax
 import jax.numpy as jnp

@@ -252,7 +252,7 @@ def test_a_divergent_integral_is_an_error(product):
         float(product.sum("r"))
 
 
-def test_what_stands_in_the_way_is_told():
+def test_the_node_without_a_closed_form_is_named():
     with pytest.raises(fb.errors.Intractable, match=r"'r' needs .*\n.*to do:"):
         (dist.Gamma(0.5, 1.0)("r") * dist.Pareto(1.0, r)(3.0)).sum("r")
 
@@ -310,7 +310,7 @@ def test_a_label_that_does_not_matter_is_kept():
     assert float(left.sum("k")) == pytest.approx(3 * stats.nbinom.pmf(4, 2, 3 / 4), rel=1e-12)
 
 
-def test_infinite_integrals_are_told():
+def test_infinite_integrals_are_reported():
     steep = dist.Gamma(0.5, 1.0)("r") * Weight(-2.2 * ops.log(r)) * dist.Exponential(r)(1.0)
     with pytest.raises(DataError, match="improper"):
         steep.sum("r")

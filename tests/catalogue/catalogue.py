@@ -65,7 +65,7 @@ def drawn(post):
     return {name: np.asarray(found.posterior[name])[0] for name in found.posterior.data_vars}
 
 
-# -- integrals over what is left ------------------------------------------------------------------------------------
+# -- integrals over the remaining latents ---------------------------------------------------------------------------
 
 MAPS = {
     "real": (lambda u: u, lambda u: np.zeros_like(u)),
@@ -87,7 +87,7 @@ def log_integral(log_density, **domains):
 
 
 def assert_integral(post, eliminated, expected, **domains):
-    """The evidence, by quadrature over what is left."""
+    """The evidence, by quadrature over the remaining latents."""
     assert log_integral(post.eliminate(*eliminated).log_prob, **domains) == close(expected)
 
 

@@ -14,16 +14,16 @@ KEY = jax.random.key(0)
 MANY = 4000
 
 
-def left(post, gone, kept=()):
-    """The model without the latents that its plan eliminates, which are those in `gone`; in any order."""
+def left(post, names, kept=()):
+    """The model without the latents that its plan eliminates, which are those in `names`; in any order."""
     plan = eliminated(FlatModel(post))
-    assert (set(plan.eliminated), set(plan.kept)) == (set(gone), set(kept)), (plan.eliminated, plan.blocked)
-    return post.eliminate(*gone)
+    assert (set(plan.eliminated), set(plan.kept)) == (set(names), set(kept)), (plan.eliminated, plan.blocked)
+    return post.eliminate(*names)
 
 
-def evidence(post, gone):
-    """The log-evidence of a model of which all latents, those in `gone`, are eliminated."""
-    left(post, gone)
+def evidence(post, names):
+    """The log-evidence of a model of which all latents, those in `names`, are eliminated."""
+    left(post, names)
     return float(post.log_evidence())
 
 

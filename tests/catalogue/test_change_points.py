@@ -54,8 +54,8 @@ def test_rates_before_and_after_a_change():
     small = coal(YEARS).condition(y=COUNTS).eliminate("early", "late")
     draws = recovered(small, {"s": 7})
     for name, a, b, part in (("early", 2.0, 0.5, COUNTS[:7]), ("late", 1.0, 1.0, COUNTS[7:])):
-        law = gamma(a + part.sum(), scale=1 / (b + len(part)))
-        assert_mean(draws[name], law.mean(), law.var())
+        distribution = gamma(a + part.sum(), scale=1 / (b + len(part)))
+        assert_mean(draws[name], distribution.mean(), distribution.var())
 
 
 @fb.model

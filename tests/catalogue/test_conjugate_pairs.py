@@ -268,8 +268,8 @@ def test_a_probability_for_each_count():
     post = coins(TOTALS).condition(y=COUNTS)
     assert_eliminates(post, "p")
     assert float(post.log_evidence()) == close(stats.betabinom(TOTALS, 2, 3).logpmf(COUNTS).sum())
-    law = stats.beta(2 + COUNTS, 3 + TOTALS - COUNTS)
-    assert_moments(post, "p", law.mean(), law.var())
+    distribution = stats.beta(2 + COUNTS, 3 + TOTALS - COUNTS)
+    assert_moments(post, "p", distribution.mean(), distribution.var())
 
 
 @fb.model

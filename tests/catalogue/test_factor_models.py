@@ -75,7 +75,7 @@ def factor_analysis_with_a_mean(n, d, k):
 
 
 def test_factor_analysis_with_its_mean_summed_too():
-    """Latents of all rows meet in the mean."""
+    """Latents of all rows are coupled in the mean."""
     small = left(factor_analysis_with_a_mean(5, 3, 2).condition(y=Y), ["m", "z"], ["w", "s"])
     for w, s in zip(LOADINGS, (np.array([0.5, 1.0, 2.0]), np.array([0.3, 0.8, 1.1])), strict=True):
         within = w @ w.T + np.diag(s**2)

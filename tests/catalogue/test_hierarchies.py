@@ -1,4 +1,4 @@
-"""Hierarchies: which levels go, and densities of what is left, against normal and count formulas."""
+"""Hierarchies: which levels go, and densities of the remaining latents, against normal and count formulas."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -366,7 +366,7 @@ def pumps(time):
 
 
 def test_global_and_local_rates():
-    """The scale given the rates has a closed form too, but with the rates gone less is left."""
+    """The scale given the rates has a closed form too, but fewer latents remain when the rates are eliminated."""
     post = pumps(TIME).condition(y=FAILURES)
     assert_eliminates(post, "rate", kept=["scale"])
 
@@ -421,8 +421,8 @@ def test_a_hierarchy_of_probabilities():
     points = [dict(phi=0.3, kappa=40.0), dict(phi=0.6, kappa=1.5)]
     assert_density(post, ["p"], *((point, expected(**point)) for point in points))
     draws = recovered(post, ["p"], phi=0.3, kappa=40.0)["p"]
-    law = stats.beta(12 + HITS, 28 + AT_BATS - HITS)
-    assert_draws(draws, law.mean(), law.var())
+    distribution = stats.beta(12 + HITS, 28 + AT_BATS - HITS)
+    assert_draws(draws, distribution.mean(), distribution.var())
     whole = dict(phi=("unit", -6, 4, 50), kappa=("positive", -3, 7, 50))
     found = log_integral(post.eliminate("p").log_prob, **whole)
 
@@ -488,7 +488,11 @@ def test_a_hierarchy_of_shares():
 
     assert_density(post, ["share"], *((dict(concentration=c), expected(c)) for c in (0.4, 3.0)))
     draws = recovered(post, ["share"], concentration=0.4)["share"]
-    laws = [stats.dirichlet(0.4 + row) for row in CAUSES]
-    assert_draws(draws, np.stack([law.mean() for law in laws]), np.stack([law.var() for law in laws]))
+    distributions = [stats.dirichlet(0.4 + row) for row in CAUSES]
+    assert_draws(
+        draws,
+        np.stack([distribution.mean() for distribution in distributions]),
+        np.stack([distribution.var() for distribution in distributions]),
+    )
     domain = ("positive", -8, 5, 60)
     assert_integral(post, ["share"], log_integral(np.vectorize(expected), c=domain), concentration=domain)

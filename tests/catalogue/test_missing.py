@@ -339,7 +339,7 @@ def numpyro_censored(y, censored, limit):
 
 
 def test_censoring_by_a_latent_of_numpyro():
-    """Values beyond a limit are latents without a law of their own."""
+    """Values beyond a limit are latents without a distribution of their own."""
     small = left(fb.from_numpyro(numpyro_censored, Y, 2, 3.0), ["m"], ["s", "beyond"])
     for s, beyond in ((0.7, np.array([3.5, 4.0])), (1.4, np.array([3.1, 6.0]))):
         whole = np.concatenate([Y, beyond])
@@ -388,14 +388,14 @@ def censored_family(ended):
 
 
 def test_censored_times_as_a_family():
-    """The distribution function stands in the way."""
+    """The distribution function has no closed form."""
     small = left(censored_family(ENDED).condition(y=TIMES), [], ["rate"])
     for rate in (0.8, 1.7):
         assert_close(small.log_prob(rate=rate), gamma.logpdf(rate, 2) + 2 * np.log(rate) - rate * TIMES.sum())
 
 
 def test_censored_times_of_an_expansion():
-    """NumPyro's expansions have no distribution function; that is said."""
+    """NumPyro's expansions have no distribution function; that is reported."""
 
     @fb.model
     def expanded(ended):

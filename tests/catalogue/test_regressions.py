@@ -1,4 +1,4 @@
-"""Regressions: weights, and noise where its prior allows, are integrated out; oracles are normal and Student-t laws."""
+"""Regressions: weights, and noise where its prior allows, integrated out, against normal and Student-t densities."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -238,7 +238,7 @@ def ridge(x):
 
 
 def test_ridge():
-    """The scale of the prior is what is left, and the evidence an integral over it."""
+    """The scale of the prior remains, and the evidence is an integral over it."""
     post = ridge(X).condition(y=Y)
     assert_eliminates(post, "w", kept=["tau"])
 

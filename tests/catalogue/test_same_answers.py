@@ -45,7 +45,7 @@ def test_one_mean(model, way):
 
 
 @pytest.mark.parametrize("way", SCHOOLS)
-def test_one_density_of_what_is_left(way):
+def test_one_density_of_the_remaining_latents(way):
     plan, reference = eliminated(FlatModel(SCHOOLS[way])), schools().condition(y=EFFECTS)
     assert plan.kept == ("tau",) == eliminated(FlatModel(reference)).kept
     for tau in (1e-3, 4.0):

@@ -32,7 +32,7 @@ def block_model(n, k):
     a = yield dist.Bernoulli(p[z[:, None], z[None, :]])
 
 
-def test_two_labels_that_meet_in_one_item() -> None:
+def test_two_labels_that_are_coupled_in_one_item() -> None:
     edges = np.triu(np.ones((4, 4), int), 1)
     collapsed = block_model(4, 2).condition(a=edges).eliminate("p")
     with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'z'.*one label in each item of a sum.*without="):
@@ -72,7 +72,7 @@ def test_a_latent_that_is_not_finite(post) -> None:
         post.eliminate("theta").gibbs("mu")
 
 
-def test_a_latent_that_is_gone(post) -> None:
+def test_an_eliminated_latent(post) -> None:
     with pytest.raises(UnknownName, match=r"'mu', which is eliminated already"):
         post.eliminate("theta", "mu").gibbs("mu")
 

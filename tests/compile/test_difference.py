@@ -49,7 +49,7 @@ def test_change_is_the_difference(name: str) -> None:
         assert abs(float(evaluate(at, arrays)) - exact) < 1e-5 * (1 + abs(exact))
 
 
-def test_a_sum_over_classes_collapses_to_one() -> None:
+def test_a_sum_over_classes_becomes_one_term() -> None:
     of = total(
         [c], plus(call("lgamma", plus(N, const(1.0))), scale(0.5, multiply(((S, 2.0), (plus(N, const(0.3)), -1.0)))))
     )

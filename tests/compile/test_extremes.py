@@ -74,7 +74,7 @@ def test_a_latent_that_only_the_start_reads() -> None:
         assert np.abs(sampler.conditional("y", place, y=Y, beta=beta) - exact).max() < 1e-9
 
 
-def test_doses_are_found_to_be_finite() -> None:
+def test_doses_are_finite() -> None:
     @fb.model
     def doses():
         rate = yield dist.Gamma(2.0, 1.0)
@@ -87,7 +87,7 @@ def test_doses_are_found_to_be_finite() -> None:
 
 
 def test_a_function_of_labels_that_is_not_read() -> None:
-    """It is said so whichever passes are left out."""
+    """It is reported whichever passes are left out."""
     times = np.array([0.5, 1.0, 2.5])
 
     @fb.model

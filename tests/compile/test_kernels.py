@@ -1,4 +1,4 @@
-"""Exact laws as one function of arrays."""
+"""Exact distributions as one function of arrays."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -66,7 +66,7 @@ MODELS = {
     "multinomial": (words(3).condition(s=g.multinomial(5, np.ones(4) / 4, 4)), ("theta", "phi"), "y", 3),
     "cut point": (cut(6).condition(s=np.array([1, 0, 2, 5, 6, 4])), ("a", "b"), "t", 6),
     "one scale for all": (shared_scale(3).condition(s=S), ("theta", "mu", "v"), "y", 3),
-    "slopes that meet": (slopes(2, g.normal(size=(5, 3))).condition(s=S), ("theta", "w"), "y", 2),
+    "coupled slopes": (slopes(2, g.normal(size=(5, 3))).condition(s=S), ("theta", "w"), "y", 2),
 }
 
 
@@ -85,7 +85,7 @@ def test_conditional_equals_enumeration(name: str) -> None:
         assert np.abs(found - exact / exact.sum()).max() < 1e-9, place
 
 
-def test_many_slopes_that_meet_are_left_in() -> None:
+def test_many_coupled_slopes_remain() -> None:
     collapsed = slopes(2, g.normal(size=(5, 12))).condition(s=S).eliminate("theta", "w")
     with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'y'.*leave the latents coupled there in"):
         collapsed.gibbs("y").source()

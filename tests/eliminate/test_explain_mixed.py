@@ -75,7 +75,7 @@ def test_every_step_is_exact() -> None:
     assert all(line.rstrip().endswith("exact") for line in lines(shown))
 
 
-def test_a_mixture_is_said_to_be_one() -> None:
+def test_a_mixture_is_named_in_the_explanation() -> None:
     """Σ_k of a Table and a Gaussian stays exact, as a Mixture."""
     shown = fb.explain([label(), cause()], ("k",))
     assert shown.order == ("k",)
@@ -109,7 +109,7 @@ def test_a_density_over_its_own_variable() -> None:
 
 
 def test_a_delta_is_put_in_place_before_the_plan() -> None:
-    """What it fixes is not eliminated; the rest is planned at the point."""
+    """What it fixes is not eliminated; the others are planned at the point."""
     shown = fb.explain([label(), cause(), effect(), fb.Delta(y=1.0)], ("k", "x", "y"))
     assert sorted(shown.order) == ["k", "x"]
     assert not GENERIC & set(rules(shown))

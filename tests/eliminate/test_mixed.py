@@ -58,7 +58,7 @@ class Normal:
         return float(self.mean[k]), float(self.covariance[k, k])
 
 
-class World:
+class MixedNetwork:
     """All nodes; every question is answered by going through the discrete assignments one at a time."""
 
     def __init__(self, nodes: Sequence[Node], sizes: Mapping[str, int]) -> None:
@@ -72,21 +72,24 @@ class World:
         ]
 
     def cells(self, seen: Mapping[str, float]) -> list[tuple[dict[str, int], float, Normal]]:
-        """(discrete assignment, log weight with the density of what is seen, the rest given that)."""
+        """(discrete assignment, log weight with the density of what is seen, the other variables given that)."""
         free = [name for name in self.sizes if name not in seen]
         found = []
         for values in itertools.product(*(range(self.sizes[name]) for name in free)):
-            world = {**{n: int(v) for n, v in seen.items() if n in self.sizes}, **dict(zip(free, values, strict=True))}
-            found.append((world, *self._cell(world, seen)))
+            network = {
+                **{n: int(v) for n, v in seen.items() if n in self.sizes},
+                **dict(zip(free, values, strict=True)),
+            }
+            found.append((network, *self._cell(network, seen)))
         return found
 
-    def _cell(self, world: Mapping[str, int], seen: Mapping[str, float]) -> tuple[float, Normal]:
+    def _cell(self, network: Mapping[str, int], seen: Mapping[str, float]) -> tuple[float, Normal]:
         log, n = 0.0, len(self.reals)
         slopes, intercept, deviation = np.zeros((n, n)), np.zeros(n), np.zeros(n)
         for node in self.nodes:
-            here = tuple(world[parent] for parent in node.discrete)
+            here = tuple(network[parent] for parent in node.discrete)
             if node.table is not None:
-                log += math.log(node.table[(*here, world[node.name])])
+                log += math.log(node.table[(*here, network[node.name])])
                 continue
             row = self.reals.index(node.name)
             intercept[row], deviation[row] = node.intercept[here], node.deviation[here]
@@ -111,7 +114,7 @@ def condition(joint: Normal, seen: Mapping[str, float]) -> tuple[float, Normal]:
     return float(log), Normal([joint.names[k] for k in rest], joint.mean[rest] + gain @ residual, covariance)
 
 
-def random_world(seed: int) -> World:
+def random_network(seed: int) -> MixedNetwork:
     """Three or four discrete and three or four real variables, parents at random among those before."""
     rng = np.random.default_rng(seed)
     sizes = {f"d{k}": int(rng.integers(2, 4)) for k in range(rng.integers(3, 5))}
@@ -130,14 +133,14 @@ def random_world(seed: int) -> World:
         node.deviation = rng.uniform(0.3, 1.5, shape)
         nodes.append(node)
     rng.shuffle(nodes)  # type: ignore[arg-type]
-    return World(nodes, sizes)
+    return MixedNetwork(nodes, sizes)
 
 
-def random_evidence(world: World, seed: int) -> dict[str, float]:
+def random_evidence(network: MixedNetwork, seed: int) -> dict[str, float]:
     """Each variable but the first of its kind, with a chance of three in ten."""
     rng = np.random.default_rng(seed + 1000)
-    seen = {name: int(rng.integers(size)) for name, size in list(world.sizes.items())[1:] if rng.uniform() < 0.3}
-    return {**seen, **{name: rng.normal() for name in world.reals[1:] if rng.uniform() < 0.3}}
+    seen = {name: int(rng.integers(size)) for name, size in list(network.sizes.items())[1:] if rng.uniform() < 0.3}
+    return {**seen, **{name: rng.normal() for name in network.reals[1:] if rng.uniform() < 0.3}}
 
 
 SEEDS = range(12)
@@ -145,17 +148,17 @@ every_world = pytest.mark.parametrize("seed", SEEDS)
 
 
 @pytest.fixture
-def case(seed: int) -> tuple[World, dict[str, float], list[tuple[dict[str, int], float, Normal]]]:
-    world = random_world(seed)
-    seen = random_evidence(world, seed) if seed % 3 else {}
-    return world, seen, world.cells(seen)
+def case(seed: int) -> tuple[MixedNetwork, dict[str, float], list[tuple[dict[str, int], float, Normal]]]:
+    network = random_network(seed)
+    seen = random_evidence(network, seed) if seed % 3 else {}
+    return network, seen, network.cells(seen)
 
 
-Case = tuple[World, dict[str, float], list[tuple[dict[str, int], float, Normal]]]
+Case = tuple[MixedNetwork, dict[str, float], list[tuple[dict[str, int], float, Normal]]]
 
 
-def hidden(world: World, seen: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(name for name in (*world.reals, *world.sizes) if name not in seen)
+def hidden(network: MixedNetwork, seen: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(name for name in (*network.reals, *network.sizes) if name not in seen)
 
 
 # -- networks of random structure -------------------------------------------------------------------------------------
@@ -163,8 +166,8 @@ def hidden(world: World, seen: Mapping[str, float]) -> tuple[str, ...]:
 
 @every_world
 def test_evidence(case: Case) -> None:
-    world, seen, cells = case
-    found = fb.eliminate(world.factors(seen), hidden(world, seen))
+    network, seen, cells = case
+    found = fb.eliminate(network.factors(seen), hidden(network, seen))
     assert not found.inputs and found.exactness.is_exact
     assert float(found.log()) == pytest.approx(logsumexp([log for _, log, _ in cells]), abs=1e-10)
 
@@ -172,19 +175,19 @@ def test_evidence(case: Case) -> None:
 @pytest.mark.parametrize("seed", [4])
 def test_evidence_of_arrays_of_jax(case: Case) -> None:
     """JAX's arrays in double precision."""
-    world, seen, cells = case
+    network, seen, cells = case
     with jax.enable_x64(True):
-        found = fb.eliminate(world.factors(seen, jnp.asarray), hidden(world, seen)).log().data
+        found = fb.eliminate(network.factors(seen, jnp.asarray), hidden(network, seen)).log().data
         assert isinstance(found, jax.Array)
         assert float(found) == pytest.approx(logsumexp([log for _, log, _ in cells]), abs=1e-10)
 
 
 @every_world
 def test_tables_of_discrete_variables(case: Case) -> None:
-    world, seen, cells = case
-    found = fb.marginals(world.factors(seen), hidden(world, seen))
+    network, seen, cells = case
+    found = fb.marginals(network.factors(seen), hidden(network, seen))
     total = logsumexp([log for _, log, _ in cells])
-    for name, size in world.sizes.items():
+    for name, size in network.sizes.items():
         if name not in seen:
             expected = [sum(math.exp(log - total) for at, log, _ in cells if at[name] == k) for k in range(size)]
             assert isinstance(found[name], fb.Table) and found[name].inputs == {name: fb.Bint[size]}
@@ -193,10 +196,10 @@ def test_tables_of_discrete_variables(case: Case) -> None:
 
 @every_world
 def test_moments_of_real_variables(case: Case) -> None:
-    world, seen, cells = case
-    found = fb.marginals(world.factors(seen), hidden(world, seen))
+    network, seen, cells = case
+    found = fb.marginals(network.factors(seen), hidden(network, seen))
     weights = np.exp([log for _, log, _ in cells] - logsumexp([log for _, log, _ in cells]))
-    for name in world.reals:
+    for name in network.reals:
         if name not in seen:
             means, variances = np.array([rest.at(name) for _, _, rest in cells]).T
             mean = weights @ means
@@ -209,10 +212,10 @@ def test_moments_of_real_variables(case: Case) -> None:
 @every_world
 def test_densities_of_real_variables(case: Case) -> None:
     """At points, and in all: the mixture of normals."""
-    world, seen, cells = case
-    found = fb.marginals(world.factors(seen), hidden(world, seen))
+    network, seen, cells = case
+    found = fb.marginals(network.factors(seen), hidden(network, seen))
     total = logsumexp([log for _, log, _ in cells])
-    for name in world.reals:
+    for name in network.reals:
         if name not in seen:
             for at in (-1.3, 0.4, 3.0):
                 logs = [
@@ -225,12 +228,12 @@ def test_densities_of_real_variables(case: Case) -> None:
 
 @every_world
 def test_one_marginal_at_a_time_is_the_same(case: Case) -> None:
-    world, seen, _ = case
-    factors, names = world.factors(seen), hidden(world, seen)
+    network, seen, _ = case
+    factors, names = network.factors(seen), hidden(network, seen)
     together = fb.marginals(factors, names)
     for name in names:
         alone = fb.marginals(factors, (name,))[name]
-        if name in world.sizes:
+        if name in network.sizes:
             np.testing.assert_allclose(np.exp(alone.log().data), np.exp(together[name].log().data), atol=1e-10)
         else:
             assert float(alone.mean(name)) == pytest.approx(float(together[name].mean(name)), rel=1e-9, abs=1e-9)
@@ -242,34 +245,34 @@ def test_one_marginal_at_a_time_is_the_same(case: Case) -> None:
 @every_world
 def test_most_probable_values(case: Case) -> None:
     """The mode of the cell whose weight times peak is largest: enumeration × the mode of a normal."""
-    world, seen, cells = case
+    network, seen, cells = case
     peaks = [
         log - 0.5 * (np.linalg.slogdet(rest.covariance)[1] + len(rest.names) * LOG_2PI) if rest.names else log
         for _, log, rest in cells
     ]
     best = int(np.argmax(peaks))
-    names = hidden(world, seen)
-    found = fb.argmax(world.factors(seen), names)
+    names = hidden(network, seen)
+    found = fb.argmax(network.factors(seen), names)
     at, _, rest = cells[best]
     for name in names:
-        if name in world.sizes:
+        if name in network.sizes:
             assert int(found[name]) == at[name]
         else:
             assert float(found[name]) == pytest.approx(rest.at(name)[0], rel=1e-8, abs=1e-8)
-    largest = fb.eliminate(world.factors(seen), names, semiring=fb.max_product)
+    largest = fb.eliminate(network.factors(seen), names, semiring=fb.max_product)
     assert float(largest.log()) == pytest.approx(peaks[best], abs=1e-9)
 
 
 @every_world
 def test_samples(case: Case) -> None:
     """Means, variances, and the covariances of reals with each other and with each label."""
-    world, seen, cells = case
-    n, names = 30_000, hidden(world, seen)
-    draws = fb.sample(jax.random.key(5), world.factors(seen), names, n=n)
+    network, seen, cells = case
+    n, names = 30_000, hidden(network, seen)
+    draws = fb.sample(jax.random.key(5), network.factors(seen), names, n=n)
     weights = np.exp([log for _, log, _ in cells] - logsumexp([log for _, log, _ in cells]))
     features = []  # mean of each cell, and covariance within it, of all indicators and reals
-    reals = [name for name in world.reals if name not in seen]
-    labels = [(name, k) for name, size in world.sizes.items() if name not in seen for k in range(size)]
+    reals = [name for name in network.reals if name not in seen]
+    labels = [(name, k) for name, size in network.sizes.items() if name not in seen for k in range(size)]
     for at, _, rest in cells:
         flags = [float(at[name] == k) for name, k in labels]
         features.append(np.array([*flags, *(rest.at(name)[0] for name in reals)]))
@@ -290,25 +293,25 @@ def test_samples(case: Case) -> None:
 @every_world
 def test_kept_variables(case: Case) -> None:
     """With one discrete and one real variable left over, the answer is a function of both."""
-    world, seen, _ = case
-    names = hidden(world, seen)
-    kept = [next(n for n in names if n in world.sizes), next(n for n in names if n in world.reals)]
-    found = fb.eliminate(world.factors(seen), [name for name in names if name not in kept])
+    network, seen, _ = case
+    names = hidden(network, seen)
+    kept = [next(n for n in names if n in network.sizes), next(n for n in names if n in network.reals)]
+    found = fb.eliminate(network.factors(seen), [name for name in names if name not in kept])
     assert set(found.inputs) == set(kept)
-    for k, at in itertools.product(range(world.sizes[kept[0]]), (-0.5, 1.7)):
-        expected = logsumexp([log for _, log, _ in world.cells({**seen, kept[0]: k, kept[1]: at})])
+    for k, at in itertools.product(range(network.sizes[kept[0]]), (-0.5, 1.7)):
+        expected = logsumexp([log for _, log, _ in network.cells({**seen, kept[0]: k, kept[1]: at})])
         assert float(found(**{kept[0]: k, kept[1]: at}).log()) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_evidence_is_the_same_under_every_order_of_sums(seed: int) -> None:
     """One name at a time, reals and labels in any order: what cannot be joined is a mixture in between."""
-    world = random_world(seed)
-    seen = {name: 0 for name in list(world.sizes)[2:]} | {name: 0.3 for name in world.reals[2:]}
-    names = hidden(world, seen)
-    expected = logsumexp([log for _, log, _ in world.cells(seen)])
+    network = random_network(seed)
+    seen = {name: 0 for name in list(network.sizes)[2:]} | {name: 0.3 for name in network.reals[2:]}
+    names = hidden(network, seen)
+    expected = logsumexp([log for _, log, _ in network.cells(seen)])
     for order in itertools.permutations(names):
-        term = math.prod(world.factors(seen), start=fb.Table(1.0))
+        term = math.prod(network.factors(seen), start=fb.Table(1.0))
         for name in order:
             term = term.sum(name)
         assert float(term.log()) == pytest.approx(expected, abs=1e-9), order
@@ -316,32 +319,32 @@ def test_evidence_is_the_same_under_every_order_of_sums(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_evidence_is_the_same_in_two_rounds(seed: int) -> None:
-    world = random_world(seed)
-    names = hidden(world, {})
-    expected = logsumexp([log for _, log, _ in world.cells({})])
+    network = random_network(seed)
+    names = hidden(network, {})
+    expected = logsumexp([log for _, log, _ in network.cells({})])
     for size in range(len(names)):
         first, second = names[:size], names[size:]
         for now, then in ((first, second), (second, first)):
-            partial = fb.eliminate(world.factors({}), now)
+            partial = fb.eliminate(network.factors({}), now)
             assert float(fb.eliminate(partial, then).log()) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_the_order_of_factors_does_not_matter(seed: int) -> None:
-    world = random_world(seed)
-    names = hidden(world, {})
-    for shuffled in (world.factors({}), world.factors({})[::-1]):
+    network = random_network(seed)
+    names = hidden(network, {})
+    for shuffled in (network.factors({}), network.factors({})[::-1]):
         for asked in (names, names[::-1]):
             assert float(fb.eliminate(shuffled, asked).log()) == pytest.approx(0.0, abs=1e-10)
 
 
 def test_a_sum_passes_factors_without_its_variable() -> None:
     """Σ_d f g  =  f Σ_d g, and the same for an integral, for mixed f and g."""
-    world = random_world(0)
-    label, real = next(iter(world.sizes)), world.reals[0]
+    network = random_network(0)
+    label, real = next(iter(network.sizes)), network.reals[0]
     inside = fb.Table([0.2, 0.9], ("k",)) * dist.Normal(fb.Array(np.array([0.0, 3.0]), ("k",)), 1.0)("u")
-    outside = math.prod(world.factors({}), start=fb.Table(1.0))
-    at = {**dict.fromkeys(world.sizes, 0), **dict.fromkeys(world.reals, 0.2)}
+    outside = math.prod(network.factors({}), start=fb.Table(1.0))
+    at = {**dict.fromkeys(network.sizes, 0), **dict.fromkeys(network.reals, 0.2)}
     for name in ("k", "u"):
         both, alone = (outside * inside).sum(name), outside * inside.sum(name)
         rest = {"u": 0.4} if name == "k" else {"k": 1}
@@ -853,7 +856,7 @@ def test_multiplying_out_a_plate_that_holds_a_kept_real_is_an_error() -> None:
         fb.eliminate([factor], {"x": ("i",)}, ("i",))
 
 
-def test_a_label_counts_in_the_plates_it_is_said_to_live_in() -> None:
+def test_a_label_counts_in_the_plates_of_its_scope() -> None:
     """A prior without the plate cannot be inside it: an error, since it would count once for all cells."""
     factors = [
         fb.Table([0.3, 0.7], ("c",)),
@@ -1061,10 +1064,10 @@ def test_derivatives_of_the_evidence_of_the_mixture_program() -> None:
 
 # -- compiled once ----------------------------------------------------------------------------------------------------
 
-WORLD = random_world(4)
+WORLD = random_network(4)
 
 
-def renumbered(seed: int) -> World:
+def renumbered(seed: int) -> MixedNetwork:
     """The same structure with other numbers."""
     rng = np.random.default_rng(seed)
     nodes = []
@@ -1079,7 +1082,7 @@ def renumbered(seed: int) -> World:
             )
             made.slopes = {parent: rng.normal(size=slope.shape) for parent, slope in node.slopes.items()}
         nodes.append(made)
-    return World(nodes, WORLD.sizes)
+    return MixedNetwork(nodes, WORLD.sizes)
 
 
 def ask_evidence(factors: list, names: tuple) -> object:
@@ -1108,12 +1111,12 @@ QUESTIONS = [ask_evidence, *SLOW]
 @pytest.mark.parametrize("ask", QUESTIONS, ids=lambda ask: ask.__name__)
 def test_the_same_structure_is_not_traced_again(ask: Callable) -> None:
     names = hidden(WORLD, {})
-    worlds = [renumbered(seed).factors({}, lambda v: jnp.asarray(v, jnp.float32)) for seed in range(3)]
-    worlds = [[jax.tree.map(lambda leaf: leaf, f) for f in factors] for factors in worlds]
-    ask(worlds[0], names)
-    ask(worlds[0], names)
+    renumbered_factors = [renumbered(seed).factors({}, lambda v: jnp.asarray(v, jnp.float32)) for seed in range(3)]
+    renumbered_factors = [[jax.tree.map(lambda leaf: leaf, f) for f in factors] for factors in renumbered_factors]
+    ask(renumbered_factors[0], names)
+    ask(renumbered_factors[0], names)
     with no_tracing():
-        for factors in worlds[1:]:
+        for factors in renumbered_factors[1:]:
             jax.block_until_ready(ask(factors, names))
 
 

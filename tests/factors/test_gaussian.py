@@ -403,7 +403,7 @@ def test_a_partial_sum(names):
 
 
 @pytest.mark.parametrize("names", SUBSETS[:-1])
-def test_a_partial_sum_then_the_rest(names):
+def test_a_partial_sum_then_the_other_names(names):
     f = dense(20)
     rest = [name for name in SHAPES if name not in names]
     found = f.factor.sum(*names).sum(*rest)
@@ -672,7 +672,7 @@ def test_a_normal_over_an_array():
 
 
 @pytest.mark.parametrize("names", SUBSETS)
-def test_samples_of_some_then_of_the_rest(names):
+def test_samples_of_some_names_then_of_the_others(names):
     """50,000 draws: the marginal of some, then the others given each draw, have the joint's mean and covariance."""
     f, n = dense(44), 50_000
     rest = [name for name in SHAPES if name not in names]

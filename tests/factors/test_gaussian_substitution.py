@@ -149,7 +149,7 @@ CLOSURES = {
 
 @pytest.mark.parametrize(("function", "slopes", "constant"), CLOSURES.values(), ids=CLOSURES)
 def test_a_lifted_function_may_close_over_numpy_arrays(function, slopes, constant):
-    """In double precision, as the rest: u ~ N(f(v), 1) with v ~ N(0, 1)."""
+    """In double precision, as the other entries: u ~ N(f(v), 1) with v ~ N(0, 1)."""
     joint = dist.Normal(fb.lift(function)(V), 1.0)("u") * dist.Normal(np.zeros(3), 1.0)("v")
     expected = stats.multivariate_normal(constant + np.zeros(2), slopes @ slopes.T + np.eye(2)).logpdf(POINT["u"])
     assert float(joint.sum("v")(u=POINT["u"]).log()) == pytest.approx(expected, rel=1e-9)
@@ -466,7 +466,7 @@ REDUCTIONS = {
 
 
 @pytest.mark.parametrize(("function", "shape"), REDUCTIONS.values(), ids=REDUCTIONS)
-def test_a_reduction_along_an_axis_has_the_type_of_what_is_left(function, shape):
+def test_a_reduction_along_an_axis_has_the_type_of_the_remaining_axes(function, shape):
     value = fb.lift(function)(M)
     assert value.output == (fb.Reals[shape] if shape else fb.Real)
     assert at(value).shape == shape

@@ -159,10 +159,10 @@ def test_is_recognised_from_its_own_density(name):
     """The same family, the same parameters, and mass 1."""
     record, rng = RECORDS[name], np.random.default_rng(3)
     numbers = parameters_of(record, rng)
-    law, evidence = recognised(record, numbers)
-    assert law.family == name
+    distribution, evidence = recognised(record, numbers)
+    assert distribution.family == name
     for key, expected in numbers.items():
-        assert number(law.parameters[key]) == pytest.approx(expected, rel=1e-9), key
+        assert number(distribution.parameters[key]) == pytest.approx(expected, rel=1e-9), key
     assert evidence == pytest.approx(0.0, abs=1e-9)
 
 
@@ -331,9 +331,9 @@ def test_dirichlet():
     grid = np.random.default_rng(0).dirichlet(np.array(alpha), 50_000)
     best = grid[np.argmax(((np.array(alpha) - 1) * np.log(grid)).sum(1))]
     np.testing.assert_allclose(found["mode"], best, atol=0.03)
-    law = recognise("simplex", concentration.over, concentration.entry)
-    assert law is not None and law.family == "Dirichlet"
-    assert law.parameters["concentration"] is concentration.entry
+    distribution = recognise("simplex", concentration.over, concentration.entry)
+    assert distribution is not None and distribution.family == "Dirichlet"
+    assert distribution.parameters["concentration"] is concentration.entry
 
 
 @pytest.mark.parametrize("key", ["probs", "logits"])
@@ -385,11 +385,11 @@ def test_multivariate_normal(form, present):
     record, (numbers, value) = RECORDS["MultivariateNormal"], ARRAYS["MultivariateNormal"]
     matrix = {"scale_tril": np.linalg.cholesky(MATRIX), "precision_matrix": np.linalg.inv(MATRIX)}.get(form, MATRIX)
     kept = np.flatnonzero(np.ones(3) if present is None else present)
-    law = stats.multivariate_normal(numbers["loc"][kept], MATRIX[np.ix_(kept, kept)]) if len(kept) else None
+    distribution = stats.multivariate_normal(numbers["loc"][kept], MATRIX[np.ix_(kept, kept)]) if len(kept) else None
     more = {} if present is None else {"present": np.array(present)}
     with jax.enable_x64(True):
         found = by_record(record, {"loc": numbers["loc"], form: matrix, **more}, value)
-        assert found == pytest.approx(0.0 if law is None else law.logpdf(value[kept]))
+        assert found == pytest.approx(0.0 if distribution is None else distribution.logpdf(value[kept]))
         (root,) = record.derived(("loc", form)).values()
         np.testing.assert_allclose(root.function(3.0 * matrix), 3.0**root.degree * root.function(jnp.asarray(matrix)))
 

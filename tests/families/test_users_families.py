@@ -141,9 +141,9 @@ def test_what_is_not_recognised_is_refused():
 
 def test_draws():
     draws = noise().sample(jax.random.key(0), 4000).s
-    law = stats.rayleigh(scale=2)
-    assert np.mean(draws) == pytest.approx(law.mean(), abs=5 * law.std() / 4000**0.5)
-    assert np.std(draws) == pytest.approx(law.std(), rel=0.1)
+    distribution = stats.rayleigh(scale=2)
+    assert np.mean(draws) == pytest.approx(distribution.mean(), abs=5 * distribution.std() / 4000**0.5)
+    assert np.std(draws) == pytest.approx(distribution.std(), rel=0.1)
     one = Pareto(1.0, 2.0)("y")
     for ask in (lambda: gaps(1.0).sample(jax.random.key(0)), lambda: fb.sample(jax.random.key(0), one, ("y",))):
         with pytest.raises(NoRule, match="registered without `draw=`") as error:

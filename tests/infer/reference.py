@@ -4,7 +4,7 @@
 
 Continuous latents are all sampled. Discrete ones are summed here by hand; funnels are written without centres, which
 changes the sampler's coordinates and not the posterior. Three need no sampler: given two numbers or the place of a
-change, the rest has textbook answers, which are averaged over a grid.
+change, the others have textbook answers, which are averaged over a grid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chains that do not agree are told of."""
+"""Chains that do not agree are reported."""
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ def test_agreement_says_nothing() -> None:
     warn_of_disagreement({"x": TOGETHER, "y": TOGETHER[..., 0]})
 
 
-def test_disagreement_is_told() -> None:
+def test_disagreement_is_reported() -> None:
     with pytest.warns(Disagreement) as caught:
         warn_of_disagreement({"x": TOGETHER, "y": APART})
     message = str(caught[0].message)
@@ -33,7 +33,7 @@ def test_disagreement_is_told() -> None:
     assert "expected: below 1.05" in message and "to do:" in message
 
 
-def test_disagreement_is_told_of_short_chains() -> None:
+def test_disagreement_of_short_chains_is_reported() -> None:
     """That chance does not explain."""
     with pytest.warns(Disagreement):
         warn_of_disagreement({"x": APART[:, :100]})

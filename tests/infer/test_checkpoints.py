@@ -245,7 +245,7 @@ def test_a_checkpoint_of_another_run_is_refused(what, crashed, no_draws) -> None
     assert crashed.read_bytes() == old
 
 
-def test_only_what_differs_is_said(crashed, no_draws) -> None:
+def test_only_differences_are_reported(crashed, no_draws) -> None:
     with pytest.raises(FileFormatError) as caught:
         infer(crashed, draws=60)
     assert "40" in str(caught.value) and "60" in str(caught.value)

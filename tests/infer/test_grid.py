@@ -54,14 +54,14 @@ def drawn(log_density, size: int, key=KEY) -> np.ndarray:
     return found.values["x"].reshape(-1, size)
 
 
-def assert_law(draws: np.ndarray, law) -> None:
+def assert_distribution(draws: np.ndarray, distribution) -> None:
     """Kolmogorov and Smirnov's test; repeats make it a little too strict."""
-    assert stats.kstest(draws, law.cdf).pvalue > 1e-3
+    assert stats.kstest(draws, distribution.cdf).pvalue > 1e-3
 
 
 # -- of the density ---------------------------------------------------------------------------------------------------
 
-LAWS = {
+DISTRIBUTIONS = {
     "near": (lambda x: norm.logpdf(x, 0.3, 0.8), stats.norm(0.3, 0.8)),
     "far and narrow": (lambda x: norm.logpdf(x, 1000.0, 1e-3), stats.norm(1000.0, 1e-3)),
     "very far": (lambda x: norm.logpdf(x, 1e6, 1e-3), stats.norm(1e6, 1e-3)),
@@ -73,17 +73,17 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_one_number(name: str) -> None:
-    log_density, law = LAWS[name]
+    log_density, distribution = DISTRIBUTIONS[name]
     draws = drawn(lambda x: log_density(x[0]), 1)[:, 0]
-    if law is None:
+    if distribution is None:
         assert draws.max() < 3.0
-        law = stats.loggamma(1.0)
-    assert_law(draws, law)
+        distribution = stats.loggamma(1.0)
+    assert_distribution(draws, distribution)
 
 
-def hills(*of):
+def normal_modes(*of):
     """A mixture in equal shares of normals (mean, sd), the same for all numbers."""
 
     def log_density(x):
@@ -92,7 +92,7 @@ def hills(*of):
     return log_density
 
 
-HILLS = {
+MODES = {
     "near": (1, (-0.5, 0.01), (0.5, 0.1)),
     "of unlike widths": (1, (0.0, 1e-3), (50.0, 5.0)),
     "far from each other": (1, (0.0, 1.0), (50.0, 1.0)),
@@ -102,17 +102,17 @@ HILLS = {
 }
 
 
-@pytest.mark.parametrize("name", HILLS)
-def test_two_hills(name: str) -> None:
+@pytest.mark.parametrize("name", MODES)
+def test_two_modes(name: str) -> None:
     """Both are found, each with its share."""
-    size, left, right = HILLS[name]
-    draws = drawn(hills(left, right), size)
+    size, left, right = MODES[name]
+    draws = drawn(normal_modes(left, right), size)
     middle = left[0] + (right[0] - left[0]) * left[1] / (left[1] + right[1])
     low = draws[:, 0] < middle
     assert np.mean(low) == pytest.approx(0.5, abs=4 * (0.25 / 20000) ** 0.5)
     for chosen, (mean, sd) in ((low, left), (~low, right)):
         for number in draws[chosen].T:
-            assert_law(number, stats.norm(mean, sd))
+            assert_distribution(number, stats.norm(mean, sd))
 
 
 def mixture(free, numbers):
@@ -120,7 +120,7 @@ def mixture(free, numbers):
     return jax.nn.logsumexp(jnp.log(weights) + norm.logpdf(free["x"][0], means, sds))
 
 
-def test_random_hills_of_one_number() -> None:
+def test_random_modes_of_one_number() -> None:
     """Four in each density, of widths that differ up to a hundredfold: drawn as they are, or not at all."""
     random, refused = np.random.default_rng(5), 0
     for seed in range(30):
@@ -150,30 +150,30 @@ def test_two_numbers(correlation: float, scale: float) -> None:
     root = np.diag([1.0, scale]) @ root
     draws = drawn(normal(mean, root), 2)
     for number in np.linalg.solve(root, (draws - mean).T):
-        assert_law(number, stats.norm())
+        assert_distribution(number, stats.norm())
     assert abs(np.corrcoef(np.linalg.solve(root, draws.T))[0, 1]) < 4 / 20000**0.5
 
 
 def test_two_numbers_along_a_bend() -> None:
     """x₀ is normal, x₁ too around a square of it."""
     draws = drawn(lambda x: norm.logpdf(x[0]) + norm.logpdf(x[1], 0.3 * x[0] ** 2, 0.5), 2)
-    assert_law(draws[:, 0], stats.norm())
-    assert_law(draws[:, 1] - 0.3 * draws[:, 0] ** 2, stats.norm(0.0, 0.5))
+    assert_distribution(draws[:, 0], stats.norm())
+    assert_distribution(draws[:, 1] - 0.3 * draws[:, 0] ** 2, stats.norm(0.0, 0.5))
 
 
 def test_three_numbers() -> None:
     mean, root = np.array([3.0, -2.0, 10.0]), np.array([[1.0, 0.0, 0.0], [0.9, 0.3, 0.0], [-0.5, 0.4, 0.2]])
     draws = drawn(normal(mean, root), 3)
     for number in np.linalg.solve(root, (draws - mean).T):
-        assert_law(number, stats.norm())
+        assert_distribution(number, stats.norm())
 
 
 def test_proposals_have_the_density_that_they_say() -> None:
-    """Of two hills, along axes of their own: means by draws, and by their density on a fine grid."""
+    """Of two modes, along axes of their own: means by draws, and by their density on a fine grid."""
     wavy = lambda x: -0.5 * (x[:, 0] ** 2 + (x[:, 1] - x[:, 0]) ** 2 / 0.25) + np.sin(3 * x[:, 0])  # noqa: E731
     found = surveyed(lambda x: np.logaddexp(wavy(x), wavy(x - 60.0) - 1.0), 2)
     assert found is not None and len(found[1]) == 2
-    assert not any(hill.frame.is_straight for hill in found[1])
+    assert not any(mode.frame.is_straight for mode in found[1])
     proposals = Proposals(wavy, found[1][:1], 9)
     proposals.parts += Proposals(lambda x: wavy(x - 60.0) - 1.0, found[1][1:], 9).parts
     points = proposals.draw(np.random.default_rng(0), 100_000)
@@ -196,7 +196,7 @@ OTHERS = {
     "too steep for numbers": (lambda x: -0.5 * jnp.sum(((x - 0.3) / 1e-20) ** 2), 2, "narrower than"),
     "a constant too great for it": (lambda x: 1e18 - x[0] ** 2, 1, "rounded too much"),
     "a line": (lambda x: jnp.where(x[0] == x[1], 0.0, -jnp.inf), 2, "more than 8 modes"),
-    "more hills than can be counted": (
+    "more modes than can be counted": (
         lambda x: norm.logpdf(x[0], 0.0, 10.0) + norm.logpdf(jnp.sin(x[0]), 0.5, 0.05),
         1,
         "more than 8 modes",
@@ -210,7 +210,7 @@ OTHERS = {
 }
 
 
-def test_rounding_errors_far_out_are_no_hills() -> None:
+def test_rounding_errors_far_out_are_no_modes() -> None:
     """Where the prior does not reach."""
 
     def log_density(free, numbers):
@@ -219,7 +219,7 @@ def test_rounding_errors_far_out_are_no_hills() -> None:
 
     prior = Target({"x": (1,)}, log_density, (), lambda keys: {"x": 3.0 * jax.vmap(jax.random.normal)(keys)[:, None]})
     found = grid(KEY, prior)
-    assert_law(found.values["x"].ravel(), stats.norm())
+    assert_distribution(found.values["x"].ravel(), stats.norm())
 
 
 def test_a_grid_is_judged_by_a_pilot() -> None:

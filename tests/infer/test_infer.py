@@ -296,7 +296,9 @@ def test_predictions_at_new_inputs() -> None:
     precision = np.eye(2) + X.T @ X
     mean = np.linalg.solve(precision, X.T @ y)
     shape, rate = 3.0 + 3.0, 2.0 + 0.5 * (y @ y - mean @ precision @ mean)
-    law = multivariate_t(new @ mean, rate / shape * (np.eye(3) + new @ np.linalg.solve(precision, new.T)), df=2 * shape)
-    spread = np.sqrt(np.diagonal(law.shape) * 2 * shape / (2 * shape - 2))
-    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - law.loc), 4 * spread / 4000**0.5)
+    distribution = multivariate_t(
+        new @ mean, rate / shape * (np.eye(3) + new @ np.linalg.solve(precision, new.T)), df=2 * shape
+    )
+    spread = np.sqrt(np.diagonal(distribution.shape) * 2 * shape / (2 * shape - 2))
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - distribution.loc), 4 * spread / 4000**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), spread, rtol=0.08)

@@ -126,7 +126,7 @@ def test_a_scale_that_all_share_is_in_front():
     assert found.scale is power(get(noise), -1.0) and not any(noise in row.leaves for row in found.rows)
 
 
-def test_rows_apart():
+def test_independent_rows():
     """A regression for each of three items: one problem for each."""
     form = total([c], times(get(design, at_i, at_c), get(rows, at_n, at_c)))
     terms = [total([n, c], square(get(rows, at_n, at_c))), total([n, i], square(minus(form, get(more, at_n, at_i))))]
@@ -213,7 +213,7 @@ def test_refused(case):
         eliminated_together([total([i], t) if i in t.free else t for t in terms], latents)
 
 
-def test_no_free_index_is_left():
+def test_no_free_index_remains():
     for terms, latents, _ in CASES.values():
         found = eliminated_together(terms, latents)
         assert not any(part.free for part in (*found.terms, found.scale))

@@ -25,7 +25,7 @@ STEPS = joint([t], (at_t,), (plus(at_t, ONE),))
 FIRST, LAST = joint([], (ZERO,)), joint([], (const(3.0),))
 
 LAYOUTS = {  # independent axes, length of the chain, cell, whether it begins at its end
-    "entries that never meet": ([SEEN], ((4,), None, 1, False)),
+    "independent entries": ([SEEN], ((4,), None, 1, False)),
     "a chain": ([STEPS, SEEN], ((), 4, 1, False)),
     "a chain from its start": ([STEPS, FIRST], ((), 4, 1, False)),
     "a chain from its end": ([STEPS, LAST], ((), 4, 1, True)),

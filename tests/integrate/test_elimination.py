@@ -150,7 +150,7 @@ def test_real(case):
     assert value(found.terms, ARRAYS) == pytest.approx(log_integral(density, "real", count), rel=1e-9)
 
 
-def test_the_law_of_a_real_latent():
+def test_the_conditional_of_a_real_latent():
     """Precisions 1 + n, means Σ y / (1 + n), by labels."""
     found = eliminated([PRIOR, total([j], square(minus(get(x, z), y)))], x, "real")
     count, mean = np.bincount(LABEL, minlength=3), np.bincount(LABEL, DATA, 3)
@@ -195,7 +195,7 @@ QUADRATIC, INSIDE = "a quadratic term: its integral is infinite", "entries withi
 REAL_REFUSED = {
     "no square": (total([j], times(y, get(x, z))), QUADRATIC),
     "a cube": (plus(PRIOR, power(get(x, ZERO), 3.0)), "a quadratic function of it"),
-    "entries that meet": (plus(PRIOR, square(total([i], get(x, at_i)))), "several there are coupled"),
+    "coupled entries": (plus(PRIOR, square(total([i], get(x, at_i)))), "several there are coupled"),
     "a product of entries": (plus(PRIOR, times(get(x, ZERO), get(x, ONE))), "a quadratic function of it"),
     "a square beyond the end": (plus(PRIOR, total([i], square(get(x, plus(at_i, ONE))))), INSIDE),
     "a term of degree one beyond the end": (plus(PRIOR, total([i], get(x, plus(at_i, ONE)))), INSIDE),
@@ -368,7 +368,7 @@ FEATURES_REFUSED = {
     "a logarithm alone": (one, "positive", log_of(one), "a family on positive numbers with the features log x"),
     "a power on the unit interval": (unit, "unit", get(unit), "a family on unit numbers with the features x\\^1"),
     "log(1 − x) of a positive number": (one, "positive", log1m(one), "log\\(1 − x\\)"),
-    "entries that meet": (p, "positive", times(get(p, ZERO), get(p, ONE)), ONE_ENTRY),
+    "coupled entries": (p, "positive", times(get(p, ZERO), get(p, ONE)), ONE_ENTRY),
     "beyond the end": (p, "positive", total([i], get(p, plus(at_i, ONE))), INSIDE),
     "an entry of a simplex": (
         FEATURES["a simplex"][0],

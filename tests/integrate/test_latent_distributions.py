@@ -118,7 +118,7 @@ def test_conditional_parameters_given_nothing():
 
 
 @pytest.mark.parametrize("end", [0.0, 2.0], ids=["from its start", "from its end"])
-def test_chains_apart(end):
+def test_independent_chains(end):
     """A walk for each row, which is known at one end."""
     ends = total([n], square(minus(get(grid, at_n, const(end)), plus(at_n, ONE)), const(4.0)))
     steps = total([n, t], square(minus(get(grid, at_n, plus(at_t, ONE)), get(grid, at_n, at_t))))

@@ -90,15 +90,15 @@ FAMILIES = {
 
 @pytest.mark.parametrize("case", FAMILIES)
 def test_drawn(case):
-    leaf, domain, body, law = FAMILIES[case]
+    leaf, domain, body, distribution = FAMILIES[case]
     result = eliminated([total([n], body)], leaf, domain)
     found = draws_of(result, leaf)
     assert result.distribution.family == case
-    assert found.mean() == pytest.approx(law.mean(), abs=5 * law.std() / MANY**0.5)
-    assert found.std() == pytest.approx(law.std(), rel=0.12)
+    assert found.mean() == pytest.approx(distribution.mean(), abs=5 * distribution.std() / MANY**0.5)
+    assert found.std() == pytest.approx(distribution.std(), rel=0.12)
     points = np.unique(np.quantile(found, [0.1, 0.5, 0.9]))
     empirical = (found[:, None] <= points).mean(0)
-    np.testing.assert_allclose(empirical, law.cdf(points), atol=5 * 0.5 / MANY**0.5)
+    np.testing.assert_allclose(empirical, distribution.cdf(points), atol=5 * 0.5 / MANY**0.5)
 
 
 def test_a_simplex_for_each_row():

@@ -44,12 +44,12 @@ def check_maximum(terms, result, leaf, arrays=None):
 
 @pytest.mark.parametrize("case", [name for name in FAMILIES if name != "BetaBinomial"])
 def test_mode_of_a_family(case):
-    leaf, domain, body, law = FAMILIES[case]
+    leaf, domain, body, distribution = FAMILIES[case]
     result = eliminated([total([n], body)], leaf, domain)
     best, height = mode_of(result, leaf)
-    low, high = law.ppf(1e-9), law.ppf(1 - 1e-6)
+    low, high = distribution.ppf(1e-9), distribution.ppf(1 - 1e-6)
     grid = np.arange(low, high + 1) if leaf.is_integer else np.linspace(low, high, 200_001)
-    logs = law.logpmf(grid) if leaf.is_integer else law.logpdf(grid)
+    logs = distribution.logpmf(grid) if leaf.is_integer else distribution.logpdf(grid)
     assert best.dtype.kind == ("i" if leaf.is_integer else "f")
     np.testing.assert_allclose(best, grid[np.nanargmax(logs)], atol=2e-4)
     assert height / MANY == pytest.approx(np.nanmax(logs), abs=1e-6)

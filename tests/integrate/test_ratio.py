@@ -73,10 +73,10 @@ CASES = {
 }
 
 
-def sampled(law):
-    """SciPy's law with the parameters that were found."""
-    at = {name: float(numbers(part, {})) for name, part in law.parameters.items()}
-    match law.family:
+def sampled(distribution):
+    """SciPy's distribution with the parameters that were found."""
+    at = {name: float(numbers(part, {})) for name, part in distribution.parameters.items()}
+    match distribution.family:
         case "Poisson":
             return stats.poisson(at["rate"])
         case "Geometric":
@@ -87,20 +87,20 @@ def sampled(law):
             return stats.binom(at["total_count"], at["probs"])
         case "BetaBinomial":
             return stats.betabinom(at["total_count"], at["concentration1"], at["concentration0"])
-    assert law.family == "Hypergeometric"
+    assert distribution.family == "Hypergeometric"
     return stats.hypergeom(at["first"] + at["second"], at["first"], at["draws"])
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_summed_by_ratio(case):
-    mine, expected, law = CASES[case]
+    mine, expected, distribution = CASES[case]
     found = summed_by_ratio(mine, k)
     assert found.distribution.family == case and found.at == () and found.outside == ()
     assert float(numbers(found.distribution.log_normaliser, {})) == pytest.approx(logsumexp(expected), rel=1e-10)
     few = np.arange(4)
     np.testing.assert_allclose(sampled(found.distribution).logpmf(few), (expected - logsumexp(expected))[:4], rtol=1e-9)
-    if law is not None:
-        np.testing.assert_allclose(sampled(found.distribution).pmf(few), law.pmf(few), rtol=1e-9)
+    if distribution is not None:
+        np.testing.assert_allclose(sampled(found.distribution).pmf(few), distribution.pmf(few), rtol=1e-9)
 
 
 def test_rates_by_labels_of_an_array():

@@ -58,8 +58,8 @@ def test_locations_before_scales(order):
     assert value(found.terms, ARRAYS) == pytest.approx(expected)
 
 
-def test_a_scale_that_is_gone_leaves_a_power():
-    """The scale first, by hand: what is left of m is a Student's."""
+def test_an_eliminated_scale_leaves_a_power():
+    """The scale first, by hand: the remaining density of m is a Student's."""
     terms = [PRECISION, plus(square(M, V), times(const(0.5), call("log", V))), NOISE]
     first = reduced(terms, {"v": v})
     second = reduced(first.terms, {"m": m})
@@ -67,7 +67,7 @@ def test_a_scale_that_is_gone_leaves_a_power():
     assert value(second.terms, ARRAYS) == pytest.approx(value(reduced(terms, {"m": m, "v": v}).terms, ARRAYS))
 
 
-def test_latents_that_meet_go_together():
+def test_coupled_latents_go_together():
     coupled = [total([i], square(xi)), square(M), total([j], square(minus(plus(total([i], xi), M), yj)))]
     found = reduced(coupled, {"m": m, "x": x})
     assert (
@@ -86,7 +86,7 @@ def test_what_is_blocked_and_several_reasons_at_once():
     assert found.blocked["m"].latent is m.leaf
 
 
-def test_a_latent_that_is_blocked_until_another_is_gone():
+def test_a_latent_that_is_blocked_until_another_is_eliminated():
     """m has no square of its own, until x is integrated out."""
     found = reduced([total([i], square(minus(xi, M))), total([j], square(minus(yj, xl)))], {"x": x, "m": m})
     assert not found.blocked and set(sum(names(found), ())) == {"x", "m"}

@@ -1,4 +1,4 @@
-"""Powers of a quadratic form: against quadrature; the law of a scale; and what is refused."""
+"""Powers of a quadratic form: against quadrature; the distribution of a scale; and what is refused."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ CASES = {
         logged(20.0, plus(ONE, SIZE, SEEN)),
         lambda v: -20 * np.log(1 + (v**2).sum(-1) + ((v[:, LABEL] - Y) ** 2).sum(-1)),
     ),
-    "entries that meet": (
+    "coupled entries": (
         x,
         logged(20.0, plus(const(2.0), SIZE, COUPLED)),
         lambda v: -20 * np.log(2 + (v**2).sum(-1) + (v.sum(-1) - 1) ** 2),
@@ -60,7 +60,7 @@ def test_eliminated_power(case):
 
 def test_degrees_of_freedom_and_spread():
     """2 p − d, and s + the least value of the form."""
-    found = eliminated_power([CASES["entries that meet"][1]], x)
+    found = eliminated_power([CASES["coupled entries"][1]], x)
     assert found.df is const(38.0)
     centre = np.linalg.solve(np.eye(2) + 1, np.ones(2))
     least = 2 + (centre**2).sum() + (centre.sum() - 1) ** 2
@@ -89,27 +89,27 @@ def test_refused(case):
 
 
 @pytest.mark.parametrize("exponent", [1.0, -1.0])
-def test_scale_law(exponent):
+def test_conditional_of_a_scale(exponent):
     """A block with x or 1/x in front, and a Gamma or inverse Gamma of it."""
     weight = power(get(tau), exponent)
     coupled = [times(weight, square(total([i], get(x, at_i)))), total([i], square(get(x, at_i), weight))]
     block = eliminated_together(coupled, [x])
     prior = add(((call("log", get(tau)), 3.0 * exponent), (weight, -2.0)))
-    law = eliminated([prior], tau, "positive").distribution
-    shape, rate = scale_distribution(block, tau, law)
+    distribution = eliminated([prior], tau, "positive").distribution
+    shape, rate = scale_distribution(block, tau, distribution)
     assert rate is const(2.0) and shape is const(4.0 if exponent == 1 else 2.0)
 
 
-def test_scale_law_of_a_square():
+def test_conditional_of_a_squared_scale():
     """The precision x², of x with density x³ e^(−2x²), is Gamma(2, 2)."""
     weight = power(get(tau), 2.0)
     coupled = [times(weight, square(total([i], get(x, at_i)))), total([i], square(get(x, at_i), weight))]
     prior = add(((call("log", get(tau)), 3.0), (weight, -2.0)))
-    law = eliminated([prior], tau, "positive").distribution
-    assert scale_distribution(eliminated_together(coupled, [x]), tau, law) == (const(2.0), const(2.0))
+    distribution = eliminated([prior], tau, "positive").distribution
+    assert scale_distribution(eliminated_together(coupled, [x]), tau, distribution) == (const(2.0), const(2.0))
 
 
-def test_scale_law_of_another_power():
+def test_conditional_of_another_power_of_a_scale():
     block = eliminated_together([total([i], square(get(x, at_i), power(get(tau), -2.0)))], [x])
-    law = eliminated([add(((call("log", get(tau)), 3.0), (get(tau), -2.0)))], tau, "positive").distribution
-    assert scale_distribution(block, tau, law) is None
+    distribution = eliminated([add(((call("log", get(tau)), 3.0), (get(tau), -2.0)))], tau, "positive").distribution
+    assert scale_distribution(block, tau, distribution) is None

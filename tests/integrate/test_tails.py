@@ -56,7 +56,7 @@ def test_eliminated_tail(case):
     assert value(found.terms, {}) == pytest.approx(integral(density) + 0.5, rel=1e-9)
 
 
-def test_the_law_of_a_tail():
+def test_the_conditional_of_a_tail():
     found = eliminated_tail([TAILS["StudentT"][0]], x).distribution
     at = {name: float(numbers(part, {})) for name, part in found.parameters.items()}
     points = np.array([-2.0, 0.0, 3.0])
@@ -64,7 +64,7 @@ def test_the_law_of_a_tail():
     np.testing.assert_allclose(ours, stats.t(at["df"], at["loc"], at["scale"]).logpdf(points), rtol=1e-10)
 
 
-def test_entries_apart():
+def test_independent_entries():
     form = plus(ONE, power(minus(get(many, at_i), yi), 2.0))
     found = eliminated_tail([total([i], times(const(-2.0), log(form))), total([i], yi)], many)
     assert value(found.terms, {y: Y}) == pytest.approx(3 * integral(lambda v: (1 + v**2) ** -2.0) + Y.sum())

@@ -66,9 +66,9 @@ FAMILIES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_draws(name):
-    given, law = FAMILIES[name]
+    given, distribution = FAMILIES[name]
     draws = np.asarray(
         family_of(name).draw(jax.random.key(0), {key: jnp.full(4000, value) for key, value in given.items()})
     )
-    assert draws.mean() == pytest.approx(law.mean(), abs=5 * law.std() / 4000**0.5)
-    assert draws.std() == pytest.approx(law.std(), rel=0.1)
+    assert draws.mean() == pytest.approx(distribution.mean(), abs=5 * distribution.std() / 4000**0.5)
+    assert draws.std() == pytest.approx(distribution.std(), rel=0.1)

@@ -78,14 +78,14 @@ def check_river(net: fb.Network) -> None:
     rng = np.random.default_rng(0)
     for season, rain in CELLS:
         height, flow, level = rng.normal(2, 2, 3)
-        world = {
+        assignment = {
             "season": SEASON["states"][season],
             "rain": RAIN["states"][rain],
             "height": height,
             "flow": flow,
             "level": level,
         }
-        found = float(net.condition(world).log_evidence())
+        found = float(net.condition(assignment).log_evidence())
         assert found == pytest.approx(log_joint(season, rain, height, flow, level), rel=1e-12)
 
 
@@ -429,7 +429,7 @@ def test_query_of_everything(river: str, capsys: pytest.CaptureFixture[str]) -> 
         (["-e", "level=1.5", "-e", "level=1.6", "-t", "flow"], r"level.*1\.5"),
     ],
 )
-def test_a_bad_query_is_told_on_standard_error(
+def test_a_bad_query_is_reported_on_standard_error(
     river: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["query", river, *arguments]) == 1
@@ -438,7 +438,7 @@ def test_a_bad_query_is_told_on_standard_error(
     assert re.search(rf"(?s){message}", caught.err), caught.err
 
 
-def test_a_bad_file_is_told_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_file_is_reported_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(changed("height", sd=-1.0)))
     assert main(["query", str(path)]) == 1

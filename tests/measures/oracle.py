@@ -121,14 +121,16 @@ def tanh_sinh(count):
     return special.expit(2 * x), weights
 
 
-def quantiles(law, count):
+def quantiles(distribution, count):
     """Those of the nodes, the upper ones from above, where 1 − u is exact."""
     u, weights = tanh_sinh(count)
     half = count // 2
-    return np.concatenate([law.ppf(u[None, :-half]), law.isf(u[None, :half][:, ::-1])], 1), weights[None]
+    return np.concatenate([distribution.ppf(u[None, :-half]), distribution.isf(u[None, :half][:, ::-1])], 1), weights[
+        None
+    ]
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "Normal": lambda m, s: stats.norm(m, s),
     "Cauchy": lambda m, s: stats.cauchy(m, s),
     "StudentT": lambda df, m, s: stats.t(df, m, s),
@@ -189,7 +191,7 @@ class Cloud:
             if draw.distribution.family == "Dirichlet":
                 self.stick(draw, at, place)
             else:
-                with np.errstate(all="ignore"):  # at the very ends of a law
+                with np.errstate(all="ignore"):  # at the very ends of a distribution
                     x, weight = self.nodes(draw.distribution, at, opaque)
                 x = self.spread(x, np.where(np.isfinite(x), weight, 0.0))
                 self.leaves[draw.leaf][(slice(None), *place)] = x
@@ -201,19 +203,19 @@ class Cloud:
             x = self.leaves[draw.leaf][(slice(None), *at.values())]
             self.weight = self.weight * self.density(draw.distribution, at, x)
 
-    def density(self, law, at, x):
-        if law.family in ("Categorical", "Dirichlet"):
-            (part,) = law.parameters
+    def density(self, distribution, at, x):
+        if distribution.family in ("Categorical", "Dirichlet"):
+            (part,) = distribution.parameters
             columns = [self.column(part.entry, {**at, part.over: k})[:, 0] for k in range(part.over.size)]
-            if law.family == "Categorical":
+            if distribution.family == "Categorical":
                 return np.choose(x.astype(int), columns)
             logs = sum((a - 1) * np.log(x[:, k]) - special.gammaln(a) for k, a in enumerate(columns))
             return np.exp(logs + special.gammaln(sum(columns)))
-        given = [self.column(part, at)[:, 0] for part in law.parameters]
-        if law.family in ("Lebesgue", "Counting"):
-            return ((given[0] <= x) & (x <= given[1] - (law.family == "Counting"))).astype(float)
-        family = LAWS[law.family](*given)
-        return family.pmf(x) if law.family in DISCRETE else family.pdf(x)
+        given = [self.column(part, at)[:, 0] for part in distribution.parameters]
+        if distribution.family in ("Lebesgue", "Counting"):
+            return ((given[0] <= x) & (x <= given[1] - (distribution.family == "Counting"))).astype(float)
+        family = DISTRIBUTIONS[distribution.family](*given)
+        return family.pmf(x) if distribution.family in DISCRETE else family.pdf(x)
 
     def stick(self, draw, at, place):
         """A Dirichlet by breaking a stick."""
@@ -233,27 +235,27 @@ class Cloud:
             self.leaves[("rest", draw.leaf)] = rest * (1 - x)
         del self.leaves[("rest", draw.leaf)]
 
-    def nodes(self, law, at, opaque):
-        if law.family == "Categorical":
-            (weights,) = law.parameters
+    def nodes(self, distribution, at, opaque):
+        if distribution.family == "Categorical":
+            (weights,) = distribution.parameters
             columns = [self.column(weights.entry, {**at, weights.over: k}) for k in range(weights.over.size)]
             return np.arange(weights.over.size)[None].astype(float), np.concatenate(columns, 1)
-        given = [self.column(part, at) for part in law.parameters]
-        if law.family == "Counting":
+        given = [self.column(part, at) for part in distribution.parameters]
+        if distribution.family == "Counting":
             low, high = given
             x = low + np.arange(MANY)
             return x, (x < high).astype(float)
-        if law.family in DISCRETE:
+        if distribution.family in DISCRETE:
             x = np.arange(MANY)[None].astype(float)
-            return x, np.nan_to_num(LAWS[law.family](*given).pmf(x))
+            return x, np.nan_to_num(DISTRIBUTIONS[distribution.family](*given).pmf(x))
         u, w = tanh_sinh(self.count)
-        if law.family in ("Lebesgue", "Uniform"):
+        if distribution.family in ("Lebesgue", "Uniform"):
             pieces = [lebesgue(low, high, u, w) for low, high in _pieces(*given, self.cuts)]
-            width = given[1] - given[0] if law.family == "Uniform" else 1.0
+            width = given[1] - given[0] if distribution.family == "Uniform" else 1.0
             return np.concatenate([x for x, _ in pieces], 1), np.concatenate([y for _, y in pieces], 1) / width
-        family = opaque[law.label] if law.label else LAWS[law.family]
+        family = opaque[distribution.label] if distribution.label else DISTRIBUTIONS[distribution.family]
         x, w = quantiles(family(*given), self.count)
-        return (np.clip(x, 1e-300, 1 - 2**-53) if law.family == "Beta" else x), w
+        return (np.clip(x, 1e-300, 1 - 2**-53) if distribution.family == "Beta" else x), w
 
 
 def _pieces(low, high, cuts):
@@ -340,17 +342,17 @@ def sampled_draws(branch, size, rng, parameters=None):
 
 
 def _sample(family, given, rng):
-    """Draws, and weights where they are drawn from another law."""
+    """Draws, and weights where they are drawn from another distribution."""
     size = given[0].shape
     if family != "Lebesgue":
-        return LAWS[family](*given).rvs(size=size, random_state=rng), 1.0
+        return DISTRIBUTIONS[family](*given).rvs(size=size, random_state=rng), 1.0
     low, high = given
     if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
         return rng.uniform(low, high), high - low
-    law = stats.cauchy() if not np.any(np.isfinite(low) | np.isfinite(high)) else stats.halfcauchy()
-    x = law.rvs(size=size, random_state=rng)
+    distribution = stats.cauchy() if not np.any(np.isfinite(low) | np.isfinite(high)) else stats.halfcauchy()
+    x = distribution.rvs(size=size, random_state=rng)
     value = low + x if np.all(np.isfinite(low)) else high - x if np.all(np.isfinite(high)) else x
-    return value, 1 / law.pdf(x)
+    return value, 1 / distribution.pdf(x)
 
 
 def sampled(measure, parameters, size, rng):
@@ -389,8 +391,10 @@ def alike(a, b, parameters):
 
 
 def _alike(a, b, parameters):
-    laws = [[(d.distribution.family, d.distribution.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)]
-    if laws[0] != laws[1]:
+    distributions = [
+        [(d.distribution.family, d.distribution.label, d.leaf.shape) for d in branch.draws] for branch in (a, b)
+    ]
+    if distributions[0] != distributions[1]:
         return False
     numbers = [_numbers(branch, parameters, np.random.default_rng(7)) for branch in (a, b)]
     return len(numbers[0]) == len(numbers[1]) and np.allclose(*numbers, rtol=1e-9, atol=1e-12)

@@ -117,8 +117,8 @@ def test_the_size_of_a_normal(at):
         x = yield Normal(3, 2)
         return abs(x), x
 
-    law = stats.norm(3, 2)
-    assert density(written, at) == pytest.approx(0 if at < 0 else law.pdf(at) + law.pdf(-at))
+    distribution = stats.norm(3, 2)
+    assert density(written, at) == pytest.approx(0 if at < 0 else distribution.pdf(at) + distribution.pdf(-at))
 
 
 def test_censoring():
@@ -130,9 +130,9 @@ def test_censoring():
         noisy = yield Normal(x, 5)
         return minimum(noisy, 100), x
 
-    law = stats.norm(90, math.sqrt(50))
-    assert density(written, 97) == pytest.approx(law.pdf(97))
-    assert density(written, 100) == pytest.approx(law.sf(100))
+    distribution = stats.norm(90, math.sqrt(50))
+    assert density(written, 97) == pytest.approx(distribution.pdf(97))
+    assert density(written, 100) == pytest.approx(distribution.sf(100))
     assert density(written, 101) == 0
 
 
@@ -168,11 +168,11 @@ INVERSES = {
 
 @pytest.mark.parametrize("name", MAPS)
 def test_density_of_a_function(name):
-    function, law, pushed, at = MAPS[name]
+    function, distribution, pushed, at = MAPS[name]
 
     @program
     def written():
-        x = yield law
+        x = yield distribution
         return function(x), ()
 
     if pushed is not None:
@@ -259,5 +259,5 @@ def test_an_array_through_a_function():
     numbers = [0.4, 1.3, 0.7]
     (branch,) = simplify(disintegrate(written, data)).branches
     mass = value_of(branch.weight, {leaf(data): np.array([numbers])})
-    law = stats.multivariate_normal(cov=np.eye(3) + np.ones((3, 3)))
-    assert float(np.ravel(mass)[0]) == pytest.approx(law.logpdf(np.log(numbers)) - np.log(numbers).sum())
+    distribution = stats.multivariate_normal(cov=np.eye(3) + np.ones((3, 3)))
+    assert float(np.ravel(mass)[0]) == pytest.approx(distribution.logpdf(np.log(numbers)) - np.log(numbers).sum())

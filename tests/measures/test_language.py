@@ -114,12 +114,12 @@ def test_round_trip(name):
 
 
 def test_one_measure_is_drawn_from_twice():
-    law = Normal(0, 1)
+    distribution = Normal(0, 1)
 
     @measure
     def pair():
-        x = yield law
-        y = yield law
+        x = yield distribution
+        y = yield distribution
         return x, y
 
     (branch,) = pair().branches
@@ -213,7 +213,7 @@ def test_parameters_that_there_are_not():
 
 
 @pytest.mark.parametrize(
-    ("law", "expected"),
+    ("distribution", "expected"),
     [
         (lambda: Normal(0, -1), "a positive number"),
         (lambda: Poisson(0), "a positive number"),
@@ -221,9 +221,9 @@ def test_parameters_that_there_are_not():
         (lambda: Uniform(2, 1), "ends in order"),
     ],
 )
-def test_parameters_out_of_range(law, expected):
+def test_parameters_out_of_range(distribution, expected):
     with pytest.raises(DomainError, match=expected):
-        law()
+        distribution()
 
 
 def test_an_array_where_a_number_is_due():

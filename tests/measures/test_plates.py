@@ -503,9 +503,9 @@ def test_a4_44_posterior_of_topics():
     for draw, prior, counted in zip(
         branch.draws, (alpha, beta), (table(N, M, DOC, TOPIC), table(M, 3, TOPIC, WORD)), strict=True
     ):
-        (law,), (i,) = draw.distribution.parameters, draw.at
+        (distribution,), (i,) = draw.distribution.parameters, draw.at
         for row, column in np.ndindex(counted.shape):
-            value = float(np.ravel(value_of(law.entry, at, {i: row, law.over: column}))[0])
+            value = float(np.ravel(value_of(distribution.entry, at, {i: row, distribution.over: column}))[0])
             assert value == pytest.approx(NUMBERS[prior][column] + counted[row, column])
 
 

@@ -71,7 +71,7 @@ class Maker:
     def probability(self):
         return self.pick(self.number(0.2, 0.8), *self.unit)
 
-    def law(self):
+    def distribution(self):
         kind = self.pick("real", "real", "positive", "positive", "unit", "whole")
         if kind == "real":
             return kind, Normal(self.location(), self.scale())
@@ -104,7 +104,7 @@ class Maker:
 class Wider(Maker):
     """More families, conditions and choices; numbers that coincide."""
 
-    def law(self):
+    def distribution(self):
         kind = self.pick("real", "positive", "unit", "whole", "whole", "flat")
         if kind == "whole":
             return kind, self.count()
@@ -174,11 +174,15 @@ def program(seed, make=Maker, often=0.4):
         maker = make(seed)
         drawn = []
         for _ in range(maker.rng.integers(1, 4)):
-            kind, law = maker.law()
-            x = yield law
+            kind, distribution = maker.distribution()
+            x = yield distribution
             drawn.append(x)
             getattr(maker, kind).append(x)
-            if kind == "positive" and not law.branches[0].draws[0].distribution.leaves and "Inverse" not in str(law):
+            if (
+                kind == "positive"
+                and not distribution.branches[0].draws[0].distribution.leaves
+                and "Inverse" not in str(distribution)
+            ):
                 maker.light.append(x)
             if maker.rng.uniform() < often:
                 yield maker.statement()
@@ -207,7 +211,7 @@ def test_integrals_under_conditions_stay(seed):
     """Densities jump: where quadrature cannot tell, within a tenth."""
     written = program(seed, Wider, 0.6)
     found = simplify(written)
-    with np.errstate(all="ignore"):  # at the very ends of a law
+    with np.errstate(all="ignore"):  # at the very ends of a distribution
         before, after = ([expectations(one, {}, count, cuts=CUTS) for count in (41, 57)] for one in (written, found))
     error = sum(np.abs(fine - coarse) + 1e-7 * np.abs(fine) for coarse, fine in (before, after))  # of the quadrature
     difference = np.abs(after[1] - before[1])
@@ -254,8 +258,14 @@ def cut_program(seed):
         number = lambda low, high: round(float(rng.uniform(low, high)), 2)  # noqa: E731
         drawn = []
         for _ in range(rng.integers(1, 4)):
-            laws = (Uniform(0, 1), Uniform(-1, 2), Exponential(number(0.5, 2)), Normal(number(-1, 1), 1), Beta(2, 1))
-            drawn.append((yield laws[rng.integers(len(laws))]))
+            distributions = (
+                Uniform(0, 1),
+                Uniform(-1, 2),
+                Exponential(number(0.5, 2)),
+                Normal(number(-1, 1), 1),
+                Beta(2, 1),
+            )
+            drawn.append((yield distributions[rng.integers(len(distributions))]))
         for _ in range(rng.integers(1, 3)):
             x, y = (drawn[rng.integers(len(drawn))] for _ in range(2))
             c = number(-0.5, 1.5)
@@ -300,9 +310,15 @@ def pushed(seed):
     def made():
         rng = np.random.default_rng(seed)
         number = lambda: round(float(rng.uniform(0.5, 1.5)), 2)  # noqa: E731
-        laws = (Uniform(-1, 2), Exponential(number()), Normal(number(), number()), Gamma(2, number()), Beta(2, 1.5))
-        x = yield laws[rng.integers(len(laws))]
-        y = yield laws[rng.integers(len(laws))]
+        distributions = (
+            Uniform(-1, 2),
+            Exponential(number()),
+            Normal(number(), number()),
+            Gamma(2, number()),
+            Beta(2, 1.5),
+        )
+        x = yield distributions[rng.integers(len(distributions))]
+        y = yield distributions[rng.integers(len(distributions))]
         return EXPRESSIONS[rng.integers(len(EXPRESSIONS))](x, y, number()), ()
 
     return made()

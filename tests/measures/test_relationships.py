@@ -29,7 +29,7 @@ from fubini.measures import (
 )
 from fubini.measures.values import exp, log, maximum, minimum, sqrt, symbol
 from tests.measures.cases import Case, check, leaf
-from tests.measures.oracle import LAWS, sampled, value_of
+from tests.measures.oracle import DISTRIBUTIONS, sampled, value_of
 
 mu, nu = symbol("mu"), symbol("nu")
 a, b, s, r = (symbol(name, kind="positive") for name in ("a", "b", "s", "r"))
@@ -38,14 +38,14 @@ n, m = symbol("n", kind="whole"), symbol("m", kind="whole")
 NUMBERS = {mu: 0.4, nu: -0.3, a: 1.7, b: 2.3, s: 0.8, r: 1.4, p: 0.35, n: 4, m: 6}
 
 
-def of(function, *laws):
+def of(function, *distributions):
     """A function of independent draws."""
 
     @measure
     def program():
         values = []
-        for law in laws:
-            values.append((yield law))
+        for distribution in distributions:
+            values.append((yield distribution))
         return function(*values)
 
     return program()
@@ -118,10 +118,10 @@ def test_sample(name):
     sample = sampled(written, numbers, 20_000, np.random.default_rng(0))
     (draw,) = expected.branches[0].draws
     at = {one: np.array([value]) for one, value in numbers.items()}
-    law = LAWS[draw.distribution.family](
+    distribution = DISTRIBUTIONS[draw.distribution.family](
         *(float(np.ravel(value_of(part, at))[0]) for part in draw.distribution.parameters)
     )
-    assert stats.kstest(sample, law.cdf).pvalue > 1e-3
+    assert stats.kstest(sample, distribution.cdf).pvalue > 1e-3
 
 
 def test_in_a_plate():

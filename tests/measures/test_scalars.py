@@ -459,8 +459,8 @@ ROUND_TRIPS = {
     "Categorical": Categorical([a, b, k, 1, 1, 1, 1, 1, 1]),
 }
 NUMBERS = ((mu, 0.4), (a, 1.3), (b, 1.7), (k, 3.2), (p, 0.3))
-for name, law in ROUND_TRIPS.items():
-    CASES[f"a4_27_{name}"] = Case(law, None if name == "Categorical" else law, dict(NUMBERS))
+for name, distribution in ROUND_TRIPS.items():
+    CASES[f"a4_27_{name}"] = Case(distribution, None if name == "Categorical" else distribution, dict(NUMBERS))
 
 
 @case((p, 0.3))
@@ -590,7 +590,7 @@ def test_a4_20_symbolic_truncation(end, mass):
 
 @pytest.mark.parametrize("order", ["xy", "yx"])
 def test_a4_17_orderings_of_normals(order):
-    """x > y has mass ½; of the rest, x > 0 has ⅛ and x < 0 has ⅜; which of the two is drawn first says nothing."""
+    """x > y has mass ½; of the others, x > 0 has ⅛ and x < 0 has ⅜; which of the two is drawn first says nothing."""
 
     def branch(*tests):
         @program

@@ -82,7 +82,7 @@ def test_beyond_the_range_under_a_test():
     assert not simplify(with_weight(expression)).branches[0].draws
 
 
-def test_neighbours_are_left():
+def test_neighbours_remain():
     """x[j] and x[j + 1] in one term: no unproduct, and no wrong one."""
     data = symbol("data", N - 1)
 
@@ -96,7 +96,7 @@ def test_neighbours_are_left():
 
 
 def test_the_mass_of_neighbours():
-    """Normal entries that meet are integrated out together: a walk, against the multivariate normal."""
+    """Coupled normal entries are integrated out together: a walk, against the multivariate normal."""
     data = symbol("data", N)
 
     @measure
@@ -121,7 +121,7 @@ def test_a_gather():
     check(Case(with_weight(expression), None, {**NUMBERS, label: [0, 2, 2, 0]}))
 
 
-def test_a_gather_out_of_range_is_left():
+def test_a_gather_out_of_range_remains():
     """Labels of which nothing is known may miss every entry."""
     label = symbol("label", 4, kind="whole")
     found = simplify(with_weight(lambda x: product(4, lambda j: x[label[j]])))

@@ -145,7 +145,7 @@ def test_a_test_under_a_number():
 
 
 def test_two_counts_that_are_equal():
-    """Of a count beyond the other's end the weight is 0, and no law has weights that are no numbers."""
+    """Of a count beyond the other's end the weight is 0, and no distribution has weights that are no numbers."""
 
     @measure
     def alike():

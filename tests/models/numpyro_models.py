@@ -377,8 +377,8 @@ def correlated_normals(y):
     affine = transforms.AffineTransform(1.0, 2.0)
     shift = numpyro.sample("shift", dist.TransformedDistribution(dist.Normal(0.0, 1.0), affine))
     with numpyro.plate("N", 4):
-        law = dist.MultivariateNormal(shift * jnp.ones(3), scale_tril=scales[:, None] * root)
-        numpyro.sample("y", law, obs=y)
+        distribution = dist.MultivariateNormal(shift * jnp.ones(3), scale_tril=scales[:, None] * root)
+        numpyro.sample("y", distribution, obs=y)
 
 
 @case(

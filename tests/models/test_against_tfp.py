@@ -151,7 +151,7 @@ def their_world() -> Any:
 
 @pair(their_world)
 def one_world() -> Any:
-    """Section 4.2: indices as written for one world."""
+    """Section 4.2: indices as written for one sample."""
 
     def model():
         z = yield dist.Normal(0.0, np.array([1.0, 2.0, 3.0]))
@@ -338,7 +338,7 @@ def test_shapes_of_draws(name: str, shape: tuple[int, ...]) -> None:
 
 @every
 def test_log_probabilities(name: str) -> None:
-    """Of one world and of a batch of three, at our draws."""
+    """Of one sample and of a batch of three, at our draws."""
     ours = PAIRS[name].ours()
     many = ours.sample(KEY, (3,))
     for shape in ((), (3,)):

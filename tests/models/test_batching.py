@@ -1,4 +1,4 @@
-"""Written for one world: batches of values and of draws, against a loop over worlds."""
+"""Written for one sample: batches of values and of draws, against a loop over samples."""
 
 import itertools
 from typing import Any
@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 
 
 def paper() -> fb.Joint:
-    """Section 4.2 of the paper: z of 3, x a number, y of 2; `z[:2]` is right for one world only."""
+    """Section 4.2 of the paper: z of 3, x a number, y of 2; `z[:2]` is right for one sample only."""
     return fb.JointSequential(
         [
             dist.Normal(0.0, np.array([1.0, 2.0, 3.0])),
@@ -43,7 +43,7 @@ SHAPES = [((), (4,), ()), ((4,), (), (4,)), ((2, 1), (4,), ()), ((4,), (2, 4), (
 
 @pytest.mark.parametrize("shapes", SHAPES, ids=repr)
 def test_log_prob_of_any_leading_axes(shapes: tuple) -> None:
-    """Mixed ranks broadcast, and each world is one term of a loop."""
+    """Mixed ranks broadcast, and each sample is one term of a loop."""
     joint = paper()
     events = [(3,), (), (2,)]
     values = [RNG.normal(size=shape + event) for shape, event in zip(shapes, events, strict=True)]
@@ -81,7 +81,7 @@ def test_nothing_is_counted_twice() -> None:
 
 
 def test_components_of_different_ranks() -> None:
-    """A17: all axes of a component are its event; a batch of worlds is asked for by values, or by vmap."""
+    """A17: all axes of a component are its event; a batch of samples is asked for by values, or by vmap."""
     joint = fb.JointSequential([dist.Normal(0.0, np.ones(3)), lambda x: dist.Normal(x[:, None], np.ones((3, 2)))])
     assert joint.event_shape == [(3,), (3, 2)]
     assert joint.log_prob([np.zeros(3), np.zeros((3, 2))]).shape == ()
@@ -96,7 +96,7 @@ def test_components_of_different_ranks() -> None:
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_world_has_its_own_key() -> None:
+def test_every_sample_has_its_own_key() -> None:
     """TFP's 2011: one key across a batch."""
     draws = simple(EXPONENTIAL).sample(KEY, (2, 3))
     for draw in draws:
@@ -104,8 +104,8 @@ def test_every_world_has_its_own_key() -> None:
     assert not np.array_equal(draws.m, simple(EXPONENTIAL).sample(jax.random.key(1), (2, 3)).m)
 
 
-def test_every_world_has_its_own_key_also_when_conditioning() -> None:
-    """One value, or a batch of equal values, of a pinned site: the other sites differ from world to world."""
+def test_every_sample_has_its_own_key_also_when_conditioning() -> None:
+    """One value, or a batch of equal values, of a pinned site: the other sites differ from sample to sample."""
     joint = simple(EXPONENTIAL)
     for draws in (
         joint.sample(KEY, (6,), m=0.0),
@@ -117,15 +117,15 @@ def test_every_world_has_its_own_key_also_when_conditioning() -> None:
     assert len(np.unique(weighted.values.m)) == 6 and len(np.unique(weighted.log_weight)) == 6
 
 
-def test_sites_of_a_world_are_independent() -> None:
-    """No two sites of one law draw the same number, nested or not."""
+def test_sites_of_a_sample_are_independent() -> None:
+    """No two sites of one distribution draw the same number, nested or not."""
     normal = dist.Normal(0.0, 1.0)
     joint = fb.JointSequential([normal, normal, fb.JointSequential([normal, normal]), fb.JointSequential([normal])])
     draws = jax.tree_util.tree_leaves(joint.sample(KEY))
     assert len({float(draw) for draw in draws}) == 5
 
 
-def test_draws_are_of_the_law() -> None:
+def test_draws_have_the_distribution() -> None:
     draws = simple(EXPONENTIAL).sample(KEY, (4000,))
     assert stats.kstest(draws.s, stats.expon(scale=0.5).cdf).pvalue > 1e-3
     assert stats.kstest((draws.x - draws.m) / draws.s, stats.norm.cdf).pvalue > 1e-3

@@ -86,8 +86,8 @@ def test_sample_distributions(make: Callable[..., fb.Joint]) -> None:
     sources, values = joint.sample_distributions(KEY)
     assert type(sources) is type(values)
     s, m, x = joint.flatten(values, joint.names).values()
-    law = joint.flatten(sources, joint.names)["x"]
-    assert float(law("x")(x=float(x)).log()) == pytest.approx(stats.norm(m, s).logpdf(x), abs=1e-10)
+    distribution = joint.flatten(sources, joint.names)["x"]
+    assert float(distribution("x")(x=float(x)).log()) == pytest.approx(stats.norm(m, s).logpdf(x), abs=1e-10)
 
 
 def test_distributions_of_a_batch_depend_on_the_place() -> None:

@@ -67,7 +67,7 @@ def test_observed_sites_are_conditioned_on(name: str) -> None:
 
 @every
 def test_draws(name: str) -> None:
-    """One world; a batch is checked below for one model of each kind, as each costs a compilation."""
+    """One sample; a batch is checked below for one model of each kind, as each costs a compilation."""
     case, _, whole = converted(name)
     values = whole.sample(jax.random.key(1))
     assert {site: value.shape for site, value in values.items()} == case.shapes == whole.event_shape
@@ -95,12 +95,12 @@ BATCHED = ("eight_schools_noncentered", "gaussian_hmm", "branches")
 
 @pytest.mark.parametrize("name", BATCHED)
 def test_batches(name: str) -> None:
-    """A leading axis in every site of a sample, and one density for each world, conditioned or given the data."""
+    """A leading axis in every site of a sample, and one density for each of them, conditioned or given the data."""
     case, joint, whole = converted(name)
     values = whole.sample(jax.random.key(2), (3,))
     assert {site: value.shape for site, value in values.items()} == {s: (3, *shape) for s, shape in case.shapes.items()}
     at = {site: values[site] for site in case.free}
-    each = [float(joint.log_prob({site: value[world] for site, value in at.items()})) for world in range(3)]
+    each = [float(joint.log_prob({site: value[place] for site, value in at.items()})) for place in range(3)]
     np.testing.assert_allclose(joint.log_prob(at), each, rtol=1e-12)
     assert len(set(each)) == 3
     if case.observed:
@@ -123,7 +123,7 @@ def test_uncondition_and_condition_are_inverse() -> None:
     np.testing.assert_allclose(other.log_prob(m=0.0), fb.from_numpyro(normals, np.array([0.5, 2.0])).log_prob(m=0.0))
 
 
-def test_parts_of_the_observed_sites_are_apart() -> None:
+def test_parts_of_the_observed_sites_are_separate() -> None:
     parts = fb.from_numpyro(normals, 0.5).log_prob_parts(m=0.0)
     np.testing.assert_allclose([parts.observed["y"], parts.free["m"]], [-1.0439385, -0.9189385], rtol=1e-6)
 

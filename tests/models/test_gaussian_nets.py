@@ -73,7 +73,7 @@ def joint_normal(nodes: Mapping[str, Mapping], labels: Mapping[str, str]) -> Nor
 
 
 def given(joint: Normal, seen: Mapping[str, float]) -> tuple[float, Normal]:
-    """The log-density of what is seen, and the rest given it."""
+    """The log-density of what is seen, and the other variables given it."""
     here = [joint.names.index(name) for name in seen]
     rest = [position for position, name in enumerate(joint.names) if name not in seen]
     residual = np.array(list(seen.values())) - joint.mean[here]
@@ -113,15 +113,18 @@ def enumerated(nodes: Mapping[str, Mapping], labels: Mapping[str, str], seen: Ma
     free = [name for name, node in nodes.items() if node["type"] == "discrete" and name not in labels]
     cells = []
     for values in itertools.product(*(nodes[name]["states"] for name in free)):
-        world = {**labels, **dict(zip(free, values, strict=True))}
-        log = log_probability(nodes, world)
-        joint = joint_normal(nodes, world)
+        assignment = {**labels, **dict(zip(free, values, strict=True))}
+        log = log_probability(nodes, assignment)
+        joint = joint_normal(nodes, assignment)
         more, rest = given(joint, seen) if seen else (0.0, joint)
-        cells.append((world, log + more, rest))
+        cells.append((assignment, log + more, rest))
     total = float(logsumexp([log for _, log, _ in cells]))
     tables = {
         name: np.array(
-            [sum(math.exp(log - total) for world, log, _ in cells if world[name] == s) for s in nodes[name]["states"]]
+            [
+                sum(math.exp(log - total) for assignment, log, _ in cells if assignment[name] == s)
+                for s in nodes[name]["states"]
+            ]
         )
         for name in free
     }
@@ -138,27 +141,27 @@ def enumerated(nodes: Mapping[str, Mapping], labels: Mapping[str, str], seen: Ma
 
 def drawn(nodes: Mapping[str, Mapping], rng: np.random.Generator, labels: Mapping[str, str] | None = None) -> dict:
     """One draw of every variable from the model itself, parents before children; `labels` are held."""
-    world: dict = dict(labels or {})
+    assignment: dict = dict(labels or {})
     waiting = list(nodes)
     while waiting:
         name = waiting.pop(0)
         node = nodes[name]
-        if name in world:
+        if name in assignment:
             continue
         parents = node["parents"] if node["type"] != "clg" else node["discrete_parents"] + node["continuous_parents"]
-        if not all(parent in world for parent in parents):
+        if not all(parent in assignment for parent in parents):
             waiting.append(name)
         elif node["type"] == "discrete":
             column = np.asarray(node["prob"])
             for parent in parents:
-                column = column[:, nodes[parent]["states"].index(world[parent])]
-            world[name] = node["states"][rng.choice(len(column), p=column / column.sum())]
+                column = column[:, nodes[parent]["states"].index(assignment[parent])]
+            assignment[name] = node["states"][rng.choice(len(column), p=column / column.sum())]
         else:
-            cell = cell_of(node, world) if node["type"] == "clg" else None
+            cell = cell_of(node, assignment) if node["type"] == "clg" else None
             pick = (lambda values: values) if cell is None else (lambda values, cell=cell: values[cell])
-            mean = pick(node["intercept"]) + sum(pick(c) * world[p] for p, c in node["coef"].items())
-            world[name] = mean + pick(node["sd"]) * rng.normal()
-    return world
+            mean = pick(node["intercept"]) + sum(pick(c) * assignment[p] for p, c in node["coef"].items())
+            assignment[name] = mean + pick(node["sd"]) * rng.normal()
+    return assignment
 
 
 def check_real(found: Mapping[str, fb.Factor], expected: Answer, rtol: float, scales: Mapping[str, float]) -> None:
@@ -193,8 +196,8 @@ Linear = tuple[fb.Network, dict[str, dict], Normal]
 def evidence_for(nodes: Mapping[str, Mapping], count: int, seed: int) -> dict[str, float]:
     """Some variables of one draw of the model."""
     rng = np.random.default_rng(seed)
-    world = drawn(nodes, rng)
-    return {str(name): world[str(name)] for name in rng.choice(list(nodes), count, replace=False)}
+    assignment = drawn(nodes, rng)
+    return {str(name): assignment[str(name)] for name in rng.choice(list(nodes), count, replace=False)}
 
 
 def check_normal(found: Mapping[str, fb.Factor], joint: Normal, rtol: float = 1e-9) -> None:
@@ -240,14 +243,14 @@ def test_log_evidence(linear: Linear, seed: int) -> None:
 
 def test_log_evidence_of_everything_is_the_log_density(linear: Linear) -> None:
     net, nodes, _ = linear
-    world = drawn(nodes, np.random.default_rng(7))
+    assignment = drawn(nodes, np.random.default_rng(7))
     expected = sum(
-        -0.5 * ((world[n] - d["intercept"] - sum(c * world[p] for p, c in d["coef"].items())) / d["sd"]) ** 2
+        -0.5 * ((assignment[n] - d["intercept"] - sum(c * assignment[p] for p, c in d["coef"].items())) / d["sd"]) ** 2
         - math.log(d["sd"])
         - 0.5 * math.log(2 * math.pi)
         for n, d in nodes.items()
     )
-    assert float(net.condition(world).log_evidence()) == pytest.approx(expected, rel=1e-12)
+    assert float(net.condition(assignment).log_evidence()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_map_is_the_mean(linear: Linear) -> None:
@@ -315,8 +318,8 @@ def test_healthcare_given_labels(healthcare: Mixed, labels: dict[str, str]) -> N
 def test_healthcare_given_costs(healthcare: Mixed, seed: int) -> None:
     """Real evidence beyond the points: of T, or of I and O, each a density in every cell."""
     net, nodes = healthcare
-    world = drawn(nodes, np.random.default_rng(seed))
-    seen = {name: world[name] for name in (("T",) if seed % 2 else ("I", "O"))}
+    assignment = drawn(nodes, np.random.default_rng(seed))
+    seen = {name: assignment[name] for name in (("T",) if seed % 2 else ("I", "O"))}
     expected, asked = enumerated(nodes, {}, seen), net.condition(seen)
     assert float(asked.log_evidence()) == pytest.approx(expected.log_evidence, abs=1e-8)
     found = asked.marginals()
@@ -416,9 +419,9 @@ def test_sangiovese_prior(sangiovese: Mixed) -> None:
 def test_sangiovese_given_reals(sangiovese: Mixed, seed: int) -> None:
     net, nodes = sangiovese
     rng = np.random.default_rng(seed)
-    world = drawn(nodes, rng)
+    assignment = drawn(nodes, rng)
     reals = [name for name, node in nodes.items() if node["type"] != "discrete"]
-    seen = {str(name): world[str(name)] for name in rng.choice(reals, 1 + seed, replace=False)}
+    seen = {str(name): assignment[str(name)] for name in rng.choice(reals, 1 + seed, replace=False)}
     expected, asked = enumerated(nodes, {}, seen), net.condition(seen)
     assert float(asked.log_evidence()) == pytest.approx(expected.log_evidence, abs=1e-8)
     found = asked.marginals()
@@ -437,8 +440,8 @@ def test_sangiovese_given_a_treatment(sangiovese: Mixed) -> None:
 def test_sangiovese_map(sangiovese: Mixed, seed: int) -> None:
     """The mode of the largest peak: weight over the root of the determinant, in each treatment."""
     net, nodes = sangiovese
-    world = drawn(nodes, np.random.default_rng(seed))
-    seen = {"GrapeW": world["GrapeW"]}
+    assignment = drawn(nodes, np.random.default_rng(seed))
+    seen = {"GrapeW": assignment["GrapeW"]}
     cells = enumerated(nodes, {}, seen).cells
     peaks = [log - 0.5 * np.linalg.slogdet(rest.covariance)[1] for _, log, rest in cells]
     labels, _, rest = cells[int(np.argmax(peaks))]
@@ -522,8 +525,8 @@ def test_mehra_given_six_roots_and_a_real(mehra: Mixed, name: str) -> None:
     net, nodes = mehra
     free = FREE[REALS.index(name) % 3]
     labels = six_roots(nodes, free, 11)
-    world = drawn(nodes, np.random.default_rng(1), labels)
-    check_given(net, nodes, labels, {name: world[name]}, 1e-6)
+    assignment = drawn(nodes, np.random.default_rng(1), labels)
+    check_given(net, nodes, labels, {name: assignment[name]}, 1e-6)
 
 
 @pytest.mark.parametrize("names", [("pm10", "t2m"), ("pm2.5", "ws"), ("o3", "no2")], ids="-".join)
@@ -531,5 +534,5 @@ def test_mehra_given_six_roots_and_a_real(mehra: Mixed, name: str) -> None:
 def test_mehra_given_six_roots_and_two_reals(mehra: Mixed, free: tuple[str, str], names: tuple[str, str]) -> None:
     net, nodes = mehra
     labels = six_roots(nodes, free, 12)
-    world = drawn(nodes, np.random.default_rng(2), labels)
-    check_given(net, nodes, labels, {name: world[name] for name in names}, 1e-6)
+    assignment = drawn(nodes, np.random.default_rng(2), labels)
+    check_given(net, nodes, labels, {name: assignment[name] for name in names}, 1e-6)

@@ -32,8 +32,8 @@ INDEPENDENT: dict[str, tuple[Any, Any, float]] = {
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_independent_entries_are_left_out(name: str) -> None:
     """TFP's 311, where an event is there as a whole or not at all."""
-    law, value, want = INDEPENDENT[name]
-    assert float(fb.JointNamed(dict(y=law)).condition(y=value).log_prob()) == pytest.approx(want, abs=1e-10)
+    distribution, value, want = INDEPENDENT[name]
+    assert float(fb.JointNamed(dict(y=distribution)).condition(y=value).log_prob()) == pytest.approx(want, abs=1e-10)
 
 
 def test_a_multivariate_normal_is_marginalised() -> None:
@@ -43,8 +43,8 @@ def test_a_multivariate_normal_is_marginalised() -> None:
     joint = fb.JointNamed(dict(y=dist.MultivariateNormal(mean, covariance)))
     for there in ([0, 2], [1], [0, 1, 2]):
         seen = np.ma.array(value, mask=[place not in there for place in range(3)])
-        law = stats.multivariate_normal(mean[there], covariance[np.ix_(there, there)])
-        assert float(joint.condition(y=seen).log_prob()) == pytest.approx(law.logpdf(value[there]), abs=1e-10)
+        distribution = stats.multivariate_normal(mean[there], covariance[np.ix_(there, there)])
+        assert float(joint.condition(y=seen).log_prob()) == pytest.approx(distribution.logpdf(value[there]), abs=1e-10)
 
 
 def test_rows_of_a_matrix() -> None:

@@ -34,7 +34,7 @@ def test_density() -> None:
 
 
 def test_draws() -> None:
-    """All sites of a world are one component's; moments of the whole, not of a part."""
+    """All sites of a sample are one component's; moments of the whole, not of a part."""
     draws = mixture().sample(KEY, (4000,))
     assert draws["x"].mean() == pytest.approx(0.4, abs=0.1) and draws["x"].var() == pytest.approx(1.84, abs=0.15)
     assert (draws["y"] - draws["x"]).std() == pytest.approx(2.0, abs=0.1)

@@ -23,7 +23,7 @@ def inner() -> Iterator[Any]:
 
 
 def joint() -> fb.Joint:
-    """Section 6 of the paper, a coroutine and a tuple in a dict, with laws that compile in less time."""
+    """Section 6 of the paper, a coroutine and a tuple in a dict, with distributions that compile in less time."""
     return fb.JointNamed(dict(a=inner(), b=fb.JointSequential((dist.Geometric(0.5), dist.Exponential(1.0)))))
 
 

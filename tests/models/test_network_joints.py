@@ -19,8 +19,8 @@ def commute() -> fb.Network:
         return fb.io.read_bif(path)
 
 
-def log_factors(net: fb.Network, world: dict[str, int]) -> float:
-    return sum(float(factor(**{name: world[name] for name in factor.inputs}).log()) for factor in net.factors)
+def log_factors(net: fb.Network, assignment: dict[str, int]) -> float:
+    return sum(float(factor(**{name: assignment[name] for name in factor.inputs}).log()) for factor in net.factors)
 
 
 def check_density(net: fb.Network, count: int) -> None:
@@ -31,8 +31,8 @@ def check_density(net: fb.Network, count: int) -> None:
     found = joint.log_prob(draws)
     assert found.shape == (count,)
     for place in range(count):
-        world = {name: int(values[place]) for name, values in draws.items()}
-        assert float(found[place]) == pytest.approx(log_factors(net, world), abs=1e-6)
+        assignment = {name: int(values[place]) for name, values in draws.items()}
+        assert float(found[place]) == pytest.approx(log_factors(net, assignment), abs=1e-6)
 
 
 def test_the_density_is_the_product_of_the_factors(commute: fb.Network) -> None:
@@ -65,14 +65,16 @@ def test_evidence(commute: fb.Network) -> None:
     others = tuple(name for name in post.names if name != "strike")
     found = post.posterior().sum(*others)
     np.testing.assert_allclose(np.exp(found.log().data), np.exp(given.marginals()["strike"].log().data), atol=1e-10)
-    world = dict.fromkeys(post.names, 0)
-    assert float(post.log_prob(world)) == pytest.approx(log_factors(commute, {**world, "arrival": 2}), abs=1e-6)
+    assignment = dict.fromkeys(post.names, 0)
+    assert float(post.log_prob(assignment)) == pytest.approx(
+        log_factors(commute, {**assignment, "arrival": 2}), abs=1e-6
+    )
 
 
 def test_impossible_values_have_density_zero(commute: fb.Network) -> None:
     """Snow in summer."""
-    world = dict.fromkeys(commute.variables, 0)
-    assert float(commute.joint().log_prob({**world, "weather": 2})) == -np.inf
+    assignment = dict.fromkeys(commute.variables, 0)
+    assert float(commute.joint().log_prob({**assignment, "weather": 2})) == -np.inf
 
 
 def test_undirected_networks_are_no_joints() -> None:

@@ -42,8 +42,8 @@ class JointText(fb.Joint):
 
     def sites(self) -> fb.joint.flavour.Sites:
         values = dict(self.numbers)
-        for name, law in self.lines:
-            values[name] = yield name, eval(f"dist.{law}", {"dist": dist}, values)
+        for name, distribution in self.lines:
+            values[name] = yield name, eval(f"dist.{distribution}", {"dist": dist}, values)
 
     def unflatten(self, values: Mapping[str, Any]) -> Row:
         return Row(**values)

@@ -144,7 +144,7 @@ def test_maximum_likelihood_of_a_normal() -> None:
 
 
 def test_maximum_likelihood_with_an_objective() -> None:
-    """A batch of worlds, an optimizer of one's own, parameters inside a maker."""
+    """A batch of samples, an optimizer of one's own, parameters inside a maker."""
 
     @fb.model
     def exponential(rate: Any) -> Iterator[Any]:

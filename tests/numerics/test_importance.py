@@ -25,10 +25,13 @@ def test_two_modes_and_two_numbers():
     modes, root = [np.array([-4.0, 0.0]), np.array([3.0, 3.0])], np.array([[0.5, 0.0], [0.4, 0.2]])
     shares = np.array([0.25, 0.75])
     normals = [Normal(mode, root, float(np.log(share))) for mode, share in zip(modes, shares, strict=True)]
-    laws = [stats.multivariate_normal(mode, root @ root.T) for mode in modes]
+    distributions = [stats.multivariate_normal(mode, root @ root.T) for mode in modes]
 
     def log_density(x):
-        return logsumexp([np.log(share) + law.logpdf(x) for share, law in zip(shares, laws, strict=True)], axis=0)
+        return logsumexp(
+            [np.log(share) + distribution.logpdf(x) for share, distribution in zip(shares, distributions, strict=True)],
+            axis=0,
+        )
 
     found = importance_sample(np.random.default_rng(1), log_density, normals, 20_000)
     assert abs(logsumexp(found.log_weights)) < 4 * found.error < 0.05

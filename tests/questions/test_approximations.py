@@ -422,7 +422,7 @@ def test_a_parameter_that_may_leave_its_family(interpretation):
     assert float(found) == pytest.approx(np.log(truth), abs=0.2)
 
 
-def test_every_reason_is_told():
+def test_every_reason_is_reported():
     @fb.model
     def two_reasons():
         a = yield dist.LogNormal(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""posterior() of models in plain JAX: a product of laws, whose density is that of the joint over the evidence."""
+"""posterior() of models in plain JAX: a product of conditionals, whose density is the joint over the evidence."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -21,7 +21,7 @@ def test_questions_that_are_not_recorded_are_answered_under_lazy() -> None:
     assert [sorted(factor.inputs) for factor in factors] == [["m"], ["m"]]
 
 
-def test_an_interpretation_answers_a_question_its_own_way() -> None:
+def test_an_interpretation_answers_a_question_by_a_rule_of_its_own() -> None:
     asked: list = []
     rules = RuleSet("watching.marginal", MARGINAL)
 

@@ -1,4 +1,4 @@
-"""Comparisons of Values are Values, through every door; of factors, an error that names `fb.same`."""
+"""Comparisons of Values are Values, however they are written; of factors, an error that names `fb.same`."""
 
 import math
 import operator

@@ -45,11 +45,11 @@ def mass(program):
     return float(fb.total_mass(fb.measure(program)()))
 
 
-def cut(law, test):
-    """The mass of a law where a test holds."""
+def cut(distribution, test):
+    """The mass of a distribution where a test holds."""
 
     def program():
-        x = yield law
+        x = yield distribution
         yield condition(test(x))
 
     return mass(program)
@@ -71,17 +71,17 @@ CERTAIN = {
 
 
 @pytest.mark.parametrize("name", CERTAIN)
-def test_a_law_at_its_end_has_all_mass_at_one_value(name):
-    law, value = CERTAIN[name]
-    assert float(fb.total_mass(law)) == pytest.approx(1.0)
+def test_a_distribution_at_its_end_has_all_mass_at_one_value(name):
+    distribution, value = CERTAIN[name]
+    assert float(fb.total_mass(distribution)) == pytest.approx(1.0)
 
     def weighted():
-        k = yield law
+        k = yield distribution
         yield weight(1 + k)
 
     assert mass(weighted) == pytest.approx(1 + value)
-    assert cut(law, lambda k: k >= value) == pytest.approx(1.0)
-    assert cut(law, lambda k: k < value) == 0.0
+    assert cut(distribution, lambda k: k >= value) == pytest.approx(1.0)
+    assert cut(distribution, lambda k: k < value) == 0.0
 
 
 def test_a_mixture_over_a_probability_keeps_its_ends():
@@ -117,11 +117,12 @@ def test_a_poisson_of_rate_zero_in_a_mixture_is_zero():
 
 
 @pytest.mark.parametrize(
-    "law", [lambda: Geometric(0), lambda: NegativeBinomial(2, 1), lambda: Dirichlet([0, 1]), lambda: Poisson(-1)]
+    "distribution",
+    [lambda: Geometric(0), lambda: NegativeBinomial(2, 1), lambda: Dirichlet([0, 1]), lambda: Poisson(-1)],
 )
-def test_a_law_that_there_is_not_is_refused(law):
+def test_a_distribution_with_bad_parameters_is_refused(distribution):
     with pytest.raises(DomainError):
-        law()
+        distribution()
 
 
 def test_a_scale_of_zero_in_a_mixture_is_refused():
@@ -164,18 +165,20 @@ def test_a_condition_may_keep_a_parameter_in_its_range():
 
 
 @pytest.mark.parametrize("base", [-2.0, -1.0, 0.0, 3.0])
-@pytest.mark.parametrize("law", [Categorical([0.1, 0.2, 0.3, 0.4]), Binomial(3, 0.4)], ids=["categorical", "binomial"])
-def test_a_power_with_a_random_exponent_has_the_sign_of_its_base(base, law):
-    p = [0.1, 0.2, 0.3, 0.4] if "Categorical" in str(law) else stats.binom(3, 0.4).pmf(range(4))
+@pytest.mark.parametrize(
+    "distribution", [Categorical([0.1, 0.2, 0.3, 0.4]), Binomial(3, 0.4)], ids=["categorical", "binomial"]
+)
+def test_a_power_with_a_random_exponent_has_the_sign_of_its_base(base, distribution):
+    p = [0.1, 0.2, 0.3, 0.4] if "Categorical" in str(distribution) else stats.binom(3, 0.4).pmf(range(4))
 
     def weighted():
-        y = yield law
+        y = yield distribution
         yield weight(9 + base**y)
 
     assert mass(weighted) == pytest.approx(sum(w * (9 + base**k) for k, w in enumerate(p)))
     positive = sum(w for k, w in enumerate(p) if base**k > 0)
-    if "Categorical" in str(law):
-        assert cut(law, lambda y: base**y > 0) == pytest.approx(positive)
+    if "Categorical" in str(distribution):
+        assert cut(distribution, lambda y: base**y > 0) == pytest.approx(positive)
 
 
 def test_a_power_of_a_negative_base_with_an_exponent_without_an_end_is_refused():
@@ -200,10 +203,10 @@ def test_a_power_or_logarithm_of_a_negative_number_is_refused(wrong):
 
 
 def test_a_negative_weight_is_refused():
-    for law in (Counting(0, 4), Binomial(3, 0.5)):
+    for distribution in (Counting(0, 4), Binomial(3, 0.5)):
 
-        def weighted(law=law):
-            y = yield law
+        def weighted(distribution=distribution):
+            y = yield distribution
             yield weight(3 + (-2.0) ** y)
 
         with pytest.raises(DataError, match="negative"):
@@ -266,7 +269,7 @@ def test_coin_flips_with_a_probability_that_is_drawn():
 
 # -- tests as numbers -----------------------------------------------------------------------------------------------
 
-LAWS = {
+DISTRIBUTIONS = {
     "Normal": (Normal(0, 1), stats.norm()),
     "Exponential": (Exponential(1.5), stats.expon(scale=1 / 1.5)),
     "Laplace": (Laplace(0.2, 0.7), stats.laplace(0.2, 0.7)),
@@ -282,34 +285,40 @@ LAWS = {
 }
 C = 1 / 3
 TESTS = {
-    "(x > c) == 1": (lambda x: (x > C) == 1, lambda law: law.sf(C)),
-    "(x > c) == 0": (lambda x: (x > C) == 0, lambda law: law.cdf(C)),
-    "1 - (x > c)": (lambda x: 1 - (x > C), lambda law: law.cdf(C)),
-    "where(x > c, 2, 5) == 2": (lambda x: where(x > C, 2, 5) == 2, lambda law: law.sf(C)),
-    "2 * (x > c) > 1": (lambda x: 2 * (x > C) > 1, lambda law: law.sf(C)),
-    "(x > c) + (x > 1) >= 1": (lambda x: (x > C) + (x > 1) >= 1, lambda law: law.sf(C)),
-    "(x > c) == (x > 1)": (lambda x: (x > C) == (x > 1), lambda law: law.cdf(C) + law.sf(1)),
-    "x <= c": (lambda x: x <= C, lambda law: law.cdf(C)),
-    "x > 0.7": (lambda x: x > 0.7, lambda law: law.sf(0.7)),
-    "0.2 < x < 0.7": (lambda x: (x > 0.2) * (x < 0.7), lambda law: law.cdf(0.7) - law.cdf(0.2)),
-    "x < c or x > 0.7": (lambda x: (x < C) | (x > 0.7), lambda law: law.cdf(C) + law.sf(0.7)),
-    "not x < c": (lambda x: ~(x < C), lambda law: law.sf(C)),
-    "x == 2": (lambda x: x == 2, lambda law: law.pmf(2) if hasattr(law, "pmf") else 0.0),
-    "x != 2": (lambda x: x != 2, lambda law: 1 - law.pmf(2) if hasattr(law, "pmf") else 1.0),
-    "x == 1.5": (lambda x: x == 1.5, lambda law: 0.0),
+    "(x > c) == 1": (lambda x: (x > C) == 1, lambda distribution: distribution.sf(C)),
+    "(x > c) == 0": (lambda x: (x > C) == 0, lambda distribution: distribution.cdf(C)),
+    "1 - (x > c)": (lambda x: 1 - (x > C), lambda distribution: distribution.cdf(C)),
+    "where(x > c, 2, 5) == 2": (lambda x: where(x > C, 2, 5) == 2, lambda distribution: distribution.sf(C)),
+    "2 * (x > c) > 1": (lambda x: 2 * (x > C) > 1, lambda distribution: distribution.sf(C)),
+    "(x > c) + (x > 1) >= 1": (lambda x: (x > C) + (x > 1) >= 1, lambda distribution: distribution.sf(C)),
+    "(x > c) == (x > 1)": (lambda x: (x > C) == (x > 1), lambda distribution: distribution.cdf(C) + distribution.sf(1)),
+    "x <= c": (lambda x: x <= C, lambda distribution: distribution.cdf(C)),
+    "x > 0.7": (lambda x: x > 0.7, lambda distribution: distribution.sf(0.7)),
+    "0.2 < x < 0.7": (
+        lambda x: (x > 0.2) * (x < 0.7),
+        lambda distribution: distribution.cdf(0.7) - distribution.cdf(0.2),
+    ),
+    "x < c or x > 0.7": (
+        lambda x: (x < C) | (x > 0.7),
+        lambda distribution: distribution.cdf(C) + distribution.sf(0.7),
+    ),
+    "not x < c": (lambda x: ~(x < C), lambda distribution: distribution.sf(C)),
+    "x == 2": (lambda x: x == 2, lambda distribution: distribution.pmf(2) if hasattr(distribution, "pmf") else 0.0),
+    "x != 2": (lambda x: x != 2, lambda distribution: 1 - distribution.pmf(2) if hasattr(distribution, "pmf") else 1.0),
+    "x == 1.5": (lambda x: x == 1.5, lambda distribution: 0.0),
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_test_is_a_condition_however_it_is_written(law):
-    written, known = LAWS[law]
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_test_is_a_condition_however_it_is_written(distribution):
+    written, known = DISTRIBUTIONS[distribution]
     for name, (test, expected) in TESTS.items():
         assert cut(written, test) == pytest.approx(expected(known), rel=1e-9, abs=1e-12), name
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_test_is_a_number_in_a_weight_and_in_a_parameter(law):
-    written, known = LAWS[law]
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_test_is_a_number_in_a_weight_and_in_a_parameter(distribution):
+    written, known = DISTRIBUTIONS[distribution]
 
     def weighted():
         x = yield written
@@ -349,17 +358,17 @@ def test_the_mass_of_a_tail_keeps_its_digits():
 # -- entries of arrays ----------------------------------------------------------------------------------------------
 
 
-def at_entries(law, place, data=0.7):
+def at_entries(distribution, place, data=0.7):
     def program():
         m = yield plate(3, lambda i: Normal(i, 1))
-        z = yield law
+        z = yield distribution
         yield observe(Normal(m[place(z)], 1), data)
 
     return program
 
 
 @pytest.mark.parametrize(
-    ("law", "values", "place"),
+    ("distribution", "values", "place"),
     [
         (Counting(1, 4), range(1, 4), lambda z: z - 1),
         (Counting(0, 6), range(6), lambda z: z // 2),
@@ -368,9 +377,9 @@ def at_entries(law, place, data=0.7):
         (Counting(0, 3), range(3), lambda z: 2 - z),
     ],
 )
-def test_an_entry_at_a_function_of_a_draw(law, values, place):
+def test_an_entry_at_a_function_of_a_draw(distribution, values, place):
     expected = sum(stats.norm(place(z), math.sqrt(2)).pdf(0.7) for z in values)
-    assert mass(at_entries(law, place)) == pytest.approx(expected)
+    assert mass(at_entries(distribution, place)) == pytest.approx(expected)
 
 
 def test_entries_of_a_plate_at_functions_of_a_plate():
@@ -385,16 +394,18 @@ def test_entries_of_a_plate_at_functions_of_a_plate():
     assert fb.total_mass(fb.measure(program)())(m=means) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("law", [Categorical([0.2, 0.3, 0.5]), Binomial(2, 0.3)], ids=["categorical", "binomial"])
-def test_an_entry_beyond_the_ends_is_refused(law):
+@pytest.mark.parametrize(
+    "distribution", [Categorical([0.2, 0.3, 0.5]), Binomial(2, 0.3)], ids=["categorical", "binomial"]
+)
+def test_an_entry_beyond_the_ends_is_refused(distribution):
     m = symbol("m", 3)
 
     def of_parameters():
-        z = yield law
+        z = yield distribution
         yield observe(Normal(m[z - 1], 1), 0.7)
 
     with pytest.raises(FubiniError):
-        mass(at_entries(law, lambda z: z - 1))
+        mass(at_entries(distribution, lambda z: z - 1))
     with pytest.raises(FubiniError):
         fb.total_mass(fb.measure(of_parameters)())(m=np.arange(3.0))
 
@@ -439,10 +450,10 @@ def test_polynomial_weights():
         "NegativeBinomial": (NegativeBinomial(2, 0.4), lambda k: k**3, stats.nbinom(2, 0.6)),
         "Gamma": (Gamma(2.5, 1.5), lambda x: (1 + x) ** 3, stats.gamma(2.5, scale=1 / 1.5)),
     }
-    for name, (law, polynomial, known) in expected.items():
+    for name, (distribution, polynomial, known) in expected.items():
 
-        def program(law=law, polynomial=polynomial):
-            x = yield law
+        def program(distribution=distribution, polynomial=polynomial):
+            x = yield distribution
             yield weight(polynomial(x))
 
         assert mass(program) == pytest.approx(known.expect(polynomial), rel=1e-7), name

@@ -236,8 +236,8 @@ def test_observations_of_fewer_axes(shape, event, family) -> None:
 
     def model(y):
         m = numpyro.sample("m", dist.Gamma(2.0, 1.0))
-        law = dist.Normal(m, 1.0) if family == "Normal" else dist.Exponential(m)
-        numpyro.sample("y", law.expand([2, 3]).to_event(event), obs=y)
+        distribution = dist.Normal(m, 1.0) if family == "Normal" else dist.Exponential(m)
+        numpyro.sample("y", distribution.expand([2, 3]).to_event(event), obs=y)
 
     joint = fb.from_numpyro(model, y)
     whole = np.broadcast_to(y, (2, 3))
@@ -393,10 +393,12 @@ def test_a_normal_by_its_covariance_and_an_improper_site() -> None:
     assert float(fb.from_numpyro(improper).log_evidence()) == pytest.approx(0.5 * np.log(np.pi) - np.log(2 * np.pi))
 
 
-@pytest.mark.parametrize("law", [dist.Beta(0.5, 0.5), dist.Gamma(0.5, 1.0), dist.Dirichlet(np.array([0.5, 2.0]))])
-def test_a_power_without_a_finite_integral_is_refused(law) -> None:
+@pytest.mark.parametrize(
+    "distribution", [dist.Beta(0.5, 0.5), dist.Gamma(0.5, 1.0), dist.Dirichlet(np.array([0.5, 2.0]))]
+)
+def test_a_power_without_a_finite_integral_is_refused(distribution) -> None:
     with pytest.raises(fb.FubiniError):
-        fb.from_numpyro(handlers.scale(lambda: numpyro.sample("x", law), scale=3.0)).log_evidence()
+        fb.from_numpyro(handlers.scale(lambda: numpyro.sample("x", distribution), scale=3.0)).log_evidence()
 
 
 def test_what_a_trace_recorded_is_no_part_of_a_model() -> None:

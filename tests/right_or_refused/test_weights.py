@@ -50,7 +50,7 @@ def test_weights_beyond_the_range_are_zero_or_infinite_and_log_is_exact(array: C
     np.testing.assert_allclose(table.log().data, logs)
 
 
-def test_a_weight_within_the_range_is_not_lost_on_the_way() -> None:
+def test_a_weight_within_the_range_is_not_lost_between() -> None:
     """1e-300 · exp(900) is 7e90, though exp(900) alone is infinite."""
     table = fb.Table([1e-300, 1e-290], ("a",)) * fb.Table.from_log([[900.0], [800.0]], ("a", "z"))
     expected = np.exp(np.log([1e-300, 1e-290]) + np.array([900.0, 800.0]))

@@ -68,7 +68,7 @@ OTHERS = [case for case in OTHERS if case[0] not in dict(FAST)]  # a covering de
 
 @pytest.mark.parametrize(("name", "method"), [*FAST, *(pytest.param(*case, marks=slow) for case in OTHERS)])
 def test_the_product_is_the_explicit_contraction(name: str, method: str) -> None:
-    """Over the first and last states, the batch and the global variables; the states between are gone."""
+    """Over the first and last states, the batch and the global variables; the states between are eliminated."""
     model = PRODUCTS[name]()
     found = product_of(model, method)
     assert_same(fb.eliminate([found * 1.0], ()), explicit(model))
@@ -278,7 +278,7 @@ def test_tones_with_variables_of_their_own(length: int) -> None:
 
 
 def test_a_start_common_to_all_sequences() -> None:
-    """One first state for all sequences: their products meet in it before it is summed."""
+    """One first state for all sequences: their products share it before it is summed."""
     rng = np.random.default_rng(10)
     start, weights = rng.uniform(0.1, 1.0, 2), rng.uniform(0.1, 1.0, (3, SEQUENCES, 2, 2))
     middle = fb.markov(fb.Table(weights, ("t", "s", "x", "x_next")), time="t", step={"x": "x_next"})
@@ -290,7 +290,7 @@ def test_a_start_common_to_all_sequences() -> None:
 
 
 def test_a_scope_that_a_factor_lacks_is_refused() -> None:
-    """A start without the plate that its state is said to live in: the error of the same product as a table."""
+    """A start without the plate that its state is declared in: the error of the same product as a table."""
     middle = fb.markov(fb.Table(np.ones((3, 2, 2, 2)), ("t", "s", "x", "x_next")), time="t", step={"x": "x_next"})
     scopes = {"x": ("s",), "x_next": ("s",)}
     for factor in (middle._joined(), middle):
@@ -334,7 +334,7 @@ def test_jit_vmap_and_grad() -> None:
 
 @pytest.mark.parametrize("method", ["sequential", pytest.param("parallel", marks=slow)])
 def test_sharp_factors(method: str) -> None:
-    """Weights 200 nats apart, in float32, where each path meets a small one: nothing underflows."""
+    """Weights 200 nats apart, in float32, where each path has a small one: nothing underflows."""
     logs = np.array(
         [[[0.0, -200.0], [-200.0, -200.0]], [[-200.0, -150.0], [0.0, -200.0]], [[0.0, -90.0], [-120.0, 0.0]]]
     )

@@ -149,7 +149,7 @@ GRAPHS = {
     "x in sequences from one start": Graph(("x",), (("tsxX",),), {"x": "", "X": "s"}, first="X"),
     "y after x and itself": Graph(("x", "xy"), (("xX", "tXyY"),), first="xy"),
     "y after x and itself, in sequences": Graph(("sx", "sxy"), (("xX", "tsXyY"),), {"x": "s", "y": "s"}, first="XY"),
-    "two chains that meet at their ends": Graph(("x", "y", "XY"), (("txX",), ("tyY",)), first="xX"),
+    "two chains that are coupled at their ends": Graph(("x", "y", "XY"), (("txX",), ("tyY",)), first="xX"),
     "w in all steps": Graph(("w", "x"), (("twxX",),), first="xX"),
     "w in the steps of all sequences": Graph(("w", "swx"), (("txX", "tswX"),), {"x": "s"}, first="xX"),
     "x in sequences, y in their tones, w in both": Graph(

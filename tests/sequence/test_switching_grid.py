@@ -2,8 +2,8 @@
 
 Derivatives are those of a third of the models.
 
-Nothing is forgotten, so that the answers are those of all paths of the discrete variables, for each of which the rest
-is one Gaussian, written out in NumPy. A marginal that is a mixture has its mass, mean and covariance.
+Nothing is forgotten, so that the answers are those of all paths of the discrete variables, for each of which the real
+part is one Gaussian, written out in NumPy. A marginal that is a mixture has its mass, mean and covariance.
 """
 
 import itertools

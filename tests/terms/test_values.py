@@ -118,7 +118,7 @@ def test_operators_with_a_number_on_either_side(symbol: Callable, number: float)
 
 
 def test_a_numpy_array_on_the_left() -> None:
-    """Its axes are an event; they do not meet the named axes."""
+    """Its axes are an event; they are not matched with the named axes."""
     matrix, x = RNG.normal(size=(2, 3)), RNG.normal(size=(4, 3))
     value = fb.Array(x, ("i",))
     total, image = x[0] + value, matrix @ value
@@ -157,7 +157,7 @@ def test_indexing_by_integers() -> None:
 
 
 def test_indexing_by_variables_and_arrays() -> None:
-    """x[i, j]: names of the indices become inputs, shared names meet."""
+    """x[i, j]: names of the indices become inputs, shared names are matched."""
     value, i = fb.Array(EVENT, ("b",)), fb.Variable("i", fb.Bint[3])
     at = fb.Array(np.array([[3, 0, 1], [2, 2, 0]]), ("b", "i"))
     found = value[i, at]

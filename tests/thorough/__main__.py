@@ -1,4 +1,4 @@
-"""`python -m tests.thorough --count 2000`: random models against oracles, for as long as it is told."""
+"""`python -m tests.thorough --count 2000`: random models against oracles, for as long as the options say."""
 
 import argparse
 import multiprocessing

@@ -73,16 +73,27 @@ class Maker:
 
     # -- draws -------------------------------------------------------------------------------------------------------
 
-    def law(self) -> tuple[str, str, int | None]:
-        """The text of a law, its kind, and the greatest value of a count."""
+    def distribution(self) -> tuple[str, str, int | None]:
+        """The text of a distribution, its kind, and the greatest value of a count."""
         kind = self.pick(REAL, POSITIVE, UNIT, WHOLE, WHOLE) if self.continuous < 2 else WHOLE
         if kind == REAL:
-            laws = (f"Normal({self.location()}, {self.scale()})", "Laplace(0, 1)", "Uniform(-1, 2)", "Lebesgue(-1, 1)")
-            return self.pick(laws[0], *laws), kind, None
+            distributions = (
+                f"Normal({self.location()}, {self.scale()})",
+                "Laplace(0, 1)",
+                "Uniform(-1, 2)",
+                "Lebesgue(-1, 1)",
+            )
+            return self.pick(distributions[0], *distributions), kind, None
         if kind == POSITIVE:
             rate = self.rate()
-            laws = (f"Gamma(2, {rate})", f"Exponential({rate})", "InverseGamma(3, 1)", "HalfNormal(1)", "Uniform(0, 2)")
-            return self.pick(*laws), kind, None
+            distributions = (
+                f"Gamma(2, {rate})",
+                f"Exponential({rate})",
+                "InverseGamma(3, 1)",
+                "HalfNormal(1)",
+                "Uniform(0, 2)",
+            )
+            return self.pick(*distributions), kind, None
         if kind == UNIT:
             return self.pick("Beta(2, 1)", "Uniform(0, 1)", "Beta(1, 3)", "Beta(0.5, 1.5)"), kind, None
         return self.count()
@@ -92,15 +103,15 @@ class Maker:
         bounded = self.chance(75)
         if not bounded:
             rate = self.pick("0.5", "1.5", *(x for x in self.of(UNIT)))
-            laws = (
+            distributions = (
                 f"Poisson({rate})",
                 "Geometric(0.5)",
                 "Geometric(1)",
                 "NegativeBinomial(2, 0.25)",
                 "NegativeBinomial(1, 0)",
             )
-            return self.pick(*laws), WHOLE, None
-        laws: tuple[tuple[str, int], ...] = (
+            return self.pick(*distributions), WHOLE, None
+        distributions: tuple[tuple[str, int], ...] = (
             (f"Bernoulli({p})", 1),
             (f"Bernoulli({p})", 1),
             (f"Binomial(3, {p})", 3),
@@ -109,12 +120,12 @@ class Maker:
             ("Counting(0, 3)", 2),
             ("BetaBinomial(2, 1, 2)", 2),
         )
-        text, most = self.pick(*laws)
+        text, most = self.pick(*distributions)
         return text, WHOLE, most
 
     def draw(self) -> None:
         name = f"x{len(self.drawn)}"
-        text, kind, most = self.law()
+        text, kind, most = self.distribution()
         if self.chance(10) and kind != WHOLE and self.continuous == 0:
             text, kind, most = f"superpose((0.25, {text}), (1.5, Normal(0, 1)))", REAL, None
             self.continuous += 1
@@ -130,7 +141,7 @@ class Maker:
     def plate(self) -> None:
         """A few draws at once; each entry is then a draw of its own."""
         name, size = f"z{len(self.drawn)}", self.pick(2, 3)
-        text, kind, most = self.law()
+        text, kind, most = self.distribution()
         if kind != WHOLE and (self.continuous or size > 2):
             text, kind, most = self.count()
         self.lines.append(f"{name} = yield plate({size}, lambda i: {text})")

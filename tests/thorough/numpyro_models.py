@@ -155,14 +155,14 @@ class Writer:
         if not fitting:
             return
         name = self.pick(fitting)
-        law, draw = self.likelihood(name, self.kinds[name])
+        distribution, draw = self.likelihood(name, self.kinds[name])
         own: tuple[int, ...] = ()
         if self.chance(0.3):
             own = (self.pick((2, 3)),)
             whole = (*shape, *own)
             if self.shapes[name]:
-                law = law.replace(name, f"{name}[..., None]")
-            law = f"{law}.expand({list(whole)}).to_event(1)"
+                distribution = distribution.replace(name, f"{name}[..., None]")
+            distribution = f"{distribution}.expand({list(whole)}).to_event(1)"
         whole = (*shape, *own)
         cut = self.rng.randrange(len(whole) + 1)
         sizes = tuple(1 if self.chance(0.2) else size for size in whole[cut:])
@@ -170,7 +170,7 @@ class Writer:
         value = repr(data[0]) if not sizes else f"np.array({data}).reshape({sizes})"
         site = f"y{len(self.observed)}"
         self.observed.append(site)
-        self.statement(f'numpyro.sample("{site}", {law}, obs={value})', contexts)
+        self.statement(f'numpyro.sample("{site}", {distribution}, obs={value})', contexts)
 
     def likelihood(self, name: str, kind: str) -> tuple[str, Callable[[], Any]]:
         n, s, p = (lambda: self.pick(NUMBERS)), (lambda: self.pick(SIZES)), (lambda: self.pick(SHARES))
@@ -298,34 +298,43 @@ def _latents(model: Callable, kinds: Mapping[str, str]) -> dict[str, Any]:
 
 def _point(model: Callable, kinds: Mapping[str, str]) -> dict[str, np.ndarray]:
     values = {"real": 0.3, "positive": 0.7, "unit": 0.4, "finite": 1}
-    return {name: np.full(law.shape(), values[kinds[name]]) for name, law in _latents(model, kinds).items()}
+    return {
+        name: np.full(distribution.shape(), values[kinds[name]])
+        for name, distribution in _latents(model, kinds).items()
+    }
 
 
 def _oracle(model: Callable, kinds: Mapping[str, str], asked: str) -> dict[str, Any] | None:
     """Σ over finite entries of ∫ over the others, by the trapezoidal rule in unconstrained numbers u."""
-    laws = _latents(model, kinds)
+    distributions = _latents(model, kinds)
     point = _point(model, kinds)
     with jax.enable_x64(True):
         density = jax.jit(lambda at: log_density(handlers.seed(model, 0), (), {}, at)[0])
         here = float(density({name: jnp.asarray(value) for name, value in point.items()}))
-        found = _integrated(density, laws, kinds, asked)
+        found = _integrated(density, distributions, kinds, asked)
     if found is None:
         return None
     evidence, mean = found
     return {"log_evidence": evidence, f"mean of {asked}": mean, "log_prob": here}
 
 
-def _integrated(density: Callable, laws: Mapping, kinds: Mapping[str, str], asked: str) -> tuple | None:
+def _integrated(density: Callable, distributions: Mapping, kinds: Mapping[str, str], asked: str) -> tuple | None:
     """First over all of space, to see where the mass is; then there."""
-    entries = [(name, entry) for name, law in laws.items() for entry in np.ndindex(*law.shape())]
+    shapes = {name: distribution.shape() for name, distribution in distributions.items()}
+    entries = [(name, entry) for name, shape in shapes.items() for entry in np.ndindex(*shape)]
     real = [entry for entry in entries if kinds[entry[0]] != "finite"]
     finite = [entry for entry in entries if kinds[entry[0]] == "finite"]
-    labels = np.array(list(itertools.product(*(_support(laws[name]) for name, _ in finite))))
+    labels = np.array(list(itertools.product(*(_support(distributions[name]) for name, _ in finite))))
 
     def one(row: Any, label: Any) -> Any:
         picked = {**dict(zip(real, row, strict=True)), **dict(zip(finite, label, strict=True))}
-        each = {name: [picked[name, entry] for entry in np.ndindex(*law.shape())] for name, law in laws.items()}
-        return density({name: jnp.stack(each[name]).reshape(law.shape()) for name, law in laws.items()})
+        each = {
+            name: [picked[name, entry] for entry in np.ndindex(*distribution.shape())]
+            for name, distribution in distributions.items()
+        }
+        return density(
+            {name: jnp.stack(each[name]).reshape(distribution.shape()) for name, distribution in distributions.items()}
+        )
 
     every = jax.jit(jax.vmap(one, in_axes=(0, None)))
     spaces = [SPACE[kinds[name]] for name, _ in real]
@@ -340,7 +349,7 @@ def _integrated(density: Callable, laws: Mapping, kinds: Mapping[str, str], aske
         if not np.isfinite(log_p.max()):
             return None
         spaces = [_mass(grid, log_p, axis) for axis, grid in enumerate(grids)]
-    shape = laws[asked].shape()
+    shape = distributions[asked].shape()
     values = [_entries_of((asked, e), rows, labels, real, finite, log_p.shape) for e in np.ndindex(*shape)]
     evidence, *means = _sums(log_p, grids, values, 1)
     rough, *rough_means = _sums(log_p, grids, values, 2)
@@ -388,5 +397,5 @@ def _constrained(kind: str, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 1 / (1 + np.exp(-u)), -np.logaddexp(0, u) - np.logaddexp(0, -u)
 
 
-def _support(law: Any) -> np.ndarray:
-    return np.asarray(law.enumerate_support(expand=False)).reshape(-1)
+def _support(distribution: Any) -> np.ndarray:
+    return np.asarray(distribution.enumerate_support(expand=False)).reshape(-1)

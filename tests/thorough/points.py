@@ -98,10 +98,10 @@ def _function(compute: Callable[..., Any]) -> Callable[..., Value]:
     return call
 
 
-# -- laws -----------------------------------------------------------------------------------------------------------
+# -- distributions --------------------------------------------------------------------------------------------------
 
 
-class Law:
+class Distribution:
     """A density between two ends, of whole numbers or of real ones; the parameters that are possible."""
 
     def __init__(self, density: Callable, low: Any, high: Any, is_whole: bool, possible: Any) -> None:
@@ -109,12 +109,12 @@ class Law:
         self.possible = np.asarray(possible)
 
 
-def _real(density: Callable, low: Any = -np.inf, high: Any = np.inf, possible: Any = True) -> Law:
-    return Law(density, low, high, False, possible)
+def _real(density: Callable, low: Any = -np.inf, high: Any = np.inf, possible: Any = True) -> Distribution:
+    return Distribution(density, low, high, False, possible)
 
 
-def _whole(density: Callable, low: int, high: int, possible: Any = True) -> Law:
-    return Law(density, low, high, True, possible)
+def _whole(density: Callable, low: int, high: int, possible: Any = True) -> Distribution:
+    return Distribution(density, low, high, True, possible)
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -130,79 +130,79 @@ def _unit(p: Any) -> Any:
     return (p >= 0) & (p <= 1)
 
 
-def normal(m: Any, s: Any) -> Law:
+def normal(m: Any, s: Any) -> Distribution:
     return _real(lambda x: np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2 * math.pi)), possible=s > 0)
 
 
-def laplace(m: Any, s: Any) -> Law:
+def laplace(m: Any, s: Any) -> Distribution:
     return _real(lambda x: np.exp(-np.abs(x - m) / s) / (2 * s), possible=s > 0)
 
 
-def gamma(a: Any, b: Any) -> Law:
+def gamma(a: Any, b: Any) -> Distribution:
     density = lambda x: np.exp(a * np.log(b) - special.gammaln(a) + (a - 1) * np.log(x) - b * x)  # noqa: E731
     return _real(density, 0.0, possible=(a > 0) & (b > 0))
 
 
-def inverse_gamma(a: Any, b: Any) -> Law:
+def inverse_gamma(a: Any, b: Any) -> Distribution:
     density = lambda x: np.exp(a * np.log(b) - special.gammaln(a) - (a + 1) * np.log(x) - b / x)  # noqa: E731
     return _real(density, 0.0, possible=(a > 0) & (b > 0))
 
 
-def half_normal(s: Any) -> Law:
+def half_normal(s: Any) -> Distribution:
     return _real(lambda x: 2 * np.exp(-0.5 * (x / s) ** 2) / (s * math.sqrt(2 * math.pi)), 0.0, possible=s > 0)
 
 
-def beta(a: Any, b: Any) -> Law:
+def beta(a: Any, b: Any) -> Distribution:
     density = lambda x: np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b))  # noqa: E731
     return _real(density, 0.0, 1.0, (a > 0) & (b > 0))
 
 
-def uniform(low: Any, high: Any) -> Law:
+def uniform(low: Any, high: Any) -> Distribution:
     return _real(lambda x: 1 / (high - low) + 0 * x, float(low), float(high))
 
 
-def lebesgue(low: Any, high: Any) -> Law:
+def lebesgue(low: Any, high: Any) -> Distribution:
     return _real(lambda x: 1.0 + 0 * x, float(low), float(high))
 
 
-def bernoulli(p: Any) -> Law:
+def bernoulli(p: Any) -> Distribution:
     return _whole(lambda k: np.where(k == 1, p, 1 - p), 0, 1, _unit(p))
 
 
-def binomial(n: Any, p: Any) -> Law:
+def binomial(n: Any, p: Any) -> Distribution:
     density = lambda k: _choose(n, k) * _power(p, k) * _power(1 - p, np.maximum(n - k, 0))  # noqa: E731
     return _whole(density, 0, int(np.max(n)), _unit(p))
 
 
-def poisson(rate: Any) -> Law:
+def poisson(rate: Any) -> Distribution:
     return _whole(lambda k: _power(rate, k) * np.exp(-rate - special.gammaln(k + 1)), 0, MANY, rate >= 0)
 
 
-def geometric(p: Any) -> Law:
+def geometric(p: Any) -> Distribution:
     return _whole(lambda k: p * _power(1 - p, k), 0, MANY, _unit(p) & (p > 0))
 
 
-def negative_binomial(r: Any, p: Any) -> Law:
+def negative_binomial(r: Any, p: Any) -> Distribution:
     front = lambda k: np.exp(special.gammaln(k + r) - special.gammaln(r) - special.gammaln(k + 1))  # noqa: E731
     return _whole(lambda k: front(k) * _power(p, k) * (1 - p) ** r, 0, MANY, _unit(p) & (p < 1))
 
 
-def counting(low: Any, high: Any) -> Law:
+def counting(low: Any, high: Any) -> Distribution:
     return _whole(lambda k: 1.0 + 0 * k, int(low), int(high) - 1)
 
 
-def categorical(weights: Any) -> Law:
+def categorical(weights: Any) -> Distribution:
     parts = [data_of(part) for part in weights]
     density = lambda k: sum(np.where(k == place, part, 0.0) for place, part in enumerate(parts))  # noqa: E731
     return _whole(density, 0, len(parts) - 1, np.all([np.all(part >= 0) for part in parts]))
 
 
-def beta_binomial(a: Any, b: Any, n: Any) -> Law:
+def beta_binomial(a: Any, b: Any, n: Any) -> Distribution:
     density = lambda k: _choose(n, k) * np.exp(special.betaln(k + a, n - k + b) - special.betaln(a, b))  # noqa: E731
     return _whole(density, 0, int(np.max(n)), (a > 0) & (b > 0))
 
 
-def _law(make: Callable[..., Law]) -> Callable[..., tuple]:
+def _distribution(make: Callable[..., Distribution]) -> Callable[..., tuple]:
     return lambda *args: ("draw", make(*map(data_of, args)))
 
 
@@ -228,42 +228,44 @@ class Points:
         if np.isnan(self.weight).any() or (self.weight < 0).any() or np.isinf(self.weight).any():
             raise Invalid
 
-    def draw(self, law: Law) -> Value:
+    def draw(self, distribution: Distribution) -> Value:
         """A value along a new axis."""
-        possible = np.broadcast_to(law.possible, np.broadcast_shapes(law.possible.shape, self.weight.shape))
+        possible = np.broadcast_to(
+            distribution.possible, np.broadcast_shapes(distribution.possible.shape, self.weight.shape)
+        )
         if (~possible & (np.broadcast_to(self.weight, possible.shape) > 0)).any():
             raise Invalid
         if self.axis == AXES:
             raise TooLarge
-        found = self._whole(law) if law.is_whole else self._real(law)
+        found = self._whole(distribution) if distribution.is_whole else self._real(distribution)
         nodes, weights = (np.moveaxis(part, -1, self.axis)[..., 0] for part in found)
         self.axis += 1
         with np.errstate(all="ignore"):
-            density = law.density(nodes)
-        if not law.is_whole:  # at the very ends, which have no mass
+            density = distribution.density(nodes)
+        if not distribution.is_whole:  # at the very ends, which have no mass
             density = np.where(np.isfinite(density) & (weights > 0), density, 0.0)
         self.times(
             np.where(np.broadcast_to(possible, np.broadcast_shapes(possible.shape, density.shape)), density, 0.0)
         )
         self.times(weights)
-        if not law.is_whole:
+        if not distribution.is_whole:
             self.real.append(nodes)
         return Value(nodes)
 
-    def _whole(self, law: Law) -> tuple[np.ndarray, np.ndarray]:
-        values = np.arange(law.low, law.high + 1.0).reshape((1,) * AXES + (-1,))
+    def _whole(self, distribution: Distribution) -> tuple[np.ndarray, np.ndarray]:
+        values = np.arange(distribution.low, distribution.high + 1.0).reshape((1,) * AXES + (-1,))
         return values, np.ones_like(values)
 
-    def _real(self, law: Law) -> tuple[np.ndarray, np.ndarray]:
+    def _real(self, distribution: Distribution) -> tuple[np.ndarray, np.ndarray]:
         """Double-exponential nodes between neighbouring kinks, some of which other draws decide."""
-        kinks = [np.full((1,) * AXES, kink) for kink in KINKS if law.low < kink < law.high]
+        kinks = [np.full((1,) * AXES, kink) for kink in KINKS if distribution.low < kink < distribution.high]
         for other in self.real:
-            kinks += [np.clip(kink, law.low, law.high) for kink in (other, 1.0 - other, other - 0.5)]
-        kinks = kinks or [np.full((1,) * AXES, law.low)]
+            kinks += [np.clip(kink, distribution.low, distribution.high) for kink in (other, 1.0 - other, other - 0.5)]
+        kinks = kinks or [np.full((1,) * AXES, distribution.low)]
         ends = np.sort(np.stack(np.broadcast_arrays(*kinks), -1), axis=-1)
         if math.prod(ends.shape) * self.fineness > CELLS:
             raise TooLarge
-        return _intervals(ends, law.low, law.high, self.fineness)
+        return _intervals(ends, distribution.low, distribution.high, self.fineness)
 
 
 def _intervals(ends: np.ndarray, low: float, high: float, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -299,11 +301,11 @@ def words(points: Points) -> dict[str, Any]:
     def plate(size: int, kernel: Callable[[int], Any]) -> tuple:
         return ("plate", [kernel(i) for i in range(size)])
 
-    def observe(law: tuple, value: Any) -> tuple:
-        return ("observe", law[1], data_of(value))
+    def observe(distribution: tuple, value: Any) -> tuple:
+        return ("observe", distribution[1], data_of(value))
 
     return {
-        **{name: _law(make) for name, make in LAWS.items()},
+        **{name: _distribution(make) for name, make in DISTRIBUTIONS.items()},
         "Categorical": lambda weights: ("draw", categorical(weights)),
         "weight": lambda of: ("weight", data_of(of)),
         "factor": lambda of: ("weight", np.exp(data_of(of))),
@@ -321,7 +323,7 @@ def words(points: Points) -> dict[str, Any]:
     }
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "Normal": normal,
     "Laplace": laplace,
     "Gamma": gamma,
@@ -344,14 +346,16 @@ LAWS = {
 def run(points: Points, asked: tuple) -> Any:
     """One measure, and the value that it gives back."""
     match asked:
-        case ("draw", law):
-            return points.draw(law)
+        case ("draw", distribution):
+            return points.draw(distribution)
         case ("weight", weight):
             points.times(weight)
-        case ("observe", law, value):
+        case ("observe", distribution, value):
             with np.errstate(all="ignore"):
-                inside = (value >= law.low) & (value <= law.high)
-                points.times(np.where(law.possible, np.where(inside, law.density(value), 0.0), np.nan))
+                inside = (value >= distribution.low) & (value <= distribution.high)
+                points.times(
+                    np.where(distribution.possible, np.where(inside, distribution.density(value), 0.0), np.nan)
+                )
         case ("value", value):
             return value if isinstance(value, Value) else Value(value)
         case ("plate", parts):

@@ -1,4 +1,4 @@
-"""What of a sum has a closed form, before the rest is approximated."""
+"""The part of a sum that has a closed form, before the other part is approximated."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class _Unconstrained:
         self.size = math.prod(self.shape)
 
     def values(self, free: Data) -> tuple[Data, Data]:
-        """Of numbers [point, number]: values [point, …] and log |∂ value / ∂ number|."""
+        """Map numbers [point, number] to values [point, …] and log |∂ value / ∂ number|."""
         numbers = jnp.asarray(free).reshape(-1, *self.shape)
         values = self.transform(numbers)
         log_det = self.transform.log_abs_det_jacobian(numbers, values)
@@ -107,7 +107,7 @@ def _values(points: Data, maps: Maps) -> tuple[dict[Name, Data], Data]:
 def _cell_points(
     log: Value, cell: Mapping[Name, int], cells: Mapping[Name, Domain], maps: Maps, reason: Exception
 ) -> WeightedPoints:
-    """Of one value of the finite variables."""
+    """Return the weighted points at one value of the finite variables."""
     here = log.replaced({name: Array(np.asarray(k), (), cells[name]) for name, k in cell.items()})
     index = Bound("point")
 
@@ -156,7 +156,7 @@ def _stacked(
 
 
 def _greatest_error(per_cell: Sequence[WeightedPoints], rounding: float) -> Exactness:
-    """Of all cells together; no error where one of them has none."""
+    """Return the error of all cells together, or none where one of them has none."""
     errors = [each.exactness.error for each in per_cell]
     known = [error for error in errors if error is not None]
     mark = combined(per_cell)

@@ -66,7 +66,7 @@ def moment_matching(window: int = 1) -> MomentMatching:
 
 
 def window_of(interpretation: Interpretation | None) -> int:
-    """How many switches a chain keeps separate."""
+    """The number of switches that a chain keeps separate."""
     while interpretation is not None:
         if isinstance(interpretation, MomentMatching):
             return interpretation.window
@@ -152,7 +152,7 @@ def _matched(terms: _Moments, axis: int) -> _Moments:
 
 
 def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Reals) -> _Moments:
-    """Of one component, its bound indices flattened into one axis."""
+    """Return the moments of one component, its bound indices flattened into one axis."""
     joined = promoted(component)
     bounds = f.bound_in(component)
     names = (*batch, *bounds)

@@ -155,7 +155,7 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
 
 
 def _with_standard_error(mark: Exactness, each: Factor) -> Exactness:
-    """With the standard error of a sum of weights, relative to it, where they are known and of one cell."""
+    """Add the relative standard error of a sum of weights, where they are known and of one cell."""
     if not isinstance(each, Table) or tuple(each.inputs) != (SAMPLES,) or is_traced(*each.leaves()):
         return mark
     logs = np.asarray(each.log().data, np.float64)

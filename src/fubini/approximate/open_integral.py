@@ -48,7 +48,7 @@ class OpenIntegral:
     density: Callable[[], OpenDensity]
 
     def points(self) -> WeightedPoints:
-        """As the interpretation in force has it."""
+        """Ask the interpretation in force for weighted points."""
         return interpret(INTEGRATE, self)
 
 
@@ -70,12 +70,12 @@ class WeightedPoints(NamedTuple):
         return np.exp(self.log_weights - self.log_total)
 
     def without_negligible(self) -> WeightedPoints:
-        """Without points far away, which together weigh less than rounding errors do."""
+        """Drop points far away, which together weigh less than rounding errors do."""
         kept = self.log_weights > self.log_total + math.log(np.finfo(float).eps) - math.log(len(self.points))
         return WeightedPoints(self.points[kept], self.log_weights[kept], self.exactness)
 
     def at_most(self, count: int) -> WeightedPoints:
-        """So many points: drawn systematically, each with the same weight, where there are more."""
+        """Draw so many points systematically, each with the same weight, where there are more."""
         if len(self.points) <= count:
             return self
         places = np.searchsorted(np.cumsum(self.shares), (np.arange(count) + 0.5) / count)

@@ -50,7 +50,7 @@ def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness
 
 
 def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int], tuple[Name, ...]]:
-    """Which factors to draw from, and which names: a density whose parameters are known, or all that can be joined."""
+    """Choose the factors and names to draw: a density whose parameters are known, or all factors that can be joined."""
     waiting = set(names)
     for place, term in enumerate(terms):
         if term.own in waiting and not _hidden(term, waiting - {term.own}) and not _is_conjugate(place, terms):

@@ -40,7 +40,7 @@ class Closure:
         return getattr(self.function, "__name__", repr(self.function))
 
     def __reduce__(self) -> tuple:
-        """By reference, as functions are pickled; one that a decorator hides, through the decorated one."""
+        """Pickle by reference, as functions are; one that a decorator hides, through the decorated one."""
         module = sys.modules.get(getattr(self.function, "__module__", None) or "")
         decorated = getattr(module, getattr(self.function, "__name__", ""), None)
         if getattr(decorated, "__wrapped__", None) is self.function:
@@ -65,7 +65,7 @@ jax.tree_util.register_pytree_node(Closure, _flatten, _unflatten)
 
 
 class Capture(NamedTuple):
-    """What was captured: how it compares (`key`), what it is made of (`parts`), and the object itself."""
+    """A captured object: the `key` by which it is compared, the `parts` that it is made of, and the object itself."""
 
     kind: str
     key: Hashable
@@ -138,7 +138,7 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
 
 
 def _attributes(owners: tuple, names: tuple[str, ...], seen: dict[int, int]) -> tuple:
-    """What a function reads of the user's own modules and classes: part of the key, and not replaced."""
+    """List the attributes of the user's modules and classes that a function reads: part of the key, not replaced."""
     read = []
     for owner in owners:
         if isinstance(owner, (type, types.ModuleType)) and not _is_library_scope(owner):
@@ -205,7 +205,7 @@ def _is_installed(filename: str) -> bool:
 
 
 def _is_library(function: types.FunctionType) -> bool:
-    """Not the user's own: what it reads does not change."""
+    """Whether a module is not the user's own, so that its values do not change."""
     package = (function.__module__ or "").partition(".")[0]
     return package in LIBRARIES or _is_installed(function.__code__.co_filename)
 

@@ -32,31 +32,55 @@ class Domain:
 
     @property
     def is_discrete(self) -> bool:
-        """Integers, bounded or not."""
+        """Whether the values are integers, bounded or not.
+
+        >>> Nat.is_discrete, Real.is_discrete
+        (True, False)
+        """
         return self.kind in ("bint", "nat", "integer")
 
     @property
     def is_finite(self) -> bool:
-        """A scalar bounded integer: what a table can have as an axis."""
+        """A scalar bounded integer: what a table can have as an axis.
+
+        >>> Bint[3].is_finite, Nat.is_finite
+        (True, False)
+        """
         return self.kind == "bint" and not self.shape
 
     @property
     def extent(self) -> int:
-        """How many values a bounded integer takes."""
+        """The number of values that a bounded integer takes.
+
+        >>> Bint[3].extent
+        3
+        """
         assert self.size is not None, f"{self!r} is not bounded"
         return self.size
 
     @property
     def scalar(self) -> Domain:
-        """The domain of one element of the array."""
+        """The domain of one element of the array.
+
+        >>> Reals[2, 3].scalar
+        Real
+        """
         return Domain(self.kind, self.size, (), self.labels)
 
     def with_shape(self, shape: tuple[int, ...]) -> Domain:
-        """The same scalars in another array shape."""
+        """The same scalars in another array shape.
+
+        >>> Positive.with_shape((2,))
+        Positive[2]
+        """
         return Domain(self.kind, self.size, tuple(shape), self.labels)
 
     def index(self, label: str, asked: str = "") -> int:
-        """The position of a label."""
+        """The position of a label.
+
+        >>> Bint.labelled("no", "yes").index("yes")
+        1
+        """
         labels = self.labels or ()
         if label in labels:
             return labels.index(label)
@@ -67,7 +91,11 @@ class Domain:
         )
 
     def label(self, index: int) -> str | int:
-        """The label at a position, or the position itself where there are no labels."""
+        """The label at a position, or the position itself where there are no labels.
+
+        >>> Bint.labelled("no", "yes").label(1), Bint[2].label(1)
+        ('yes', 1)
+        """
         return int(index) if self.labels is None else self.labels[int(index)]
 
     def __repr__(self) -> str:
@@ -111,7 +139,11 @@ class _BintFactory:
         return Domain("bint", size, tuple(shape))
 
     def labelled(self, *labels: str) -> Domain:
-        """A bounded integer whose values have names."""
+        """A bounded integer whose values have names.
+
+        >>> Bint.labelled("no", "yes")
+        Bint.labelled('no', 'yes')
+        """
         if not labels or len(set(map(str, labels))) != len(labels):
             raise DomainError(f"labels {listed(labels)}", expected="at least one label, all different")
         return Domain("bint", len(labels), (), tuple(map(str, labels)))
@@ -121,6 +153,12 @@ class _BintFactory:
 
 
 class _SimplexFactory:
+    """`Simplex[k]`: k non-negative numbers that add up to 1.
+
+    >>> Simplex[3], Simplex[3][5]
+    (Simplex[3], Simplex[3][5])
+    """
+
     def __getitem__(self, size: int) -> Domain:
         return Domain("simplex", None, _as_shape(size))
 
@@ -172,5 +210,5 @@ def merge_inputs(*inputs: Mapping) -> dict:
 
 
 def table_size(domains: Sequence[Domain]) -> int:
-    """How many cells a table over these domains has."""
+    """The number of cells of a table over these domains."""
     return math.prod(domain.extent for domain in domains)

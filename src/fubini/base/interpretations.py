@@ -56,7 +56,12 @@ class Interpretation:
         self.arrays = arrays
 
     def register(self, rules: RuleSet) -> RuleSet:
-        """Add a rule set: how upper layers bring theirs at import."""
+        """Add a rule set: how upper layers bring theirs at import.
+
+        >>> rules = RuleSet("custom.sum", head=fb.heads.SUM)
+        >>> Interpretation("custom", base=exact).register(rules) is rules
+        True
+        """
         self._own.append(rules)
         _registered.append(rules)
         return rules
@@ -73,14 +78,19 @@ class Interpretation:
         return rule_sets
 
     def versions(self) -> Iterator[tuple[RuleSet, int]]:
-        """Its rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
+        """Yield rule sets with how many rules each has: a rule added later is another interpretation to `jax.jit`."""
         for rules in self._own:
             yield rules, len(rules)
         if self.base is not None:
             yield from self.base.versions()
 
     def find(self, head: object, args: tuple) -> Rule | None:
-        """The first rule that applies."""
+        """The first rule that applies.
+
+        >>> f = fb.Table([1.0, 2.0], ("a",))
+        >>> exact.find(fb.heads.SUM, (fb.sum_product, f, ("a",)))
+        sum_table(Semiring, Table, tuple)
+        """
         for rules in self.rule_sets(head):
             rule = rules.find(args)
             if rule is not None:
@@ -119,7 +129,7 @@ class Interpretation:
 
 
 class _Entry:
-    """What the context holds: equal where the rules and the arrays are the same."""
+    """An interpretation in the context: equal to another where the rules and the arrays are the same."""
 
     def __init__(self, interpretation: Interpretation) -> None:
         self.interpretation = interpretation
@@ -194,6 +204,10 @@ def jit(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """`jax.jit`, with the arrays of the interpretation in force as arguments of the compiled function.
 
     Plain `jax.jit` is right too, but bakes those arrays in and so compiles anew for each of them.
+
+    >>> mass = fb.jit(lambda weights: fb.Table(weights, ("a",)).sum("a").log().data)
+    >>> float(mass(jnp.array([0.5, 0.5])))
+    0.0
     """
 
     def run(arrays: Any, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
-    """How many constants a scan takes, and how many parts its state has."""
+    """The number of constants that a scan takes, and of parts that its state has."""
     if "num_consts" in params:  # before JAX 0.11
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()

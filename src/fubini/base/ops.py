@@ -47,7 +47,11 @@ class Op:
         return self.compute(*args)
 
     def compute(self, *arrays: Data) -> Data:
-        """The op on plain arrays."""
+        """The op on plain arrays.
+
+        >>> exp.compute(np.zeros(2))
+        array([1., 1.])
+        """
         return self.function(namespace(*arrays), *arrays)
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ class Rule:
         return len(kinds) == len(self.signature) and all(map(issubclass, kinds, self.signature))
 
     def refusal(self, args: tuple) -> str:
-        """Why the rule does not apply to these arguments; empty if it does."""
+        """The reason why the rule does not apply to these arguments; empty if it does."""
         for arg, expected in zip(args, self.signature, strict=True):
             if not isinstance(arg, expected):
                 return f"it takes {_named(expected)} where {type(arg).__name__} was given"
@@ -49,7 +49,7 @@ class Rule:
         return ""
 
     def is_below(self, other: Rule) -> bool:
-        """At least as specific as the other in every argument."""
+        """Whether the rule is at least as specific as the other in every argument."""
         return all(_within(own, other_types) for own, other_types in zip(self.signature, other.signature, strict=True))
 
     def __repr__(self) -> str:
@@ -98,7 +98,16 @@ class RuleSet:
         self._lock = threading.Lock()
 
     def rule(self, function: Callable | None = None, *, when: Callable | None = None, overlaps: tuple = ()) -> Any:
-        """Register a function as a rule under its own name."""
+        """Register a function as a rule under its own name.
+
+        >>> double = RuleSet("double", head="double")
+        >>> @double.rule(when=lambda n: n > 0)
+        ... def double_positive(n: int) -> int:
+        ...     '''n + n'''
+        ...     return n + n
+        >>> double.find((3,)), double.find((-3,))
+        (double_positive(int), None)
+        """
         if function is None:
             return lambda given: self.rule(given, when=when, overlaps=overlaps)
         hints = typing.get_type_hints(function)
@@ -122,7 +131,11 @@ class RuleSet:
                 )
 
     def find(self, args: tuple) -> Rule | None:
-        """The most specific rule that applies, or None."""
+        """The most specific rule that applies, or None.
+
+        >>> fb.heads.exact_sum.find((fb.sum_product, fb.Table([1.0], ("a",)), ("a",)))
+        sum_table(Semiring, Table, tuple)
+        """
         for rule in self.candidates(tuple(map(type, args))):
             if rule.guard is None or rule.guard(*args):
                 return rule

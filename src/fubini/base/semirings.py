@@ -154,7 +154,7 @@ _BUILTIN = (sum_product, max_product, min_sum, counting, boolean)
 
 
 def builtin_semiring(name: str) -> Semiring:
-    """One of ours, by name.
+    """Return the built-in semiring of a name.
 
     >>> builtin_semiring("counting")
     counting

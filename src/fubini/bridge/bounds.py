@@ -49,7 +49,7 @@ def bounds_between(source: Distribution, known: Mapping[str, np.ndarray | None],
 
 
 def known_bounds(f: Factor) -> dict[Name, Bounds]:
-    """Those of the variables of a product that have a density between known ends."""
+    """Return the bounds of those variables of a product that have a density between known ends."""
     bounds: dict[Name, Bounds] = {}
     for term in terms_of(f):
         if isinstance(term, Density) and isinstance(term.value, Variable) and not term.value.output.is_finite:

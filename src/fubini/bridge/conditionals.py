@@ -32,7 +32,7 @@ from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
 
 
 def name_in_dist(kind: str) -> str:
-    """What an eliminated variable is, by its name in `fubini.distributions`; empty where it has none."""
+    """The name in `fubini.distributions` of the conditional of an eliminated variable; empty where it has none."""
     if kind.startswith("Multivariate"):
         return kind
     return next(iter(family_of(kind).names), "") if is_family(kind) else ""

@@ -1,4 +1,4 @@
-"""Integrals in words: what a variable is given the rest, by which equation, at which cost."""
+"""Integrals in words: the conditional of a variable, the equation, and the cost."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
 
 
 def short(text: str) -> str:
-    """As much of a text as is shown."""
+    """Cut a text to the length that is shown."""
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"

@@ -36,7 +36,7 @@ from fubini.terms.value import Apply, Array, Value, Variable
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """What factors of one structure are in index notation; `slots` are the leaves of their arrays, in order."""
+    """The integrand of factors of one structure; `slots` are the leaves of their arrays, in order."""
 
     integrand: Integrand
     slots: tuple[Leaf, ...]
@@ -55,7 +55,7 @@ def arrays_of(term: Term) -> list[Array]:
 
 
 class Captured(NamedTuple):
-    """What the functions in a term read from around them: how it compares, and the JAX arrays among it."""
+    """The values that functions in a term capture: a key to compare them by, and the JAX arrays among them."""
 
     key: tuple
     arrays: tuple[Data, ...]
@@ -100,7 +100,7 @@ def disintegrated(f: Factor, names: Sequence[Name]) -> Disintegration:
 
 
 def not_integrable(f: Factor, disintegration: Disintegration, what: str = "the integral") -> Intractable:
-    """Why names stayed that were asked for."""
+    """Return the error of names that were asked for and remain."""
     require_convergent(disintegration.plan.blocked)
     why = "; ".join(
         f"{name!r} needs {error.why}, in {written(error.node)[:160]}"  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def _recipe(
 def _blocked(
     f: Factor, names: Sequence[Name], why: str, gone: Sequence[Name] = (), what: str = "the integral"
 ) -> Intractable:
-    """What stands in the way of an integral."""
+    """Return the error of an integral without a closed form."""
     done = f"; {listed(gone)} can be integrated out" if gone else ""
     return Intractable(
         f"{what} over {listed(names)} of {f}",

@@ -80,7 +80,7 @@ class Expression(Value):
 
     @property
     def exactness(self) -> Exactness:
-        """That of what it was read from."""
+        """The exactness of the term that it was read from."""
         return combined(self.args) | self.mark
 
     def _remade(self, children: tuple) -> Value:
@@ -105,7 +105,7 @@ class Expression(Value):
         return Array._of(self._numbers(children, tuple(outer)), names, inputs, self.output)
 
     def _numbers(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Data:
-        """On the trace in progress; compiled; or by NumPy in double precision, where that is done before a compiler."""
+        """Compute on the trace in progress, compiled, or by NumPy in double precision where that is quicker."""
         data = [
             align(child.array, child.names, [name for name in outer if name in child.names], len(child.output.shape))
             for child in children
@@ -130,7 +130,7 @@ class Expression(Value):
         return all(size <= most for size, most in zip(largest([self.node]), QUICK, strict=True))
 
     def _mapped(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
-        """Along the names of the arguments."""
+        """Map the function along the names of the arguments."""
         function: Callable[..., Data] = lambda *data: self._evaluated(data, jnp)  # noqa: E731
         for name in reversed(outer):
             along = [0 if name in child.names else None for child in children]
@@ -138,7 +138,7 @@ class Expression(Value):
         return function
 
     def _compiled(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
-        """Once for expressions that differ in their numbers alone."""
+        """Compile once for expressions that differ in their numbers alone."""
         along = tuple(tuple(name in child.names for name in outer) for child in children)
         fields = (value for name, value in self._statics().items() if name not in ("mark", "reader"))
         key = (id(self.reader), type(self), *fields, along)
@@ -151,7 +151,7 @@ class Expression(Value):
         return compiled
 
     def _bare(self) -> Expression:
-        """Without its numbers: what is compiled is kept longer than these."""
+        """Drop the numbers, since compiled code is kept longer than these."""
         bare = object.__new__(type(self))
         bare.__dict__.update({**self._statics(), "reader": copy(self.reader)}, inputs=self.inputs, _known=self._known)
         bare.reader.known = {}

@@ -58,7 +58,7 @@ def leaf_of(name: Name, domain: Domain, bounds: Bounds | None = None) -> Leaf:
 
 
 class Facts(tuple):
-    """What a plan may depend on of an array: its shape, whether it is whole, its sign; of one number, the number.
+    """The facts of an array that a plan depends on: its shape, whether it is whole, its sign; or the one number.
 
     Also its role: derivatives may be asked for in numbers that are traced.
     """
@@ -142,7 +142,7 @@ class FactorReader:
         return log_p if inside is ONE else where(inside, log_p, MINUS_INFINITY)
 
     def _inside(self, given: Domain, value: SymbolicArray, domain: Domain) -> Node:
-        """That a value lies in the support of its family: 1 where its domain or its range says so."""
+        """Test that a value lies in the support of its family: 1 where its domain or its range proves it."""
         if given.kind == domain.kind and (domain.size is None or given.size == domain.size):
             return ONE
         if domain.kind == "simplex":
@@ -201,7 +201,7 @@ class FactorReader:
         return of_leaf(leaf)
 
     def _array(self, value: Array, axes: Axes) -> SymbolicArray:
-        """Of one number the number; of an array its entries, at the indices of its names."""
+        """Read one number as a constant, and an array as its entries at the indices of its names."""
         whole = self._arrays.get(id(value.array))
         if whole is None:
             facts = self.facts[id(value.array)]
@@ -245,7 +245,7 @@ class FactorReader:
         )
 
     def _expression(self, value: Expression, axes: Axes) -> SymbolicArray:
-        """Its node, with the arrays of its arguments in place of its leaves."""
+        """Return the node with the arrays of the arguments in place of its leaves."""
         given = {slot: self.value(arg, axes) for slot, arg in zip(value.slots, value.args, strict=True)}
         given.update((leaf, self._hidden(leaf, value.reader, given)) for leaf in value.node.leaves if leaf not in given)
         own = {index(i): self._place(n, value.inputs[n], axes) for i, n in zip(value.axes, value.names, strict=True)}
@@ -288,7 +288,7 @@ def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[
 
 
 def _function(op: Op) -> Any:
-    """What is lifted in an op."""
+    """Return the function that is lifted in an op."""
     return op.function.function if isinstance(op.function, Lifted) else None
 
 

@@ -38,7 +38,7 @@ class IndexedDensity:
         return Conditionals(self.integrand, self.slots, self.mark, self.is_on_jax)
 
     def without(self, names: Iterable[Name], last: Name | None = None) -> Disintegration:
-        """As many of these names integrated out as can be, `last` after all others."""
+        """Integrate out as many of these names as can be, `last` after all others."""
         return Disintegration(self, plan_of(self.integrand, frozenset(names), last))
 
     def at_greatest(self, names: Iterable[Name]) -> Disintegration:
@@ -46,7 +46,7 @@ class IndexedDensity:
         return Disintegration(self, plan_of_maximum(self.integrand, frozenset(names)))
 
     def given(self, values: Mapping[Name, Value]) -> IndexedDensity:
-        """At values of some of its names."""
+        """Substitute values of some names."""
         slots = {**self.slots, **{self.integrand.latents[name]: value for name, value in values.items()}}
         inputs = {name: domain for name, domain in self.inputs.items() if name not in values}
         for value in values.values():

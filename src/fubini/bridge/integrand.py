@@ -18,7 +18,7 @@ from fubini.read.jaxpr_reader import Reader
 
 @dataclass(frozen=True, eq=False)
 class Integrand:
-    """Terms, the leaf and domain of each variable in them, and the names of free indices; `reader` knows the rest."""
+    """Terms, the leaf and domain of each variable in them, the names of free indices, and their `reader`."""
 
     terms: tuple[Node, ...]
     latents: Mapping[Name, Leaf]
@@ -28,7 +28,7 @@ class Integrand:
     supports: Mapping[Name, Domain] = field(default_factory=dict)  # where a density says more than the domain
 
     def plan(self, names: Iterable[Name], last: Name | None = None) -> Plan:
-        """As many of these integrated out as can be; in an order that ends with `last`, where that is given."""
+        """Plan to integrate out as many of these as can be, in an order that ends with `last` where that is given."""
         latents = self._asked(names)
         if last is not None:
             return self.planned(ending_with(self.terms, latents, last))  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def marginal_of_factor(f: Factor, name: Name, others: tuple) -> Factor:
 
 
 class Marginal(NamedTuple):
-    """What was integrated out for the density of a variable, for each value of an index where there is one."""
+    """The integrals behind the density of a variable, for each value of an index where there is one."""
 
     name: Name
     whole: Disintegration
@@ -44,7 +44,7 @@ class Marginal(NamedTuple):
 
     @property
     def is_closed(self) -> bool:
-        """Nothing stands in the way."""
+        """Whether the marginal has a closed form."""
         return not self.whole.plan.blocked
 
     def factor(self) -> Factor:
@@ -88,7 +88,7 @@ def _choices(leaves: Mapping[Name, Leaf]) -> Iterator[tuple[Name, ...]]:
 
 
 def _count(leaf: Leaf) -> float:
-    """How many values all entries of a variable have together."""
+    """The number of values that all entries of a variable have together."""
     if not leaf.is_integer or leaf.low is None or leaf.high is None:
         return math.inf
     return float(leaf.high - leaf.low + 1) ** math.prod(leaf.shape)

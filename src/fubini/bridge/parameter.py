@@ -49,7 +49,7 @@ class How:
         self.is_held, self.made = False, None
 
     def parameters(self, make: Callable[[], Mapping[str, Data]]) -> Mapping[str, Data]:
-        """As they are made, or were."""
+        """Return the parameters, made when they are first asked for."""
         if not self.is_held:
             return make()
         if self.made is None:

@@ -69,7 +69,7 @@ def draw_and_log_density(distribution: Distribution, key: Data) -> tuple[Data, D
 
 
 def in_domain(distribution: Distribution, value: Data) -> Data:
-    """Some of numpyro's samplers count in floats."""
+    """Convert draws to the type of the domain, since some of numpyro's samplers count in floats."""
     discrete = distribution.domain.is_discrete
     return value.astype(int) if discrete and not jnp.issubdtype(value.dtype, jnp.integer) else value
 
@@ -86,7 +86,7 @@ def spread(distribution: Distribution, value: Data) -> Data:
 
 
 def support(distribution: Distribution) -> Any:
-    """Where its values lie, given its parameters."""
+    """The support of its values, given its parameters."""
     return made(distribution).support
 
 

@@ -13,7 +13,7 @@ from fubini.terms.value import to_array
 
 
 def sliced(distribution: Distribution, index: Any) -> Distribution:
-    """Some of an array of independent values: `Normal(loc, 1.)` over ten, at `index` along the leading axes.
+    """Slice an array of independent values: `Normal(loc, 1.)` over ten, at `index` along the leading axes.
 
     >>> from fubini import dist
     >>> sliced(dist.Normal(np.zeros(3), 1.0), slice(1, None)).domain

@@ -83,7 +83,7 @@ def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class DistributionSignature(NamedTuple):
-    """What can be told from a blueprint and the domains of its leaves."""
+    """The facts that follow from a blueprint and the domains of its leaves."""
 
     shape: tuple[int, ...]
     event_rank: int
@@ -167,7 +167,7 @@ class LogProbability:
 
 
 def _is_masked(made: Any) -> Data:
-    """Where a mask leaves values out, whatever they are."""
+    """Test where a mask leaves values out, whatever they are."""
     while isinstance(made, numpyro_families.ExpandedDistribution):
         made = made.base_dist
     masked = isinstance(made, numpyro_families.MaskedDistribution) and made._mask is not None

@@ -63,7 +63,12 @@ COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bo
 
 
 class Distribution(Term):
-    """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor."""
+    """A family with parameters: `dist.Normal(loc, scale)`. Applied to a name or a Value it is a density, a Factor.
+
+    >>> d = fb.dist.Normal(0.0, 1.0)
+    >>> d, d("x").inputs, float(d(0.0).log())
+    (Normal(loc=0, scale=1), {'x': Real}, -0.9189385332046727)
+    """
 
     _is_record = True
     family: str = static_field()
@@ -83,7 +88,7 @@ class Distribution(Term):
         self._set(args=tuple(self._checked(terms).values()))
 
     def replaced(self, values: Mapping[Name, Value]) -> Distribution:
-        """With Values in place of some of its names."""
+        """Replace some names by Values."""
         if not any(name in self.inputs for name in values):
             return self
         args = {key: arg.replaced(values) for key, arg in zip(self.keys, self.args, strict=True)}  # type: ignore[attr-defined]
@@ -118,25 +123,45 @@ class Distribution(Term):
     # -- modifiers ---------------------------------------------------------------------------------------------------
 
     def expand(self, batch_shape: Any) -> Distribution:
-        """Independent copies in an array of this shape."""
+        """Independent copies in an array of this shape.
+
+        >>> fb.dist.Normal(0.0, 1.0).expand([3]).domain
+        Reals[3]
+        """
         return Distribution("ExpandedDistribution", {"base_dist": self, "batch_shape": tuple(batch_shape)})
 
     def to_event(self, rank: int = 1) -> Distribution:
-        """An array of independent values as one value."""
+        """An array of independent values as one value.
+
+        >>> fb.dist.Normal(np.zeros(3), 1.0).to_event(1).domain
+        Reals[3]
+        """
         return Distribution("Independent", {"base_dist": self, "reinterpreted_batch_ndims": int(rank)})
 
     def mask(self, mask: Any) -> Distribution:
-        """The density where the mask is true, 1 elsewhere."""
+        """The density where the mask is true, 1 elsewhere.
+
+        >>> float(fb.dist.Normal(np.zeros(2), 1.0).mask(np.array([True, False]))(np.zeros(2)).log().data.round(6))
+        -0.918939
+        """
         return Distribution("MaskedDistribution", {"base_dist": self, "mask": mask})
 
     def to_power(self, exponent: Any) -> Distribution:
-        """p(x)^s, unnormalised: log p times s, which broadcasts against the batch and adds up along axes beyond it."""
+        """p(x)^s, unnormalised: log p times s, which broadcasts against the batch and adds up along axes beyond it.
+
+        >>> float(fb.dist.Normal(0.0, 1.0).to_power(2.0)(0.0).log().data.round(6))
+        -1.837877
+        """
         signature = self.signature
         batch = signature.shape[: len(signature.shape) - signature.event_rank]
         return Distribution(POWER, {"base_dist": self, "exponent": over_batch(exponent, batch)})
 
     def named(self, name: str) -> Named:
-        """This distribution as the site of that name in a joint."""
+        """Name the site that this distribution is in a joint.
+
+        >>> fb.JointSequential([fb.dist.Normal(0.0, 1.0).named("m")]).names
+        ('m',)
+        """
         return Named(self, name)
 
     # -- structure ---------------------------------------------------------------------------------------------------
@@ -151,7 +176,7 @@ class Distribution(Term):
 
     @property
     def blueprint(self) -> Blueprint:
-        """How to build it from its leaf values."""
+        """The blueprint that builds it from its leaf values."""
         cached = self.__dict__.get("_cached_blueprint")
         if cached is None:
             inner = tuple(arg.blueprint if isinstance(arg, Distribution) else None for arg in self.args)
@@ -160,17 +185,21 @@ class Distribution(Term):
 
     @property
     def signature(self) -> DistributionSignature:
-        """Shape, domain and constraints."""
+        """The shape, the domain and the constraints."""
         return signature_of(self.blueprint, tuple(value.output for value in self.leaf_values))
 
     @property
     def domain(self) -> Domain:
-        """The domain of its values."""
+        """The domain of its values.
+
+        >>> fb.dist.Dirichlet(np.ones(3)).domain, fb.dist.Poisson(2.0).domain
+        (Simplex[3], Nat)
+        """
         return self.signature.domain
 
     @property
     def leaves_its_constraints(self) -> bool:
-        """Some parameter is not valid for every value of the variables in it."""
+        """Whether some parameter is not valid for every value of the variables in it."""
         pairs = zip(self.keys, self.args, strict=True)
         return any(
             arg.leaves_its_constraints
@@ -199,7 +228,11 @@ class Distribution(Term):
 
     @property
     def exactness(self) -> Exactness:
-        """That of its parameters."""
+        """The exactness of the parameters.
+
+        >>> fb.dist.Normal(0.0, 1.0).exactness
+        exact
+        """
         return combined(self.args)
 
 
@@ -305,7 +338,12 @@ def has_traced_setting(settings: Mapping[str, Any]) -> bool:
 
 
 class Density(Factor):
-    """p(value; parameters)."""
+    """p(value; parameters).
+
+    >>> p = fb.dist.Gamma(2.0, 3.0)("r")
+    >>> p, float(p(r=1.0).log().data.round(6))
+    (Gamma(concentration=2, rate=3)(r), -0.802775)
+    """
 
     promotes = True
     distribution: Distribution = term_field()

@@ -175,7 +175,7 @@ def _repeated(rows: Data, shape: tuple[int, ...], full: tuple[int, ...]) -> Data
 
 
 def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...]) -> tuple[tuple[Rows, Rows], Rows]:
-    """By the inverse root of the covariance, or the root of the precision."""
+    """Whiten by the inverse root of the covariance, or the root of the precision."""
     key = next(key for key in _MATRICES if key in normal.keys)
     matrix = to_array(normal[key])  # type: ignore[arg-type]
     xp = namespace(matrix.array)

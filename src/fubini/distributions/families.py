@@ -14,7 +14,11 @@ from fubini.terms.value import to_array
 
 
 class DistributionMaker:
-    """A family by name: called with parameters it makes a Distribution."""
+    """A family by name: called with parameters it makes a Distribution.
+
+    >>> fb.dist.Normal, fb.dist.Normal(loc=0.0, scale=2.0)
+    (dist.Normal, Normal(loc=0, scale=2))
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,7 +59,11 @@ def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[s
 
 @cache
 def family(name: str) -> DistributionMaker:
-    """A family by name."""
+    """A family by name.
+
+    >>> family("Gamma")(2.0, 3.0)
+    Gamma(concentration=2, rate=3)
+    """
     names = maker_names()
     if name not in names:
         raise UnknownFamily(

@@ -17,7 +17,11 @@ def maker_of(name: str) -> Callable[..., Any] | None:
 
 
 def family_names() -> tuple[str, ...]:
-    """The names of numpyro's families."""
+    """The names of numpyro's families.
+
+    >>> family_names()[:3]
+    ('AsymmetricLaplace', 'AsymmetricLaplaceQuantile', 'Bernoulli')
+    """
     return tuple(name for name in numpyro_families.__all__ if name not in _OTHERS)
 
 

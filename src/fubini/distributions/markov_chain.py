@@ -32,7 +32,7 @@ class MarkovChain(numpyro_families.Distribution):
 
     @property
     def support(self) -> Any:  # type: ignore[override]
-        """That of the first value, at all times."""
+        """The support of the first value, at all times."""
         first = support(self.init)
         return constraints.independent(first, self.event_dim - first.event_dim)
 

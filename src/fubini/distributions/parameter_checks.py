@@ -50,7 +50,7 @@ class Requirement(NamedTuple):
         return " - ".join(self.keys)
 
     def quantity(self, *parameters: Any) -> Any:
-        """What the constraint is on."""
+        """The number that the constraint is on."""
         return parameters[0] if len(parameters) == 1 else parameters[0] - parameters[1]
 
     def error(self, shown: str) -> DataError:
@@ -73,7 +73,7 @@ def requirements(family: str, checks: Mapping[str, Any]) -> Iterator[Requirement
 
 
 def satisfied(constraint: Any, data: Data) -> Data:
-    """Where parameters are within their constraint; of NumPy data, in double precision."""
+    """Test where parameters are within their constraint; of NumPy data, in double precision."""
     if is_jax(data):
         return _holds(constraint, data)
     with double_precision(), jax.ensure_compile_time_eval():
@@ -101,7 +101,7 @@ def is_symmetric(matrix: Data) -> Data:
 
 
 def parameters_hold(made: Any) -> Data:
-    """Where all parameters of numpyro's distribution are allowed, those of the ones inside it included."""
+    """Test where all parameters of numpyro's distribution are allowed, those of inner distributions included."""
     allowed: Data = jnp.asarray(True)
     checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
     for requirement in requirements(type(made).__name__, checks):

@@ -25,12 +25,12 @@ class PowerDistribution(numpyro_families.Distribution):
 
     @property
     def support(self) -> Any:  # type: ignore[override]
-        """That of the density."""
+        """The same as that of the density."""
         return self.base_dist.support
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
-        """That of the density."""
+        """The same as that of the density."""
         return self.base_dist.has_enumerate_support
 
     def enumerate_support(self, expand: bool = True) -> Data:

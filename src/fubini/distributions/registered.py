@@ -17,7 +17,7 @@ from fubini.errors import NoRule
 
 
 class Functions(NamedTuple):
-    """What a family is: constraints of its parameters, and functions of numbers, with the parameters by name."""
+    """A registered family: constraints of its parameters, and functions of numbers, with the parameters by name."""
 
     parameters: Mapping[str, Any]
     support: Any  # a constraint, or a function of the parameters that makes one

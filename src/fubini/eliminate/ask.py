@@ -101,7 +101,7 @@ def _not_a_number(terms: Sequence[Factor]) -> DataError:
 
 
 def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
-    """What a compiled function could not say: the error of the same run step by step."""
+    """Return the error that a compiled function cannot raise, from the same run step by step."""
     try:
         run(*args)
     except DataError as error:
@@ -210,7 +210,7 @@ def _single(terms: list, name: Name, others: list, semiring: Semiring, memory_li
 
 
 def _open_marginal(terms: list[Factor], name: Name, others: tuple[Name, ...]) -> Factor:
-    """Of terms that no rule joins: the order in which the others go is chosen so that this one remains."""
+    """Return the marginal of terms that no rule joins, by an order of elimination that ends with this name."""
     try:
         return interpret(MARGINAL, product(*terms), name, others)
     except (Intractable, NoRule) as error:

@@ -46,7 +46,7 @@ def adjoints(
 
 
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
-    """What a step multiplied its operand by: the other operand, or the other cells of the plate."""
+    """The factors that a step multiplied its operand by: the other operand, or the other cells of the plate."""
     if step.kind != "multiply out":
         return next((slots[other] for other in step.operands if other != operand), None)
     if step.scale == 1:
@@ -62,7 +62,7 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
-    """For each name the slot to read its marginal from: one whose adjoint is needed anyway, else the smallest."""
+    """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest."""
     slots: dict[Name, int] = {}
     inputs = len(plan.inputs)
     sizes = [_size(plan, scope) for scope in plan.names]

@@ -19,7 +19,7 @@ NARROW = SAFE_LOG["float32"]
 
 
 def engine_of(factors: Sequence[Factor]) -> str:
-    """Which engine the data decide: numpy, xla, or trace."""
+    """The engine that the data decide: numpy, xla, or trace."""
     engines = {_engine(factor) for factor in factors}
     return next((engine for engine in ("trace", "xla") if engine in engines), "numpy")
 

@@ -206,7 +206,7 @@ def expect_density(f: Density, value: Value, names: tuple) -> Value:
 
 
 def _is_quadratic(f: Density, value: Value, names: tuple) -> bool:
-    """Of degree two in the one number that the density is of."""
+    """Whether a value is of degree two in the one number that the density is of."""
     return names == (f.own,) and not f.inputs[names[0]].shape and degree(value, names) == 2
 
 

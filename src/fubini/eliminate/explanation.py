@@ -24,7 +24,7 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class ExplainedIntegral:
-    """One elimination in index notation: which variables, what they are given the rest, by which equation."""
+    """One elimination in index notation: the variables, their conditional, and the equation."""
 
     names: tuple[Name, ...]
     family: str
@@ -47,7 +47,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The plan of one question, what remains and what blocks it. Prints as text, shows as HTML in a notebook."""
+    """The plan of one question, what remains and what blocks it. Prints as text, shows as HTML in a notebook.
+
+    >>> fb.explain([fb.Table([[1.0, 2.0]], ("a", "b"))], sum=("b",)).order
+    ('b',)
+    """
 
     title: str
     lines: tuple[Line, ...]
@@ -62,17 +66,32 @@ class Explanation:
 
     @property
     def order(self) -> tuple[Name, ...]:
-        """The names in the order they are eliminated."""
+        """The names in the order they are eliminated.
+
+        >>> f, g = fb.Table(np.ones((2, 2)), ("a", "b")), fb.Table(np.ones((2, 2)), ("b", "c"))
+        >>> fb.explain([f, g], sum=("b", "c")).order
+        ('c', 'b')
+        """
         return self.plan.eliminated
 
     @property
     def integrals(self) -> tuple[ExplainedIntegral, ...]:
-        """What is integrated in index notation, in order."""
+        """The integrals in index notation, in order.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> [integral.names for integral in model.condition(x=0.5).explain().integrals]
+        [('m',)]
+        """
         return tuple(integral for line in self.lines for integral in line.integrals)
 
     @property
     def verdict(self) -> str:
-        """What can be asked of a model; nothing of factors."""
+        """One sentence on the questions that have a closed form; empty of factors.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.condition(x=0.5).explain().verdict
+        'nothing remains: evidence, marginals and draws are exact'
+        """
         if self.graph is None:
             return ""
         if self.remaining:
@@ -100,7 +119,7 @@ class Explanation:
 
     @property
     def _is_table(self) -> bool:
-        """Some step is no integral in index notation, or nothing else is shown."""
+        """Whether some step is no integral in index notation, or nothing else is shown."""
         return self.graph is None or any(not line.integrals for line in self.lines)
 
     @property
@@ -140,7 +159,11 @@ class Explanation:
     # -- HTML --------------------------------------------------------------------------------------------------------
 
     def to_html(self) -> str:
-        """A page: the graph, the steps, how they integrate, what remains and why."""
+        """A page: the graph, the steps, how they integrate, what remains and why.
+
+        >>> fb.explain([fb.Table([[1.0, 2.0]], ("a", "b"))], sum=("b",)).to_html()[:4]
+        '<div'
+        """
         parts = [f"<h3>{escape(self.title)}</h3>", *(f"<p>{escape(note)}</p>" for note in self.notes)]
         if self.graph is not None:
             parts.append(self.graph.to_svg())

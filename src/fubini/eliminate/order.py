@@ -17,7 +17,7 @@ from fubini.base.names import Name
 
 @dataclass(frozen=True)
 class Precedence:
-    """What must go first for every step to be exact.
+    """The variables that must go first for every step to be exact.
 
     A bounded integer waits for the real variables it shares a factor with: summed before them it makes a mixture.
     `before` holds pairs (first, second): a density that is no Gaussian is summed over its own variable before others.
@@ -168,7 +168,7 @@ def greedy_order(
 
 
 def _stages(graph: InteractionGraph, precedence: Precedence) -> Callable[[int, set[int]], int]:
-    """How long a node must wait: 0 not at all, 1 beside real variables that stay, 2 for others that come first."""
+    """The stage of a node: 0 at once, 1 beside real variables that stay, 2 after others that come first."""
     if precedence is FREE or not (precedence.reals or precedence.before):
         return lambda node, waiting: 0
     reals = sum(1 << graph.number[name] for name in precedence.reals if name in graph.number)

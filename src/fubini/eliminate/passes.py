@@ -60,7 +60,7 @@ def over_slices(
 
 
 def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:
-    """For each result, the sliced names that went into it."""
+    """List for each result the sliced names that went into it."""
     sliced = frozenset(plan.slices)
     reach = [names & sliced for names in plan.inputs]
     for step in plan.steps:

@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def integrals(self) -> tuple[Any, ...]:
-        """How each step integrates, of those that do."""
+        """The integrals of the steps that have one."""
         return tuple(step.integral for step in self.steps if step.integral is not None)
 
     @cached_property
@@ -74,7 +74,7 @@ class Plan:
 
     @cached_property
     def passes(self) -> int:
-        """How many slices there are."""
+        """The number of slices."""
         count = 1
         for name in self.slices:
             count *= self.sizes[name]
@@ -92,7 +92,7 @@ class Plan:
 
     @cached_property
     def last_use(self) -> dict[int, int]:
-        """For each slot, the step that reads it last."""
+        """List for each slot the step that reads it last."""
         return {slot: position for position, step in enumerate(self.steps) for slot in step.operands}
 
 

@@ -20,7 +20,7 @@ from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
 
 
 class Problem(NamedTuple):
-    """What is asked of the planner, without any numbers: hashable, so that plans can be looked up."""
+    """A question to the planner, without any numbers: hashable, so that plans can be looked up."""
 
     scopes: tuple[tuple[Name, ...], ...]
     sizes: tuple[tuple[Name, int], ...]
@@ -56,7 +56,7 @@ class _Planner:
             self.by_plates.setdefault(frozenset(problem.plates).intersection(scope), []).append(slot)
 
     def plan(self) -> Plan:
-        """Innermost plates first."""
+        """Plan the innermost plates first."""
         while self.by_plates:
             inner = max(self.by_plates, key=lambda group: (len(group), sorted(map(str, group))))
             slots = self.by_plates.pop(inner)

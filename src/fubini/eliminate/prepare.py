@@ -67,7 +67,7 @@ def together(
 
 
 def one_or_other(run: Callable[[list[Factor]], T], grouped: list[Factor], terms: list[Factor]) -> T:
-    """Of terms that no rule joins taken together; where that has no closed form, of one after another."""
+    """Ask of the terms that no rule joins together; where that has no closed form, of one after another."""
     if len(grouped) == len(terms):
         return run(terms)
     try:
@@ -80,7 +80,7 @@ def one_or_other(run: Callable[[list[Factor]], T], grouped: list[Factor], terms:
 
 
 def _without_leaves(terms: list[Factor], names: set[Name]) -> list[Factor]:
-    """Without densities of a variable that nothing else has: these sum to one."""
+    """Drop densities of a variable that no other factor has: these sum to one."""
     for term in terms:
         others = [other for other in terms if other is not term]
         if term.own in names and not any(term.own in other.inputs for other in others):
@@ -197,7 +197,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 class _Profile(NamedTuple):
-    """What the planner sees of a term."""
+    """The facts of a term that the planner needs."""
 
     scope: tuple[Name, ...]
     sizes: dict[Name, int]

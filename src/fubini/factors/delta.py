@@ -58,14 +58,14 @@ class Delta(Factor):
 
     @classmethod
     def _of(cls, points: Mapping[Name, Value], weight: Factor) -> Delta:
-        """Make a delta from parts that are in order."""
+        """Make a delta from checked parts."""
         new = object.__new__(cls)
         new._build(points, weight)
         return new
 
     @property
     def promotes(self) -> bool:  # type: ignore[override]
-        """Whether it is over bounded integers, and so a table."""
+        """Whether it is over bounded integers, and so becomes a table."""
         return any(self.inputs[name].is_finite for name in self.names)
 
     @property
@@ -78,11 +78,19 @@ class Delta(Factor):
 
     @property
     def located(self) -> dict[Name, Value]:
-        """The points by name."""
+        """The points by name.
+
+        >>> fb.Delta(x=1.5, y=2.0).located
+        {'x': 1.5, 'y': 2}
+        """
         return dict(zip(self.names, self.points, strict=True))
 
     def point(self, name: Name) -> Value:
-        """Where the mass of a name is."""
+        """The point at which the mass of a name is.
+
+        >>> fb.Delta(x=1.5).point("x")
+        1.5
+        """
         return self.points[self.names.index(name)]
 
     def without(self, names: tuple[Name, ...]) -> Factor:

@@ -72,7 +72,7 @@ def combined(terms: Sequence[Factor]) -> Factor:
 
 
 def is_promotable(*factors: Factor) -> bool:
-    """Whether one factor is an unfinished form that can be joined, or a representation above them all exists."""
+    """Whether one of them is an unfinished form that can be joined, or there is a representation above them all."""
     if any(map(is_joinable, factors)):
         return True
     return len(factors) == 2 and common_kind(*factors) is not None
@@ -98,7 +98,7 @@ def join_product(f: Product) -> Factor:
 
 
 def _leaves_integers(f: Factor, unit: Unit) -> bool:
-    """Whether what a unit has beyond another factor are bounded integers."""
+    """Whether a unit has only bounded integers beyond another factor."""
     return not isinstance(f, Unit) and all(d.is_finite for name, d in unit.inputs.items() if name not in f.inputs)
 
 

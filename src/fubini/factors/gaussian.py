@@ -119,19 +119,31 @@ class Gaussian(Factor):
 
     @property
     def info(self) -> Array:
-        """h of the canonical form exp(g + h·z − ½ z·K z)."""
+        """h of the canonical form exp(g + h·z − ½ z·K z).
+
+        >>> fb.Gaussian(mean=[1.0], precision=[[2.0]], inputs={"x": fb.Real}).info.data
+        array([2.])
+        """
         form = algebra.canonical(self.quadratic).rest
         return Array._of(form.vector, form.vector_names, self.inputs, Real[self.quadratic.size], self.exactness)
 
     @property
     def precision(self) -> Array:
-        """K of the canonical form."""
+        """K of the canonical form.
+
+        >>> fb.Gaussian(mean=[1.0], precision=[[2.0]], inputs={"x": fb.Real}).precision.data
+        array([[2.]])
+        """
         form = algebra.canonical(self.quadratic).rest
         return self._matrix(form.matrix, form.matrix_names)
 
     @property
     def batch(self) -> dict[Name, Domain]:
-        """The bounded-integer inputs."""
+        """The bounded-integer inputs.
+
+        >>> fb.Gaussian(mean=[1.0], precision=[[2.0]], inputs={"x": fb.Real}).batch
+        {}
+        """
         return {name: domain for name, domain in self.inputs.items() if domain.is_finite}
 
     # -- what every factor supplies ---------------------------------------------------------------------------------
@@ -169,7 +181,7 @@ class Gaussian(Factor):
     # -- numerics by name -------------------------------------------------------------------------------------------
 
     def positions(self, names: frozenset[Name]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Where the elements of some variables stand in z, and where those of the others do."""
+        """The positions in z of the elements of some variables, and of the others."""
         return numerics.positions(self.reals, names)
 
     def onto(self, reals: Reals) -> Quadratic:

@@ -31,6 +31,10 @@ class Mixture(Factor):
     """Σ_c Σ_k f_c: each component is summed over those of the bound indices that it has.
 
     Sums of bounded integers out of Gaussians and Deltas make mixtures, and so does `f + g`.
+
+    >>> f = fb.dist.Normal(-1.0, 1.0)("x") + fb.dist.Normal(1.0, 1.0)("x")
+    >>> type(f).__name__, f.mean("x"), f.variance("x")
+    ('Mixture', 0, 2)
     """
 
     components: tuple[Factor, ...] = term_field()
@@ -43,7 +47,11 @@ class Mixture(Factor):
 
     @property
     def size(self) -> int:
-        """How many terms are added up in each cell of the batch."""
+        """The number of terms that are added up in each cell of the batch.
+
+        >>> (fb.dist.Normal(-1.0, 1.0)("x") + fb.dist.Normal(1.0, 1.0)("x")).size
+        2
+        """
         return sum(math.prod(d.extent for d in self.bound_in(component).values()) for component in self.components)
 
     @property

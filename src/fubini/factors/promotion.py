@@ -15,7 +15,7 @@ _above: dict[type[Factor], dict[type[Factor], Callable]] = {}
 
 
 def promotion(source: type[Factor], target: type[Factor]) -> Callable[[Callable], Callable]:
-    """Register a function as the way from one representation to a more general one."""
+    """Register a function as the map from one representation to a more general one."""
 
     def register(function: Callable) -> Callable:
         _above.setdefault(source, {})[target] = function

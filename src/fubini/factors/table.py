@@ -79,7 +79,7 @@ class Table(Factor):
 
     @property
     def exactness(self) -> Exactness:
-        """How its numbers came about."""
+        """The approximations behind its numbers."""
         return self.mark
 
     @property
@@ -93,7 +93,11 @@ class Table(Factor):
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """The axes, in order."""
+        """The axes, in order.
+
+        >>> fb.Table([[0.5, 0.5]], ("a", "b")).names
+        ('a', 'b')
+        """
         return tuple(self.inputs)
 
     @property
@@ -275,7 +279,7 @@ def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:
 
 
 def _all_between(weights: np.ndarray, low: float, high: float) -> bool:
-    """Whether all numbers are between two others, without a temporary array; NaN is never between."""
+    """Whether all weights are between two numbers, without a temporary array; NaN is never between."""
     return not weights.size or bool(weights.min() >= low and weights.max() <= high)
 
 
@@ -328,7 +332,7 @@ def no_mass(f: Factor) -> DataError:
 
 
 def embedded(semiring: Semiring, table: Table) -> Table:
-    """Embed weights into the carrier of a semiring."""
+    """Embed the weights into the carrier of a semiring."""
     return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
 
 

@@ -1,4 +1,4 @@
-"""Families of distributions, one file and one record each: all that the library knows of them is said there."""
+"""Families of distributions, one file and one record each, with all that the library knows of them."""
 
 from fubini.families import bernoulli as bernoulli
 from fubini.families import beta as beta

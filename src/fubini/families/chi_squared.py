@@ -13,7 +13,7 @@ from fubini.families.parameters import POSITIVE, Parameters
 
 
 def log_chi_squared(x: Node, parameters: Parameters) -> Node:
-    """That of Gamma(k/2, ½)"""
+    """log Gamma(x; k/2, ½)"""
     return log_gamma_density(x, {"concentration": scale(0.5, parameters["df"]), "rate": const(0.5)})
 
 

@@ -68,7 +68,7 @@ class Family:
 
     @property
     def is_of_vectors(self) -> bool:
-        """Some parameter is a vector: its values are vectors, or labels."""
+        """Whether some parameter is a vector: its values are vectors, or labels."""
         return bool(self.event_dim) or any(constraint.event_dim for constraint in self.parameters.values())
 
     @property
@@ -83,11 +83,11 @@ class Family:
 
     @property
     def constraints(self) -> dict[str, Any]:
-        """Those of all parameters that `log_density` knows, by name."""
+        """The constraints of all parameters that `log_density` knows, by name."""
         return {**self.parameters, **(self.alternatives or {})}
 
     def support_at(self, parameters: Any) -> Support | None:
-        """Where the density is not zero; None of points of a simplex."""
+        """The support, where the density is not zero; None of points of a simplex."""
         return self.support if isinstance(self.support, Support) else self.support(parameters)
 
     def log_density_of(self, x: Any, parameters: Any) -> Node:

@@ -52,7 +52,7 @@ def beta_mass(a: Node, b: Node, low: Node, high: Node) -> Node:
 
 
 def gamma_mass_of_power(shape: Node, rate: Node, exponent: float, low: Node, high: Node) -> Node:
-    """That of x between two ends, where rate · x^exponent is Gamma(shape, 1)"""
+    """log P(low < x < high), where rate · x^exponent is Gamma(shape, 1)"""
     ends = [end if end in (ZERO, INFINITY) else times(rate, power(end, exponent)) for end in (low, high)]
     if exponent < 0:
         ends = [{ZERO: INFINITY, INFINITY: ZERO}.get(end, end) for end in reversed(ends)]

@@ -15,7 +15,7 @@ from fubini.families.parameters import DerivedParameter, Support, Vectors
 
 
 def probabilities(predictor: Data, cutpoints: Data) -> Data:
-    """Of each label: σ(c_k − η) − σ(c_(k−1) − η)"""
+    """P(k) = σ(c_k − η) − σ(c_(k−1) − η)"""
     below = jax.nn.sigmoid(cutpoints - predictor[..., None])
     ends = (*below.shape[:-1], 1)
     return jnp.diff(below, prepend=jnp.zeros(ends), append=jnp.ones(ends))

@@ -26,7 +26,7 @@ class CoupledSquare(NamedTuple):
 
 
 class AxisRange(NamedTuple):
-    """Where a square lies along an axis: at i + low of an index i that it is summed over, or at low; and how far."""
+    """The position of a square along an axis: i + low of an index i that it is summed over, or low; and its extent."""
 
     of: Index | None
     low: int
@@ -65,11 +65,11 @@ class LatentLayout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many unknowns there are."""
+        """The number of unknowns."""
         return math.prod(self.shape)
 
     def placed(self, square: CoupledSquare) -> Placed:
-        """With the indices of the frame in place of those that it is summed over."""
+        """Replace the indices that it is summed over by those of the frame."""
         names: dict[Node, Node] = {}
         tests, lags = ONE, (0,) * len(square.slopes)
         frame = tuple(Index(size, "t") for size in self.frame.axes)
@@ -114,7 +114,7 @@ def _in_range(of: Node, size: int) -> Node:
 
 
 def layout_of(squares: Sequence[CoupledSquare], latents: tuple[Leaf, ...]) -> LatentLayout:
-    """As many independent axes as there are, then one chain; the rest is a cell."""
+    """Find as many independent axes as there are, then one chain; the other axes make a cell."""
     independent: list[int] = []
     chain: tuple[int, bool] | None = None
     for axis in range(min(len(latent.shape) for latent in latents)):
@@ -142,7 +142,7 @@ def layout_of(squares: Sequence[CoupledSquare], latents: tuple[Leaf, ...]) -> La
 
 
 def _links_all(squares: Sequence[CoupledSquare], steps: Sequence[AxisRange], length: int) -> bool:
-    """Some square joins every unknown of a chain to the next: what is known of one says something of the other."""
+    """Whether some square couples every unknown of a chain to the next."""
     for square, step in zip(squares, steps, strict=True):
         i = step.of
         if step.spread != 1 or i is None or step.low > 0 or step.low + i.size < length - 1:
@@ -163,7 +163,7 @@ def _chain(steps: Iterable[AxisRange], axis: int, size: int) -> tuple[int, bool]
 
 
 def _shares(squares: Sequence[CoupledSquare], axes: tuple[int, ...]) -> bool:
-    """One index says the place along two of the axes."""
+    """Whether one index is the position along two of the axes."""
     for square in squares:
         used = [step.of for axis in axes if (step := _steps(square, axis)) is not None and step.of is not None]
         if len(set(used)) < len(used):

@@ -229,7 +229,7 @@ def _scatter(square: Square, slope: Slope, mean: Node, at: tuple[Index, ...]) ->
 
 
 def _only_slope(square: Square, latent: Leaf) -> Slope:
-    """What one entry of the latent is multiplied by in a square."""
+    """The factor of one entry of the latent in a square."""
     if len(square.slopes) != 1 or square.slopes[0].over:
         raise NoClosedForm(latent, square.weight, "one of its entries in a square: several there are coupled")
     return square.slopes[0]
@@ -247,12 +247,12 @@ def _joined_to_rows(a: Bump, square: Square, latent: Leaf, at: tuple[Index, ...]
 
 
 def _is_cancelling(square: Square) -> bool:
-    """Its slope may be nothing but rounding."""
+    """Whether its slope may be nothing but rounding."""
     return len(square.slopes) == 1 and may_cancel(square.slopes[0].coefficient)
 
 
 def _is_delicate(square: Square) -> bool:
-    """Its slope may be nothing but rounding, or be 0 where a derivative is asked for."""
+    """Whether its slope may be nothing but rounding, or be 0 where a derivative is asked for."""
     return _is_cancelling(square) or (len(square.slopes) == 1 and may_vanish(square.slopes[0].coefficient))
 
 
@@ -276,7 +276,7 @@ def require_inside(place: Place, weight: Node, latent: Leaf) -> None:
 
 
 def is_never_zero(of: Node) -> bool:
-    """Its sign is known."""
+    """Whether its sign is known."""
     return exceeds_zero(of) or exceeds_zero(scale(-1.0, of))
 
 

@@ -132,7 +132,7 @@ def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Latent
 
 
 def _parameters(record: Family, result: Eliminated) -> dict[str, Any]:
-    """Those of a family in index notation: numbers, or vectors along the last index."""
+    """Return the parameters of a family in index notation: numbers, or vectors along the last index."""
     given = result.distribution.parameters
     return {name: Vector(result.at[-1], part) if record.is_of_vectors else part for name, part in given.items()}
 

@@ -28,7 +28,7 @@ class Latent(NamedTuple):
 
 
 class IntegrationStep(NamedTuple):
-    """What was eliminated, and its distribution given the latents that remained then."""
+    """The latents eliminated in one step, and their distribution given the latents that remained then."""
 
     names: tuple[str, ...]
     result: Eliminated | Block | Student
@@ -57,7 +57,7 @@ def work(step: IntegrationStep) -> float:
 
 
 def reduced(terms: Sequence[Node], latents: Mapping[str, Latent]) -> PartialElimination:
-    """As many eliminations as can be made; `latents` are in the order in which they were written."""
+    """Make as many eliminations as can be made; `latents` are in the order in which they were written."""
     return Search(latents).best(tuple(terms))
 
 
@@ -123,13 +123,13 @@ class Search:
             self.least = new
 
     def _burden(self, of: PartialElimination) -> tuple[int, bool, int]:
-        """How much remains: finite entries first; then whether the density is slow, for it is asked often; then all."""
+        """The remaining entries: finite ones first; then whether the density is slow, as it is asked often."""
         sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
         finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
         return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
 
     def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[IntegrationStep]:
-        """Ways to eliminate a latent, with others if need be; blocked if there is none."""
+        """Yield the eliminations of a latent, with others if need be; raise if there is none."""
         leaf, domain = self.latents[name]
         alone: Eliminated | None = None
         is_coupled = False
@@ -172,7 +172,7 @@ class Search:
                 raise first from None
 
     def _alone(self, terms: tuple[Node, ...], name: str, alone: Eliminated) -> Iterator[IntegrationStep]:
-        """As it is; last, where slopes may cancel, by plain sums of squares."""
+        """Eliminate one latent alone; last, where slopes may cancel, by plain sums of squares."""
         yield IntegrationStep((name,), alone)
         if alone.care:
             leaf, domain = self.latents[name]

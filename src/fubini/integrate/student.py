@@ -68,7 +68,7 @@ def scale_distribution(block: Block, latent: Leaf, distribution: Recognised) -> 
 
 
 def _power_of(with_latent: Node, latent: Leaf) -> tuple[Node, Node, Node]:
-    """p, Q and the rest of −p log Q + rest"""
+    """p, Q and r of −p log Q + r"""
     parts = list(with_latent.args) if with_latent.kind == "add" else [(with_latent, 1.0)]
     inside = [(part, c) for part, c in parts if latent in part.leaves]
     if len(inside) == 1:

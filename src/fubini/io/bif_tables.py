@@ -80,7 +80,7 @@ class ConditionalReader:
         return self._filled(given, offsets, default)
 
     def _steps(self) -> list[dict[str, int]]:
-        """For each parent, how far each of its labels moves in the C order of rows."""
+        """List for each parent how far each of its labels moves in the C order of rows."""
         sizes = shape_of(self.parents)
         strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
         return [

@@ -30,7 +30,7 @@ def to_network(record: NetworkRecord) -> Network:
 
 
 def to_record(network: Network) -> NetworkRecord:
-    """What a file says of a network: every factor as a table of weights. The evidence is not part of it."""
+    """Turn a network into the record of a file: every factor as a table of weights, without the evidence."""
     return NetworkRecord(network.name, dict(network.variables), tuple(map(_entry, network.factors)), network.directed)
 
 
@@ -48,22 +48,51 @@ def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
 
 
 def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
-    """A network from a BIF file, plain or compressed (.gz, .xz)."""
+    """A network from a BIF file, plain or compressed (.gz, .xz).
+
+    >>> fb.io.read_bif(Path(fb.__file__).with_name("io") / "commute.bif")
+    Network(commute: 8 variables)
+    """
     return to_network(parse_bif(read_text(path, limits), str(path), limits))
 
 
 def write_bif(network: Network, path: str | Path) -> None:
-    """Write a directed network as BIF, compressed if the name ends in .gz or .xz."""
+    """Write a directed network as BIF, compressed if the name ends in .gz or .xz.
+
+    >>> import tempfile
+    >>> network = fb.Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),), children=("a",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_bif(network, Path(folder, "a.bif"))
+    ...     fb.io.read_bif(Path(folder, "a.bif")).marginals()["a"].weights
+    array([0.25, 0.75])
+    """
     write_text(path, format_bif(to_record(network)))
 
 
 def read_json(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
-    """A network of discrete, Gaussian and conditional Gaussian nodes from a JSON file, plain or compressed."""
+    """A network of discrete, Gaussian and conditional Gaussian nodes from a JSON file, plain or compressed.
+
+    >>> import tempfile
+    >>> node = '{"name": "a", "type": "discrete", "states": ["no", "yes"], "parents": [], "prob": [0.25, 0.75]}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.json")
+    ...     _ = path.write_text('{"name": "coin", "nodes": [%s]}' % node)
+    ...     read_json(path)
+    Network(coin: 1 variables)
+    """
     return parse_json(read_text(path, limits), str(path), limits)
 
 
 def read_uai(path: str | Path, evidence: str | Path | None = None, *, limits: Limits = DEFAULT) -> Network:
-    """A network from a UAI file, with the evidence of a .evid file if given. Variables are named x0, x1 …"""
+    """A network from a UAI file, with the evidence of a .evid file if given. Variables are named x0, x1 …
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.uai")
+    ...     _ = path.write_text("MARKOV 1 2 1 1 0 2 1.0 3.0")
+    ...     read_uai(path).marginals()["x0"].weights
+    array([0.25, 0.75])
+    """
     record = parse_uai(read_text(path, limits), str(path), limits)
     network = to_network(record)
     if evidence is None:
@@ -72,7 +101,15 @@ def read_uai(path: str | Path, evidence: str | Path | None = None, *, limits: Li
 
 
 def write_uai(network: Network, path: str | Path, evidence: str | Path | None = None) -> None:
-    """Write a network as UAI, and its evidence beside it if a path is given."""
+    """Write a network as UAI, and its evidence beside it if a path is given.
+
+    >>> import tempfile
+    >>> network = fb.Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),), children=("a",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_uai(network, Path(folder, "a.uai"))
+    ...     fb.io.read_uai(Path(folder, "a.uai")).marginals()["x0"].weights
+    array([0.25, 0.75])
+    """
     record = to_record(network)
     write_text(path, format_uai(record))
     if evidence is not None:

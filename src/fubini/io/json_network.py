@@ -203,7 +203,7 @@ class _Reader:
         return np.ascontiguousarray(array[np.ix_(*orders)])
 
     def _order(self, name: str, parent: str, node: Mapping) -> list[int]:
-        """For each state of a parent, where this node lists it."""
+        """List for each state of a parent where this node lists it."""
         labels = self.domains[parent].labels or ()
         levels = self._labels(name, f"levels of {parent!r}", node["levels"].get(parent), listed(labels))
         if sorted(levels) != sorted(labels):

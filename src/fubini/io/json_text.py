@@ -15,7 +15,7 @@ LONGEST_INTEGER = 309  # digits: no longer one is a double
 
 
 def load_json(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Any:
-    """What a JSON text holds.
+    """Parse a JSON text.
 
     >>> load_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
@@ -40,7 +40,7 @@ def load_json(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> An
 
 
 def _depth(text: str) -> int:
-    """How deep brackets are nested, outside strings."""
+    """The depth of nested brackets, outside strings."""
     depth = deepest = 0
     for match in _BRACKETS.finditer(text):
         if match["open"]:

@@ -100,7 +100,7 @@ def first_unnormalised(rows: np.ndarray) -> int | None:
 
 
 class RowSums:
-    """How far from 1 the rows of the tables of a file sum; each is divided by its sum.
+    """The distance from 1 of the sums of rows in a file; each row is divided by its sum.
 
     >>> RowSums("net.bif").normalise(np.array([[0.3333333, 0.3333333, 0.3333333]])).sum().round(15)
     np.float64(1.0)

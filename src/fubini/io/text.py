@@ -113,7 +113,7 @@ def _from_gzip(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _from_xz(file: BinaryIO) -> Iterator[bytes]:
-    """Of one stream after another: LZMAFile has no bound on the memory of a decoder."""
+    """Decompress one stream after another: LZMAFile has no bound on the memory of a decoder."""
     content = file.read(PIECE)
     while content:
         decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=DICTIONARY)

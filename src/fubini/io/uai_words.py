@@ -113,7 +113,7 @@ class Words:
         )
 
     def finish(self, what: str, ahead: int = 0) -> None:
-        """Nothing may follow, after so many words ahead."""
+        """Raise if any word follows after so many words ahead."""
         position = self.position + ahead
         if position < len(self.words):
             raise self.error(

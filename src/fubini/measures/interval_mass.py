@@ -27,15 +27,27 @@ def exponential_node(slope: Node) -> Node:
 
 
 def gamma_mass(shape: Any, low: Any, high: Any) -> Number:
-    """The logarithm of the mass of Gamma(shape, 1) between two ends"""
+    """The logarithm of the mass of Gamma(shape, 1) between two ends
+
+    >>> round(float(gamma_mass(1, 0, 1)), 6)
+    -0.458675
+    """
     return combined(masses.gamma_mass, shape, low, high)
 
 
 def beta_mass(a: Any, b: Any, low: Any, high: Any) -> Number:
-    """The logarithm of the mass of Beta(a, b) between two ends"""
+    """The logarithm of the mass of Beta(a, b) between two ends
+
+    >>> round(float(beta_mass(1, 1, 0.25, 0.75)), 6)
+    -0.693147
+    """
     return combined(masses.beta_mass, a, b, low, high)
 
 
 def mean_exponential(slope: Any) -> Number:
-    """log (e^slope − 1)/slope"""
+    """log (e^slope − 1)/slope
+
+    >>> round(float(mean_exponential(1)), 6)
+    0.541325
+    """
     return combined(exponential_node, slope)

@@ -107,7 +107,14 @@ def as_measure(of: Any) -> Measure:
 
 
 def dirac(*value: Any) -> Measure:
-    """All mass at one value."""
+    """All mass at one value.
+
+    >>> print(dirac(2))
+    @measure
+    def program():
+        yield factor(0)
+        return 2
+    """
     return as_measure(value[0] if len(value) == 1 else value)
 
 
@@ -156,12 +163,20 @@ def _name(branch: Branch, name: str | None) -> None:
 
 
 def factor(log_weight: Any) -> Measure:
-    """Mass e^log_weight, and nothing drawn."""
+    """Mass e^log_weight, and nothing drawn.
+
+    >>> round(float(fb.total_mass(factor(-1.5))), 6)
+    0.22313
+    """
     return Measure((Branch((), (), node_of(log_weight), ()),), as_number(log_weight).checks)
 
 
 def weight(of: Any) -> Measure:
-    """Mass `of`, and nothing drawn; tests that are factors of it are conditions."""
+    """Mass `of`, and nothing drawn; tests that are factors of it are conditions.
+
+    >>> fb.total_mass(weight(3))
+    3
+    """
     node, checks = node_of(of), as_number(of).checks
     if node is ZERO:
         return Measure(())
@@ -178,7 +193,17 @@ def weight(of: Any) -> Measure:
 
 
 def condition(test: Any) -> Measure:
-    """Mass 1 where a test holds, else 0."""
+    """Mass 1 where a test holds, else 0.
+
+    >>> from fubini.measures import Uniform
+    >>> @measure
+    ... def late():
+    ...     x = yield Uniform(0, 4)
+    ...     yield condition(x > 1)
+    ...     return x
+    >>> fb.total_mass(late())
+    0.75
+    """
     node = node_of(test)
     if node.kind == "const":
         return Measure((Branch((), (), ZERO, ()),) if node.args[0] else ())
@@ -190,7 +215,16 @@ reject = Measure(())
 
 
 def bind_all(*parts: Measure) -> Measure:
-    """Some measures one after the other, of which the last one's value is returned."""
+    """Some measures one after the other, of which the last one's value is returned.
+
+    >>> from fubini.measures import Normal
+    >>> print(bind_all(weight(2), Normal(0, 1)))
+    @measure
+    def program():
+        yield weight(2)
+        last = yield Normal(0, 1)
+        return last
+    """
 
     @measure
     def every() -> Generator:
@@ -203,7 +237,12 @@ def bind_all(*parts: Measure) -> Measure:
 
 
 def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
-    """The sum of measures, or of pairs of a weight and a measure."""
+    """The sum of measures, or of pairs of a weight and a measure.
+
+    >>> from fubini.measures import Normal
+    >>> fb.total_mass(superpose(Normal(0, 1), (2, Normal(1, 1))))
+    3
+    """
     branches: list[Branch] = []
     checks: list[Check] = []
     for part in parts:
@@ -214,7 +253,12 @@ def superpose(*parts: Measure | tuple[Any, Measure]) -> Measure:
 
 
 def observe(distribution: Measure, value: Any) -> Measure:
-    """The density of a draw at a value, as a weight."""
+    """The density of a draw at a value, as a weight.
+
+    >>> from fubini.measures import Exponential
+    >>> fb.total_mass(observe(Exponential(2), 0))
+    2
+    """
     draw, at = _only_draw(distribution), value.at if isinstance(value, Entries) else lambda: node_of(value)
     support = support_of(draw.distribution)
     if support is not None and support.is_whole and not is_whole(at()):

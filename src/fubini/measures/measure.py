@@ -15,7 +15,15 @@ from fubini.measures.values import Check
 
 
 class Measure:
-    """A superposition of branches; of none it is zero. Printed, it is a program that makes it again."""
+    """A superposition of branches; of none it is zero. Printed, it is a program that makes it again.
+
+    >>> from fubini.measures import Normal
+    >>> print(Normal(0, 1))
+    @measure
+    def program():
+        x = yield Normal(0, 1)
+        return x
+    """
 
     __slots__ = ("branches", "checks")
 
@@ -37,7 +45,12 @@ class Measure:
 
     @property
     def key(self) -> tuple:
-        """The same for measures that differ in names only."""
+        """The same for measures that differ in names only.
+
+        >>> from fubini.measures import Normal
+        >>> Normal(0, 1).key == Normal(0, 1).key
+        True
+        """
         return tuple(map(branch_key, self.branches))
 
 

@@ -115,7 +115,11 @@ BetaBinomial, Hypergeometric = _constructor("BetaBinomial"), _constructor("Hyper
 
 
 def Categorical(weights: Entries | Sequence[Any]) -> Measure:
-    """0 … n − 1 with these weights, which need not add up to 1"""
+    """0 … n − 1 with these weights, which need not add up to 1
+
+    >>> fb.total_mass(Categorical([1, 2, 3]))
+    6
+    """
     vector = _vector(weights)
     if bounds(vector.entry)[1] < 0 or (not isinstance(weights, Entries) and _has_negative(weights)):
         raise DomainError(f"Categorical of {weights}", expected="weights that are not negative")
@@ -128,7 +132,11 @@ def _has_negative(values: Sequence[Any]) -> bool:
 
 
 def Dirichlet(concentration: Entries | Sequence[Any]) -> Measure:
-    """A point of the simplex"""
+    """A point of the simplex
+
+    >>> fb.total_mass(Dirichlet([1, 2, 3]))
+    1
+    """
     if not isinstance(concentration, Entries) and not all(bounds(node_of(part))[1] > 0 for part in concentration):
         raise DomainError(f"Dirichlet of {concentration}", expected="positive numbers")
     return drawn(DrawDistribution("Dirichlet", (_vector(concentration),)))

@@ -332,47 +332,83 @@ def log_of(of: Node) -> Node:
 
 
 def exp(of: Any) -> Number:
-    """e^x"""
+    """e^x
+
+    >>> exp(symbol("x")), float(exp(0))
+    (exp(x), 1.0)
+    """
     return combined(partial(call, "exp"), of)
 
 
 def log(of: Any) -> Number:
-    """log x"""
+    """log x
+
+    >>> log(symbol("x", kind="positive")), float(log(1))
+    (log(x), 0.0)
+    """
     return combined(log_of, of)
 
 
 def sqrt(of: Any) -> Number:
-    """√x"""
+    """√x
+
+    >>> sqrt(symbol("x", kind="positive")), float(sqrt(4))
+    (√x, 2.0)
+    """
     return combined(raised, of, 0.5)
 
 
 def lgamma(of: Any) -> Number:
-    """log Γ(x)"""
+    """log Γ(x)
+
+    >>> lgamma(symbol("x", kind="positive")), round(float(lgamma(5)), 6)
+    (lgamma(x), 3.178054)
+    """
     return combined(partial(call, "lgamma"), of)
 
 
 def gamma(of: Any) -> Number:
-    """Γ(x)"""
+    """Γ(x)
+
+    >>> round(float(gamma(5)), 6)
+    24.0
+    """
     return exp(lgamma(of))
 
 
 def function(name: str, *args: Any) -> Number:
-    """A function that index notation knows by name."""
+    """A function that index notation knows by name.
+
+    >>> function("tanh", symbol("x"))
+    tanh(x)
+    """
     return combined(partial(call, name), *args)
 
 
 def minimum(a: Any, b: Any) -> Number:
-    """min(a, b)"""
+    """min(a, b)
+
+    >>> minimum(symbol("x"), 0), float(minimum(2, 3))
+    (min(x, 0), 2.0)
+    """
     return combined(partial(call, "min"), a, b)
 
 
 def maximum(a: Any, b: Any) -> Number:
-    """max(a, b)"""
+    """max(a, b)
+
+    >>> maximum(symbol("x"), 0), float(maximum(2, 3))
+    (max(x, 0), 3.0)
+    """
     return combined(partial(call, "max"), a, b)
 
 
 def where(test: Any, first: Any, second: Any) -> Number:
-    """first where the test holds, else second"""
+    """first where the test holds, else second
+
+    >>> where(symbol("x") > 0, 1, 2)
+    1 if [0 < x] else 2
+    """
     return combined(lambda test, a, b: chosen(truth(test), a, b), test, first, second)
 
 
@@ -388,13 +424,21 @@ def total(*sizes_and_body: Any) -> Number:
 
 
 def product(*sizes_and_body: Any) -> Number:
-    """Π over indices of a positive body: e^(Σ log)."""
+    """Π over indices of a positive body: e^(Σ log).
+
+    >>> round(float(product(3, lambda i: i + 1)), 6)
+    6.0
+    """
     *sizes, body = sizes_and_body
     return exp(total(*sizes, lambda *at: log(body(*at))))
 
 
 def log_total(*sizes_and_body: Any) -> Number:
-    """log Σ e^body over indices"""
+    """log Σ e^body over indices
+
+    >>> round(float(log_total(3, lambda i: log(i + 1))), 6)
+    1.791759
+    """
     *sizes, body = sizes_and_body
     over = tuple(Index(size) for size in sizes)
     return combined(partial(log_sum, over), body(*(Number(index(i)) for i in over)))
@@ -408,7 +452,12 @@ def log_sum(over: tuple[Index, ...], body: Node) -> Node:
 
 
 def array(*sizes_and_body: Any) -> Entries:
-    """An array by its entries: `array(n, lambda i: 2 * i)`; rows that are arrays make further axes."""
+    """An array by its entries: `array(n, lambda i: 2 * i)`; rows that are arrays make further axes.
+
+    >>> double = array(3, lambda i: 2 * i)
+    >>> double.shape, float(double[2])
+    ((3,), 4.0)
+    """
     *sizes, body = sizes_and_body
     over = tuple(Index(size) for size in sizes)
     inner = body(*(Number(index(i)) for i in over))
@@ -424,7 +473,11 @@ def array(*sizes_and_body: Any) -> Entries:
 
 
 def normal_mass(low: Any, high: Any) -> Number:
-    """log(Φ(high) − Φ(low)), of the standard normal"""
+    """log(Φ(high) − Φ(low)), of the standard normal
+
+    >>> round(float(normal_mass(-1, 1)), 6)
+    -0.381715
+    """
     return combined(masses.normal_mass, low, high)
 
 

@@ -139,7 +139,7 @@ def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
-    """Convert what was given for a site to an array of numbers."""
+    """Convert the value of a site to an array of numbers."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -160,7 +160,7 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 
 def _is_suspect(result: Any) -> bool:
-    """Whether a result has no number somewhere (−1 of whole numbers), or is a density of zero."""
+    """Whether an answer is not a number somewhere (−1 of whole numbers), or a density of zero."""
     for leaf in jax.tree_util.tree_leaves(result):
         kind = leaf.dtype
         if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():

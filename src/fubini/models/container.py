@@ -17,7 +17,7 @@ SHAPES = ("num_samples", "sample_shape", "n", "size", "draws", "n_samples")
 
 
 class Struct:
-    """What the tuples of values share: printed on several lines, joined by `+`."""
+    """The base of tuples of values: printed on several lines, joined by `+`."""
 
     __slots__ = ()
     _fields: tuple[str, ...]

@@ -133,7 +133,7 @@ def _is_of_pandas(value: Any) -> bool:
 
 
 def _opened(argument: Any) -> Any:
-    """What the function is called with."""
+    """The arguments that the function is called with."""
 
     def opened(item: Any) -> Any:
         if isinstance(item, Closure):
@@ -152,7 +152,7 @@ class Labels:
         self.explicit: set[str] = set()
 
     def name(self, component: Any, target: str | None) -> str:
-        """Its own name, else that of the assignment, numbered from the second on, else var0, var1 …"""
+        """Choose a site's name: its own, else that of the assignment, numbered from the second on, else var0 …"""
         if isinstance(component, Named):
             if not component.name.isidentifier() or keyword.iskeyword(component.name) or component.name[0] == "_":
                 raise NameClash(

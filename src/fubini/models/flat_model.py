@@ -62,7 +62,7 @@ class FlatModel(FlatJoint):
 
     @cached_property
     def written(self) -> Factors | None:
-        """Its factors as they are written in operators and `fb.ops`, and its free variables."""
+        """The factors as they are written in operators and `fb.ops`, and the free variables."""
         try:
             return factors_of(self.joint)
         except FubiniError:
@@ -70,7 +70,7 @@ class FlatModel(FlatJoint):
 
     @cached_property
     def tables(self) -> Factors | None:
-        """Its factors, where all of its sites have finitely many values: then the order of sums is what matters."""
+        """The factors, where all sites have finitely many values: then the order of sums is what matters."""
         domains = [site.domain for site in self.outline.sites if site.kind in ("random", "joint")]
         if len(domains) < 2 or not all(domain is not None and domain.is_finite for domain in domains):
             return None

@@ -82,7 +82,7 @@ class Flavour(ABC):
 
     @property
     def outline(self) -> Outline:
-        """The sites with their domains, told without running the model on numbers."""
+        """The sites with their domains, read without running the model on numbers."""
         return outline_of(self)
 
 
@@ -178,7 +178,7 @@ def _decided_by_value(where: str, first: str, error: Exception) -> DomainError:
 
 
 def _is_from(error: Exception, package: str) -> bool:
-    """Whether some line of a traceback is of this package."""
+    """Whether some line of the traceback is of this package."""
     place = error.__traceback__
     while place is not None:
         if f"/{package}/" in place.tb_frame.f_code.co_filename.replace("\\", "/"):

@@ -105,7 +105,7 @@ class Mixed(Run):
 
     @property
     def sources(self) -> dict[str, Any]:
-        """For each site the distributions of all components."""
+        """List for each site the distributions of all components."""
         first, *others = (run.sources for run in self.each)
         return {name: (source, *(other[name] for other in others)) for name, source in first.items()}
 

@@ -98,7 +98,7 @@ def _parents(name: str, item: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ordered(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Sort sites in the order given, each after its parents."""
+    """Sort the components in the order given, each after its parents."""
     try:
         graphlib.TopologicalSorter(parents).prepare()
     except graphlib.CycleError as error:

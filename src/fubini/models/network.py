@@ -48,7 +48,12 @@ class Network:
         object.__setattr__(self, "evidence", seen)
 
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
-        """The network given values of some variables: labels or positions, numbers for real variables."""
+        """The network given values of some variables: labels or positions, numbers for real variables.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition(b=0).marginals("a")["a"].weights.round(6)
+        array([0.333333, 0.666667])
+        """
         seen = dict(self.evidence)
         for name, value in [*(observed or {}).items(), *named.items()]:
             known = self._observed(name, value)
@@ -114,7 +119,13 @@ class Network:
                 )
 
     def joint(self) -> Joint:
-        """The network as a joint distribution, conditioned on what has been observed: values are positions."""
+        """The network as a joint distribution, conditioned on what has been observed: values are positions.
+
+        >>> a, b = fb.Table([0.5, 0.5], ("a",)), fb.Table([[0.75, 0.25], [0.0, 1.0]], ("a", "b"))
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (a, b), children=("a", "b"))
+        >>> net.joint().condition(b=1).marginal("a").weights.round(6)
+        array([0.2, 0.8])
+        """
         if len(self.children) != len(self.factors):
             raise DomainError(
                 f"{self} as a joint distribution",
@@ -128,26 +139,50 @@ class Network:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The variables not observed."""
+        """The variables not observed.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition(b=0).hidden
+        ('a',)
+        """
         return tuple(name for name in self.variables if name not in self.evidence)
 
     @property
     def hidden_variables(self) -> tuple[Variable, ...]:
-        """The same as Variables, which need not occur in any factor."""
+        """The same as Variables, which need not occur in any factor.
+
+        >>> Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),)).hidden_variables
+        (a,)
+        """
         return tuple(Variable(name, self.variables[name]) for name in self.hidden)
 
     @property
     def observed_factors(self) -> list[Factor]:
-        """The factors at the evidence."""
+        """The factors at the evidence.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition(b=0).observed_factors[0].weights
+        array([0.25, 0.5 ])
+        """
         values: dict[Name, Value] = {name: to_value(value) for name, value in self.evidence.items()}
         return [substitute(factor, values) for factor in self.factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
-        """log P(evidence), or the log partition function of an undirected network; −inf if impossible."""
+        """log P(evidence), or the log partition function of an undirected network; −inf if impossible.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition(b=0).log_evidence()
+        -0.2876821
+        """
         return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
 
     def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Factor]:
-        """P(variable | evidence) for the names given, or for every variable not observed."""
+        """P(variable | evidence) for the names given, or for every variable not observed.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> {name: marginal.weights.tolist() for name, marginal in net.marginals().items()}
+        {'a': [0.5, 0.5], 'b': [0.75, 0.25]}
+        """
         self._require(names, "a marginal")
         seen = [name for name in names if name in self.evidence]
         if seen:
@@ -157,12 +192,23 @@ class Network:
         return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
 
     def map(self) -> dict[str, Any]:
-        """The most probable values of the variables not observed, together: labels, and numbers of real variables."""
+        """The most probable values of the variables not observed, together: labels, and numbers of real variables.
+
+        >>> rain = fb.Bint.labelled("dry", "wet")
+        >>> Network({"rain": rain}, (fb.Table([0.8, 0.2], {"rain": rain}),)).map()
+        {'rain': 'dry'}
+        """
         best = argmax(self.observed_factors, self.hidden_variables)
         return {name: _as_label(self.variables[name], best[name]) for name in self.hidden}
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
-        """Draws of the variables not observed, given the evidence: labels, and numbers of real variables."""
+        """Draws of the variables not observed, given the evidence: labels, and numbers of real variables.
+
+        >>> rain = fb.Bint.labelled("dry", "wet")
+        >>> draws = Network({"rain": rain}, (fb.Table([1.0, 0.0], {"rain": rain}),)).sample(jax.random.key(0), 3)
+        >>> draws["rain"].tolist()
+        ['dry', 'dry', 'dry']
+        """
         draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
 

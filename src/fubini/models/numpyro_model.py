@@ -61,7 +61,7 @@ def _require_possible(joint: Joint, name: str, value: Data, present: Data) -> No
 
 
 def _observations(closure: Closure) -> tuple[dict[str, Data], Seen]:
-    """What a model observes, save what depends on its sites or is computed from tracers: that stays inside it.
+    """List the observations of a model; those that depend on its sites or on tracers stay inside it.
 
     And the indices of its subsamples, so that they are the same in every run: they depend on the precision too.
     """
@@ -83,7 +83,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], Seen]:
 
 
 class Seen(NamedTuple):
-    """What a run of a model shows beside its sites.
+    """Facts that a run of a model shows beside its sites.
 
     Observations by site, indices by plate that takes a subsample, and which entries of observations no mask leaves out.
     """
@@ -109,7 +109,7 @@ def _seen(closure: Closure, is_last: bool) -> Seen:
 
 
 class Unknown(Blank):
-    """Zeros that are traced, so that what is computed from data alone can be told from what is not."""
+    """A choice of traced zeros: what is computed from data alone is not traced, all else is."""
 
     def __init__(self, zero: Data, key: Data) -> None:
         self.zero, self.key = zero, key
@@ -275,7 +275,7 @@ class Visitor(Messenger):
             msg["value"] = Keyless()  # `handlers.uncondition` asks for a key that it does not use
 
     def _param(self, msg: Any) -> None:
-        """Do nothing: a parameter has its initial value."""
+        """Read a parameter at its initial value."""
 
     def _subsample(self, msg: Any) -> None:
         """Do nothing: a subsample is taken by its plate."""
@@ -300,7 +300,7 @@ class Visitor(Messenger):
 
 
 class Keyless:
-    """A key that no handler gave, which raises where it is used."""
+    """Stands in place of a key that no handler gave, and raises where it is used."""
 
     def __getattr__(self, name: str) -> Any:
         raise DomainError(
@@ -320,7 +320,7 @@ def _is_factor(numpyro_distribution: Any) -> bool:
 
 
 def _present(numpyro_distribution: Any) -> np.ndarray:
-    """Which entries count: those that no mask leaves out; none that is sure to where a mask is traced."""
+    """Select the entries that count: those that no mask leaves out; none that is sure to where a mask is traced."""
     present = np.asarray(True)
     while numpyro_distribution is not None:
         if isinstance(numpyro_distribution, numpyro_families.MaskedDistribution):

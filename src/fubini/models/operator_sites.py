@@ -78,7 +78,7 @@ def factors_of(joint: Flavour) -> tuple[list[Factor], list[Variable]]:
 
 
 def _require_whole(factor: Factor) -> None:
-    """Raise where an array has axes that its domain does not have, as one out of `jax.vmap` has."""
+    """Raise if an array has axes that its domain does not have, as one that came out of `jax.vmap` has."""
     for array in arrays_of(factor):
         rank = len(array.names) + len(array.output.shape)
         if np.ndim(array.array) != rank:

@@ -35,7 +35,7 @@ def whole_number(name: str, size: Any) -> int:
 
 
 def require_options(what: str, options: Mapping[str, Any], known: Sequence[str], run: Sequence[str] = ()) -> None:
-    """Raise where an option is not known, naming the one that may have been meant.
+    """Raise if an option is not known, with the name of the one that may have been meant.
 
     `run` has the options of the run of what is made.
     """

@@ -1,4 +1,4 @@
-"""What can be told of a joint without running it on numbers: its sites, their domains, which depend on which."""
+"""The outline of a joint, made without running it on numbers: its sites, their domains, which depend on which."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], reached:
 
 
 def _reach(tree: Any, leaves: list, values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Which site's values reach which site's distribution, from the equations between them."""
+    """Find which site's values reach which site's distribution, from the equations between them."""
     counts: list[tuple[str, int]] = []
 
     def follow(leaves: list[Data], values: dict) -> list[Data]:

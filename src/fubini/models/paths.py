@@ -9,7 +9,7 @@ from fubini.models.sample import Run, Site
 
 
 def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values by path to a dict of dicts.
+    """Turn a dict by path into a dict of dicts.
 
     >>> nested({"a": 1, "inner.x": 2})
     {'a': 1, 'inner': {'x': 2}}

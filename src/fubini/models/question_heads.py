@@ -21,7 +21,7 @@ METROPOLIS = Head("metropolis")  # (eliminated model, names, options)
 
 
 def answer(question: Head, *args: Any) -> Any:
-    """Answer by the interpretation in force, or by the rules of `exact` where it has none."""
+    """Ask the interpretation in force, and the rules of `exact` where that has none, as one that records factors."""
     if current().find(question, args) is not None:
         return interpret(question, *args)
     rule = exact.find(question, args)

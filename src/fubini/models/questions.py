@@ -33,7 +33,7 @@ from fubini.terms.value import Value
 
 
 class Questions(Flavour):
-    """What can be asked of any joint: of one with observations, about its other sites given these."""
+    """The questions to any joint; of one with observations, about its other sites given these."""
 
     def log_evidence(self, semiring: Semiring = sum_product) -> Value:
         """log p(observed), the other sites integrated out exactly; an error that names what blocks it.
@@ -86,26 +86,62 @@ class Questions(Flavour):
         """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
 
         `model` is another model of the same latents, at new inputs say.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.condition(x=0.5).predict(jax.random.key(0), "x", draws=10).shape
+        (10,)
         """
         return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
 
     def explain(self) -> Explanation:
-        """What is eliminated and how, which latents remain and what blocks them; `fb.explain(post)`."""
+        """Explain which latents are eliminated and how, which remain and why; `fb.explain(post)`.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.condition(x=0.5).explain()
+        JointNamed(m: Real, x: Real) given 'x'
+          m ~ Normal(0, 1)
+          x ~ Normal(m, 1), observed
+        eliminated
+          1. m: Normal, 1 entry
+             ∫ exp(−½ p (x − m)²) dx = √(2π/p)
+             loc = 0.25
+             scale = 0.707107
+        nothing remains: evidence, marginals and draws are exact
+        """
         return answer(EXPLAIN, FlatModel(self))
 
     def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Any:
-        """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`."""
+        """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`.
+
+        >>> @fb.model
+        ... def classes():
+        ...     k = yield fb.dist.Categorical(jnp.ones(2) / 2).expand([4])
+        ...     m = yield fb.dist.Normal(0.0, 3.0).expand([2])
+        ...     y = yield fb.dist.Normal(m[k], 1.0)
+        >>> classes().condition(y=np.array([-2.0, -2.5, 2.0, 2.5])).gibbs("k", engine="python")
+        Gibbs sampler of 'k' in classes(k: Bint[2, 4], m: Reals[2], y: Reals[4]) given 'y'
+        """
         return eliminated(FlatModel(self), ()).gibbs(*names, without=without, **options)
 
     def kernel(self, *names: str, engine: str = "numba") -> Any:
         """The exact distributions of latents as one compiled function of the data; by default of the last eliminated.
 
         A distribution is given the latents that are eliminated after its own, whose values the function takes too.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> posterior = model.condition(x=0.5).kernel("m", engine="python")
+        >>> posterior()
+        {'m': {'loc': 0.25, 'scale': 0.7071067811865475}}
         """
         return answer(POSTERIOR_FUNCTION, FlatModel(self), names, engine)
 
     def map(self) -> Any:
-        """The values at which the posterior density of all latents together is greatest."""
+        """The values at which the posterior density of all latents together is greatest.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).map()["m"]), 6)
+        0.25
+        """
         return answer(MODE, FlatModel(self))
 
     def infer(
@@ -135,6 +171,11 @@ class Questions(Flavour):
         was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
         discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
         NumPyro's Gibbs steps do so with all sites where no rule makes one.
+
+        >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(r)))
+        >>> data = model.condition(x=4).infer(jax.random.key(0), draws=100, chains=2, progress=False)
+        >>> data.posterior["r"].shape
+        (2, 100)
         """
         settings = dict(
             draws=draws,

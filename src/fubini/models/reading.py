@@ -214,7 +214,7 @@ class ChainSite(NamedTuple):
 
 
 def _numbers(name: str, site: Site, observed: Any, chains: dict[str, ChainSite]) -> list[Data]:
-    """What the term of a site is made of: its value, the mask of those observed, then its parameters; or its weight."""
+    """The arrays in the term of a site: its value, the mask of those observed, then its parameters; or its weight."""
     if site.log_density is None:
         return []
     if not isinstance(site.source, Distribution):
@@ -279,7 +279,7 @@ def _density_at(source: Distribution, leaves: list[SymbolicArray], value: Symbol
 def _bounded(
     name: str, source: Distribution, leaves: list[SymbolicArray], sites: dict[str, Leaf], domains: dict[str, Domain]
 ) -> None:
-    """What known bounds say of a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
+    """Apply known bounds to a latent: from 0 to 1 it is a probability; of whole numbers there are finitely many."""
     if name not in sites:
         return
     base = base_of(source)

@@ -92,7 +92,7 @@ class Run:
 
     @property
     def values(self) -> dict[str, Any]:
-        """By name; sites that are observed, or only weigh, are not among them."""
+        """The values by name; sites that are observed, or only weigh, are not among them."""
         return {site.name: site.value for site in self.sites if site.value is not None and not site.observed}
 
     @property
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def sources(self) -> dict[str, Any]:
-        """What each site with a value of its own was drawn from."""
+        """The distribution that each site with a value of its own was drawn from."""
         return {site.name: site.source for site in self.sites if site.is_free}
 
     @property
@@ -141,7 +141,7 @@ class Chosen(NamedTuple):
 
 
 class Choice(Protocol):
-    """How the value of each site is chosen."""
+    """A rule that chooses the value of each site."""
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
         """The value of a site."""
@@ -156,7 +156,7 @@ class Choice(Protocol):
         ...
 
     def pick(self, place: int, index: Distribution) -> Data:
-        """Which of several joints the values are taken from."""
+        """Choose which of several joints the values are taken from."""
         ...
 
     def again(self, values: Mapping[str, Any]) -> Choice:
@@ -164,7 +164,7 @@ class Choice(Protocol):
         ...
 
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
-        """For sites inside a scan, which finds their values itself: a key, and the whole series of those known."""
+        """Return a key and the known series for sites inside a scan, which chooses their values itself."""
         ...
 
     def met(self, name: str, source: Distribution, value: Data) -> Chosen:

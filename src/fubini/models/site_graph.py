@@ -44,20 +44,36 @@ class Graph(Mapping[str, tuple[str, ...]]):
         return "\n".join(lines)
 
     def depths(self) -> dict[str, int]:
-        """How far each site is from a site without parents."""
+        """The distance of each site from a site without parents.
+
+        >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0))).graph().depths()
+        {'m': 0, 'x': 1}
+        """
         depths: dict[str, int] = {}
         for name, parents in self.parents.items():
             depths[name] = 1 + max((depths.get(parent, 0) for parent in parents), default=-1)
         return depths
 
     def to_dot(self) -> str:
-        """Write the graph in the language of Graphviz."""
+        """Write the graph in the language of Graphviz.
+
+        >>> print(fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0))).graph().to_dot())
+        digraph {
+          "m";
+          "x";
+          "m" -> "x";
+        }
+        """
         nodes = [f"  {_dot_name(site.name)}{_dot_style(site.kind)};" for site in self.outline.sites]
         edges = [f"  {_dot_name(parent)} -> {_dot_name(name)};" for name, parents in self.items() for parent in parents]
         return "\n".join(["digraph {", *nodes, *edges, "}"])
 
     def to_svg(self) -> str:
-        """A drawing: roots on top, observed sites shaded, computed ones dashed."""
+        """A drawing: roots on top, observed sites shaded, computed ones dashed.
+
+        >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0))).graph().to_svg()[:4]
+        '<svg'
+        """
         places = self._places()
         width = WIDTH * (1 + max((x for x, _ in places.values()), default=0))
         height = HEIGHT * (1 + max((y for _, y in places.values()), default=0))

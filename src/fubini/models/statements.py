@@ -88,7 +88,7 @@ def _distribution(source: Distribution, parts: Any) -> Notation:
 
 
 def _call(family: str, given: Mapping[str, Notation]) -> Notation:
-    """Write arguments by position as long as they are numpyro's first ones, the others by name."""
+    """Write parameters by position as long as they are numpyro's first ones, the others by name."""
     maker = maker_of(family)
     if maker is None:  # a user's own distribution, known by its arrays alone
         return Call(family, ())

@@ -118,7 +118,7 @@ def _terms_are_faster(n_batch: int, n_rows: int, n_inner: int, n_columns: int) -
 
 
 def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> tuple:
-    """Axes counted after those dropped are gone; no order where they are in order already."""
+    """Count axes after some are dropped; return no order where they are in order already."""
     if drop:
         order = [axis - sum(1 for gone in drop if gone < axis) for axis in order]
     in_order = all(axis == position for position, axis in enumerate(order))

@@ -71,7 +71,7 @@ class Peak(NamedTuple):
 
     @property
     def log_volume(self) -> float:
-        """Of the box of these widths."""
+        """Return the log-volume of the box of these widths."""
         return float(np.sum(np.log(self.width)) + np.linalg.slogdet(self.axes)[1])
 
     def points(self, z: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def _corners(boxes: Sequence[Frame]) -> np.ndarray:
 
 
 def _doublings_to_drop(log_density: LogDensity, frame: Frame, centre: np.ndarray, top: float) -> np.ndarray:
-    """How often a cell is doubled before the density has dropped, [axis, side]; 0 where it has after one cell."""
+    """The number of doublings of a cell before the density has dropped, [axis, side]; 0 where it has after one cell."""
     steps = frame.spacing(CLOSER) * 2.0 ** np.arange(64)[:, None]
     moves = steps[:, :, None] * np.eye(frame.size)  # [doubling, axis, number]
     points = frame.points(centre + np.stack([-moves, moves]))
@@ -197,7 +197,7 @@ def _around_peak(log_density: LogDensity, peaks: Sequence[Peak], which: int) -> 
 
 
 def _rounding(peak: Peak, log_weight: float) -> float:
-    """Of log densities, and of points that are close together far from 0."""
+    """Estimate the rounding errors of log densities, and of points that are close together far from 0."""
     return float(64 * np.spacing(1.0 + abs(log_weight)) + np.max(8 * np.spacing(np.abs(peak.centre)) / peak.width))
 
 
@@ -213,7 +213,7 @@ def _grid(log_density: LogDensity, peak: Peak, ends: np.ndarray, step: float) ->
 
 
 def _ends(log_density: LogDensity, peak: Peak) -> np.ndarray:
-    """How far t goes on either side of each axis, [side, axis]: where what is beyond is negligible."""
+    """The ends of t on either side of each axis, [side, axis], beyond which the integral is negligible."""
     size = len(peak.centre)
     corners = peak.distances(peak.reach)
     ends = np.maximum(np.arcsinh([-corners.min(axis=0), corners.max(axis=0)]), FIRST_END)

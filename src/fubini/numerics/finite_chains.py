@@ -63,7 +63,7 @@ def chain_evidence(logits: Data, links: Data) -> Data:
 
 
 def state_probabilities(logits: Data, links: Data) -> Data:
-    """Of each state at each step: [… t, k]."""
+    """Return the probability of each state at each step: [… t, k]."""
     both = forward(logits, links) + backward(logits, links)
     xp = xp_of(both)
     return xp.exp(both - log_sum_exp(both)[..., None])

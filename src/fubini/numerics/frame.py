@@ -11,7 +11,7 @@ LogDensity = Callable[[np.ndarray], np.ndarray]  # of points [point, number]; âˆ
 
 
 class NoGrid(Exception):
-    """Why no grid describes a density."""
+    """The reason why no grid describes a density."""
 
 
 class Frame(NamedTuple):
@@ -23,7 +23,7 @@ class Frame(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers a point has."""
+        """The number of coordinates of a point."""
         return len(self.low)
 
     @property
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
         return np.array_equal(self.axes, np.diag(np.diag(self.axes)))
 
     def spacing(self, count: int) -> np.ndarray:
-        """Between nodes, so many along each axis."""
+        """Return the distance between nodes, so many along each axis."""
         return (self.high - self.low) / (count - 1)
 
     def log_cell(self, count: int) -> float:

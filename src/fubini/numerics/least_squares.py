@@ -20,7 +20,7 @@ FEW_ROWS = 32
 
 
 class Frame(NamedTuple):
-    """How unknowns lie: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
+    """The layout of unknowns: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
 
     length: int | None
     cell: int
@@ -37,7 +37,7 @@ class Frame(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many unknowns there are."""
+        """The number of unknowns."""
         return self.cell * (self.length or 1)
 
 
@@ -199,7 +199,7 @@ def _ordered(places: Data, *arrays: Data) -> tuple[Data, ...]:
 
 
 def _tall(A: Data) -> Data:
-    """At least as many rows as columns."""
+    """Pad with zeros to at least as many rows as columns."""
     xp, lacking = xp_of(A), A.shape[-1] - A.shape[-2]
     return A if lacking <= 0 else xp.concatenate([A, xp.zeros((*A.shape[:-2], lacking, A.shape[-1]), A.dtype)], axis=-2)
 
@@ -224,7 +224,7 @@ def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
 
 
 def _chain(rows: Data) -> tuple[Data, Data, Any]:
-    """Along the chain: each unknown is eliminated against the rows that touch it, the others fall on the next."""
+    """Eliminate each unknown of the chain against the rows that have it; the others go on to the next."""
     xp, size = xp_of(rows), (rows.shape[-1] - 1) // 2
     rows = xp.moveaxis(rows, -3, 0)
 

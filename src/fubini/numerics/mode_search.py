@@ -73,12 +73,12 @@ class Survey:
 
 
 def _on(modes: Sequence[Mode], frame: Frame, count: int) -> np.ndarray:
-    """Of the nodes of a grid, whether they are in the box of a mode."""
+    """Test which nodes of a grid are in the box of a mode."""
     return _in([mode.frame for mode in modes], frame, count)
 
 
 def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
-    """Of the nodes of a grid, whether they are in a box."""
+    """Test which nodes of a grid are in a box."""
     return held(boxes, frame.points(frame.nodes(count))).reshape((count,) * frame.size)
 
 
@@ -109,7 +109,7 @@ def surveyed(
 
 
 def _completed(survey: Survey, modes: list[Mode]) -> tuple[Survey, list[Mode]]:
-    """With modes that others hid, of which some mass was seen, and without those that hold only a trace."""
+    """Add modes that others hid, of which some mass was seen, and drop those that hold only a trace."""
     while len(modes) <= MOST_MODES:
         most = max(mode.log_mass for mode in modes)
         log_mass, start = survey.outside(modes)
@@ -199,7 +199,7 @@ def _hull(near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(frame: Frame, first: np.ndarray, last: np.ndarray, count: int) -> Frame:
-    """From one cell before the first place to one after the last; beyond a side of the box where that is one of them.
+    """Return the box from one cell before the first index to one after the last, or beyond a side of the grid.
 
     By twice its width where the places are a few at that side, to get ahead; by half of it where they are all.
     """

@@ -96,7 +96,7 @@ def merged(first: Reals, second: Reals) -> Reals:
 
 @lru_cache(maxsize=4096)
 def _sources(own: Reals, onto: Reals) -> tuple[int, ...]:
-    """For each position of a larger layout the one in the own layout; its size where it lacks the variable."""
+    """List for each position of a larger layout the one in the own layout; its size where it lacks the variable."""
     own_places = places(own)
     size = sum(map(len, own_places.values()))
     return tuple(

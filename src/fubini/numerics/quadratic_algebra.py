@@ -61,13 +61,13 @@ def canonical(quadratic: Quadratic) -> Shifted:
 
 
 def most_rows(v: Data, M: Data) -> int:
-    """How many white rows are kept as they are."""
+    """The number of white rows that are kept as they are."""
     few = ROWS * M.shape[-1] + SPARE_ROWS
     return max(few, TRACED_ROWS) if is_jax(v) or is_jax(M) else few
 
 
 def compressed(quadratic: Quadratic) -> Shifted:
-    """Not many more rows than variables: by QR, or, where derivatives may be asked for, in canonical form.
+    """Compress to few more rows than variables: by QR, or, where derivatives may be asked for, in canonical form.
 
     The derivatives of a QR factorisation do not exist where the rows are dependent; those of RᵀR always do.
     """

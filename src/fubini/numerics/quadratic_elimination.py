@@ -36,7 +36,7 @@ from fubini.numerics.small_matrices import lower_root, lower_solved, orthogonal_
 
 
 def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> EliminatedQuadratic:
-    """∫ (or max) over the elements `gone`."""
+    """∫ (or max) over the elements at the positions `gone`."""
     if not quadratic.white:
         return _schur_complement(quadratic, gone, kept, integrate)
     return _reflected(quadratic, gone, kept, integrate)
@@ -350,7 +350,7 @@ def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, 
 
 
 def is_semidefinite(K: Data) -> Data:
-    """No eigenvalue is negative beyond rounding: K + tI, t small, has a Cholesky factor."""
+    """Whether no eigenvalue is negative beyond rounding: K + tI, t small, has a Cholesky factor."""
     xp = namespace(K)
     size = K.shape[-1]
     if size == 0:

@@ -45,7 +45,7 @@ class Randomness:
         return jax.random.fold_in(self.key, self.used)
 
     def finish(self) -> None:
-        """Nothing more is drawn."""
+        """Finish: nothing more is drawn."""
 
 
 @jax.tree_util.register_pytree_node_class

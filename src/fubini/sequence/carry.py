@@ -31,7 +31,7 @@ from fubini.terms.value import Array
 
 
 class CarryLayout(NamedTuple):
-    """What a carry looks like: a Table over `batch`, or a Gaussian over `reals` too."""
+    """The layout of a carry: a Table over `batch`, or a Gaussian over `reals` too."""
 
     batch: tuple[tuple[Name, Domain], ...]
     reals: Reals
@@ -127,7 +127,7 @@ def _full_table(table: Table, layout: CarryLayout) -> Table:
 
 
 def _typed(data: Data, layout: CarryLayout) -> Data:
-    """In the layout's type, and that not weakly: a loop hands on the same type that it was given."""
+    """Convert to the layout's type, not weakly: a loop hands on the same type that it was given."""
     return jax.lax.convert_element_type(jnp.asarray(data), layout.dtype)
 
 

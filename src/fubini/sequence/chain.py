@@ -105,33 +105,79 @@ class Chain:
     # -- questions --------------------------------------------------------------------------------------------------
 
     def evidence(self) -> Factor:
-        """Σ over all states: a factor over the remaining names."""
+        """Σ over all states: a factor over the remaining names.
+
+        >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([0.5, 0.25], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
+        >>> round(float(chain.evidence()), 6)
+        0.75
+        """
         return self._tagged(self._run(questions.evidence))
 
     def log_evidence(self) -> Value:
-        """The logarithm of the evidence: closed, unless there are batch names or free global variables."""
+        """The logarithm of the evidence: closed, unless there are batch names or free global variables.
+
+        >>> step = fb.Table([[0.5, 0.25], [0.25, 0.5]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=2)
+        >>> round(float(chain.log_evidence()), 6)
+        -0.575364
+        """
         return self.evidence().log()
 
     def final(self) -> Factor:
-        """p(last state, global variables | everything), under the names of the first: where another chain may start."""
+        """p(last state, global variables | everything), under the names of the first: where another chain may start.
+
+        >>> step = fb.Table([[0.5, 0.5], [0.0, 1.0]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=2)
+        >>> chain.final().weights
+        array([0.25, 0.75])
+        """
         return self._tagged(self._run(questions.ended, kept=self.links.before))
 
     def filter(self) -> Factor:
-        """p(state after step t | everything up to t), over time and the states after a step."""
+        """p(state after step t | everything up to t), over time and the states after a step.
+
+        >>> step = fb.Table([[0.5, 0.5], [0.0, 1.0]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=2)
+        >>> chain.filter().weights
+        array([[0.5 , 0.5 ],
+               [0.25, 0.75]])
+        """
         return self._tagged(self._run(questions.filtered, kept=self.links.before))
 
     def smooth(self) -> Smoothed:
-        """p(state after step t | everything), over time and the states after a step; `.initial` is before the first."""
+        """p(state after step t | everything), over time and the states after a step; `.initial` is before the first.
+
+        >>> move, seen = [[0.5, 0.5], [0.25, 0.75]], [[1.0, 1.0], [0.0, 1.0]]
+        >>> step = fb.Table(move, ("x", "x_next")) * fb.Table(seen, ("t", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"})
+        >>> chain.smooth().weights, chain.smooth().initial.weights
+        (array([[0.4, 0.6],
+               [0. , 1. ]]), array([1., 0.]))
+        """
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
         after, initial = self._run(question, kept=self.links.before)
         return Smoothed(self._tagged(after), self._tagged(initial))
 
     def argmax(self) -> dict[Name, Data]:
-        """The states of greatest weight together: the first under their names before, then one for each step."""
+        """The states of greatest weight together: the first under their names before, then one for each step.
+
+        >>> move, seen = [[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.5], [0.1, 1.0]]
+        >>> step = fb.Table(move, ("x", "x_next")) * fb.Table(seen, ("t", "x_next"))
+        >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
+        >>> {name: values.tolist() for name, values in chain.argmax().items()}
+        {'x': 1, 'x_next': [1, 1]}
+        """
         return self._chosen(self._run(questions.best, windowed=False))
 
     def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
-        """Draws of all states together; n first, then time."""
+        """Draws of all states together; n first, then time.
+
+        >>> step = fb.Table([[0.0, 1.0], [1.0, 0.0]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
+        >>> {name: draws.tolist() for name, draws in chain.sample(jax.random.key(0), n=2).items()}
+        {'x': [0, 0], 'x_next': [[1, 0, 1], [1, 0, 1]]}
+        """
         require_key(key)
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
             raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
@@ -170,7 +216,7 @@ class Chain:
             ) from error
 
     def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
-        """By particles, where some states are to be drawn; None where none are."""
+        """Estimate by particles where some states are to be drawn; return None where none are."""
         outline, start, terms = self._outline, terms_of(self.init), terms_of(self.factor)
         names = drawn_states(outline, start, terms, sampler.names)
         if not names:
@@ -193,7 +239,17 @@ class Chain:
         return {name: values[name] for name in names}
 
     def explain(self) -> Explanation:
-        """Which way its questions go through the steps, and why; and the plan of one step."""
+        """Explain the method by which questions go through the steps, and the plan of one step.
+
+        >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
+        >>> Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3).explain()
+        Chain of 3 steps in t: x → x_next; sequential
+        sequential: ...
+        each step is
+        sum_product over 'x': 1 steps, 4 multiply-adds, largest result 2 entries, on NumPy, step by step
+        step                       rule                 work  size  exactness
+        1. Σ_x #0(x) #1(x,x_next)  contract_two_tables  4     2     exact
+        """
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if is_projected(self.domains):

@@ -81,7 +81,7 @@ def ended(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fac
 
 
 def _forward(steps: Steps, outline: SequenceOutline, start: Factor) -> Factor:
-    """What is known after each step, over time and the state before the next one; not normalised."""
+    """The unnormalised density after each step, over time and the state before the next one."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
     carries = scanned(steps, start, True)[1]
@@ -90,7 +90,7 @@ def _forward(steps: Steps, outline: SequenceOutline, start: Factor) -> Factor:
 
 
 def _finished(outline: SequenceOutline, factor: Factor, kept: Sequence[Name]) -> Factor:
-    """Normalised over the states kept; other states, and what else is summed, are gone."""
+    """Normalise over the states kept; other states, and global variables, are summed out."""
     links = outline.links
     gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
     remaining = joined([factor.sum(*gone)]) if gone else factor
@@ -123,7 +123,7 @@ def _index(at: int, size: int) -> Array:
 
 
 def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
-    """Some of the times of a factor."""
+    """Select some of the times of a factor."""
     index = Array._of(np.arange(first, first + count), (time,), {time: Bint[count]}, factor.inputs[time])
     return substitute(factor, {time: index})
 
@@ -141,7 +141,7 @@ def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
 def smoothed_by_kernels(
     outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
 ) -> tuple[Factor, Factor]:
-    """As `smoothed`, where a projection follows every sum.
+    """Smooth as `smoothed` does, where a projection follows every sum.
 
     Each step's joint is split into what came before given what came after, and what came after. The real states given
     everything; the discrete ones given the discrete ones, by their mass (Kim 1994, eq. 2.20).

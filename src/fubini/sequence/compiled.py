@@ -22,7 +22,7 @@ from fubini.terms.factor import Factor
 
 @dataclass(frozen=True)
 class SequenceOutline:
-    """What a sequence is but for its numbers: the key of the compiled function."""
+    """A sequence without its numbers: the key of the compiled function."""
 
     time: Name
     length: int

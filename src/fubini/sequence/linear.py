@@ -108,7 +108,7 @@ def least_of(weights: Data) -> Data:
 
 
 def room_of(least: Data, dtype: Any) -> Data:
-    """How far below the greatest a weight may be, so that its product with weights this far below is in range."""
+    """The log-distance below the greatest weight at which products with weights `least` below it are in range."""
     return 2 * SAFE_LOG[np.dtype(dtype).name] + least
 
 

@@ -42,12 +42,12 @@ class Turn(NamedTuple):
 
 
 def forwards(links: Links) -> Turn:
-    """From each state to the next."""
+    """Make the turn from each state to the next."""
     return Turn({}, links.oldest, links.moves, False)
 
 
 def backwards(links: Links) -> Turn:
-    """From each state to the one before."""
+    """Make the turn from each state to the one before."""
     return Turn(links.moves_back, links.newest, {}, True)
 
 
@@ -67,7 +67,7 @@ def _weights_of(steps: Steps, dtype: jnp.dtype) -> list[LinearWeights]:
 def _logs_of(
     weights: Sequence[LinearWeights], time: Name, rest: Names, sizes: Mapping[Name, Domain], length: int
 ) -> Data:
-    """What was taken out of the terms, over time and the names that are no states."""
+    """The logarithms taken out of the terms, over time and the names that are no states."""
     total = jnp.zeros((length, *(sizes[name].extent for name in rest)))
     for part in weights:
         total = total + align(part.log, part.log_names, (time, *rest))
@@ -129,7 +129,7 @@ class Pairs(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """How neighbours are combined: the names of the weights behind the place, and of their scale."""
+    """The names by which neighbours are combined: of the weights behind the time axis, and of their scale."""
 
     steps: Steps
     inputs: tuple[tuple[Name, Domain], ...]

@@ -38,7 +38,7 @@ class Link:
 
     @property
     def moves(self) -> dict[Name, Name]:
-        """What each state that remains is called before the next step."""
+        """The name before the next step of each state that remains."""
         return dict(zip((*self.before[1:], self.newest), self.before, strict=True))
 
     @property
@@ -65,17 +65,17 @@ class Links:
 
     @property
     def oldest(self) -> Names:
-        """What a step leaves behind."""
+        """The states that a step sums out."""
         return tuple(link.oldest for link in self.chains)
 
     @property
     def newest(self) -> Names:
-        """What a step adds."""
+        """The states that a step adds."""
         return tuple(link.newest for link in self.chains)
 
     @property
     def moves(self) -> dict[Name, Name]:
-        """What each state that remains is called before the next step."""
+        """The name before the next step of each state that remains."""
         return {old: new for link in self.chains for old, new in link.moves.items()}
 
     @property
@@ -90,12 +90,12 @@ class Links:
 
     @property
     def moves_back(self) -> dict[Name, Name]:
-        """What each state before the next step is called in this one."""
+        """The name in this step of each state before the next one."""
         return {before: name for name, before in self.moves.items()}
 
     @property
     def lag(self) -> int:
-        """How many steps back the longest chain looks."""
+        """The number of steps back that the longest chain looks."""
         return max((len(link.before) for link in self.chains), default=1)
 
     def renamed(self, names: Mapping[Name, Name]) -> Links:
@@ -178,7 +178,7 @@ def linked(factor: Factor, links: Links) -> tuple[Factor, dict[Name, Domain]]:
 
 
 def length_of(factor: Factor, time: Name, length: int | None) -> int:
-    """How many steps there are."""
+    """The number of steps."""
     if not isinstance(factor, Factor):
         raise DomainError(f"a sequence of {factor}", expected="a factor for each step")
     domain = factor.inputs.get(time)

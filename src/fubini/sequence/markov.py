@@ -56,7 +56,7 @@ class Markov(Factor):
         return self.links.before
 
     def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> SequenceOutline:
-        """What of it is not numbers, and which way through."""
+        """The structure without its numbers, and the method."""
         plain = SequenceOutline(self.time, self.length, self.links, self.states)
         return replace(plain, method=choose(self.method, plain, (self.body, *others), pushed).method)
 
@@ -120,7 +120,7 @@ def bare(f: Markov, semiring: Semiring) -> Factor:
 
 
 def _covering(f: Markov, result: Factor) -> Factor:
-    """With 1 over the states that no step depends on."""
+    """Multiply by 1 over the states that no step depends on."""
     lost = {name: domain for name, domain in f.inputs.items() if name not in result.inputs}
     return product(result, Unit(lost)) if lost else result
 

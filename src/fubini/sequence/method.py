@@ -29,7 +29,7 @@ class MethodChoice:
 
 
 def size_of(domains: Sequence[Domain]) -> int:
-    """How large one state is: cells times elements."""
+    """The size of one state: cells times elements."""
     cells = math.prod(domain.extent for domain in domains if domain.is_finite)
     elements = sum(math.prod(domain.shape) for domain in domains if not domain.is_finite)
     return cells * max(1, elements)

@@ -45,7 +45,7 @@ class Cloud(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """How particles move: which states are drawn, over which cells, and what the rest looks like."""
+    """How particles move: which states are drawn, over which cells, and the layout of the other states."""
 
     steps: Steps
     names: tuple[Name, ...]  # the states drawn, as before a step
@@ -67,7 +67,7 @@ class Filter(NamedTuple):
         return tuple(newest[name] for name in self.names)
 
     def cloud(self, points: Mapping[Name, Array], rest: Factor) -> Cloud:
-        """Points and the rest in their layout."""
+        """Make particles of points and of the other states in their layout."""
         data = tuple(filled(points[name], self.cells) for name in self.names)
         return Cloud(data, settled(rest, self.layout))
 

@@ -77,7 +77,7 @@ def _weighed(
 
 
 def scanned_back(steps: Steps) -> Factor:
-    """What the steps after each time make of the state there: over `time`, as the state before the next step.
+    """The density of the steps after each time given the state there: over `time`, as the state before the next step.
 
     The last is 1; the one before the first step comes first, so that there is one more than there are steps.
     """
@@ -127,7 +127,7 @@ def unnamed(factor: Factor, time: Name) -> Factor:
 
 
 def within(steps: Steps, first: int, count: int) -> Steps:
-    """Some of the steps."""
+    """Select some of the steps."""
     index = Array._of(np.arange(first, first + count), (steps.time,), {steps.time: Bint[count]}, Bint[steps.length])
     terms = tuple(substitute(term, {steps.time: index}) for term in steps.terms)
     return replace(steps, terms=terms, length=count)
@@ -262,7 +262,7 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
 
 
 def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
-    """As every carry of `scanned`: from the products of the first steps, all of them at once."""
+    """Return every carry of `scanned` from the products of the first steps, all of them at once."""
     layout = steps.layout([start])
     over_time = layout.over(steps.time, Bint[steps.length])
 
@@ -281,7 +281,7 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
 
 
 def scanned_back_in_pairs(steps: Steps) -> Factor:
-    """As `scanned_back`: from the products of the last steps, all of them at once."""
+    """Return the carries of `scanned_back` from the products of the last steps, all of them at once."""
     layout = steps.layout([])
     over_time = layout.over(steps.time, Bint[steps.length])
     last = settled(embed(steps.semiring, Table(np.ones(()))), layout)

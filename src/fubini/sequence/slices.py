@@ -1,4 +1,4 @@
-"""Slices of factors along time, as a scan takes them: what depends on time in front, the rest once."""
+"""Slices of factors along time, as a scan takes them: arrays that depend on time with it in front, the others once."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def _slices_of_gaussian(gaussian: Gaussian, time: Name) -> Slices:
 
 
 def _slices_of_any(factor: Factor, time: Name) -> Slices:
-    """By substitution, mapped over all times."""
+    """Slice by substitution, mapped over all times."""
     every = jax.vmap(lambda k: substitute(factor, {time: to_value(k)}))(jnp.arange(factor.inputs[time].extent))
     return Slices(tuple(every.leaves()), lambda leaves: every.rebuilt(iter(leaves)))

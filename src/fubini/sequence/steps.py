@@ -84,7 +84,7 @@ class Steps:
         return self.semiring.homogeneous and all(isinstance(term, Table) for term in self.terms)
 
     def layout(self, start: Sequence[Factor]) -> CarryLayout:
-        """What one step hands on to the next: the state before it, and all else that a factor depends on."""
+        """The layout of the carry between steps: the state before a step, and all else that a factor depends on."""
         states = {name: self.domains[name] for name in self.links.before}
         return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
 

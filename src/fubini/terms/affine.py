@@ -66,7 +66,7 @@ def _of_node(term: Value, visit: Callable[[Value], Affine]) -> Affine:
 
 
 def _of_binder(term: Value, parts: list[Affine]) -> Affine:
-    """What is linear in its children treats further event axes like any others."""
+    """Treat further event axes like any others, in a term that is linear in its children."""
     constants = [part.constant for part in parts]
     slopes = {}
     for name in _names(parts):

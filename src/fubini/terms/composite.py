@@ -145,7 +145,7 @@ class _Binding(_Node):
 
 
 def symbol_of(semiring: Semiring) -> str:
-    """How a sum in a semiring is written."""
+    """The symbol of a sum in a semiring."""
     symbols = {"sum_product": "Σ", "max_product": "max", "min_sum": "min"}
     return symbols.get(semiring.name, f"⊕[{semiring}]")
 
@@ -210,7 +210,13 @@ class LogOf(Value):
 
 
 def evaluate(term: Any) -> Any:
-    """Run a recorded term under the interpretation in force."""
+    """Run a recorded term under the interpretation in force.
+
+    >>> with fb.lazy:
+    ...     total = fb.Table([1.0, 2.0], ("a",)).sum("a")
+    >>> float(evaluate(total))
+    3.0
+    """
     if isinstance(term, LogOf):
         return evaluate(term.factor).log()
     if not isinstance(term, Term) or not term.children:

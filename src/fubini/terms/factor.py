@@ -39,13 +39,24 @@ LOG_GREATEST, LOG_LEAST = math.log(sys.float_info.max), -745.13
 
 
 class Factor(Term):
-    """A non-negative function of its `inputs`. A representation is a subclass with rules for the heads below."""
+    """A non-negative function of its `inputs`. A representation is a subclass with rules for the heads below.
+
+    >>> f, g = fb.Table([0.25, 0.5], ("a",)), fb.Table([[0.5, 0.5], [1.0, 0.0]], ("a", "b"))
+    >>> (f * g).inputs
+    {'a': Bint[2], 'b': Bint[2]}
+    >>> (f * g).sum("a").weights
+    array([0.625, 0.125])
+    """
 
     promotes: ClassVar[bool] = False  # an unfinished form: operations join it into a representation first
 
     @property
     def exactness(self) -> Exactness:
-        """How the factor relates to the mathematics; that of its parts together."""
+        """The approximations behind the factor: those of its parts together.
+
+        >>> fb.Table([1.0, 2.0], ("a",)).exactness
+        exact
+        """
         return combined(self.children)
 
     @property
@@ -86,7 +97,7 @@ class Factor(Term):
         raise _missing(self, "log")
 
     def notation(self) -> Notation:
-        """How it is written."""
+        """The notation of the factor."""
         typed = (Symbol(str(name), repr(domain)) for name, domain in self.inputs.items())
         return Call(type(self).__name__, tuple(typed))
 
@@ -120,15 +131,29 @@ class Factor(Term):
         return interpret(POWER, self, _number(exponent))
 
     def sum(self, *names: Name | Variable) -> Factor:
-        """Sum or integrate names out: Σ_x f. A Variable that is absent multiplies by its size."""
+        """Sum or integrate names out: Σ_x f. A Variable that is absent multiplies by its size.
+
+        >>> f = fb.Table([[0.5, 0.25], [0.75, 0.0]], ("a", "b"))
+        >>> f.sum("a").weights, float(f.sum("a", "b"))
+        (array([1.25, 0.25]), 1.5)
+        """
         return self.reduce(sum_product, *names)
 
     def max(self, *names: Name | Variable) -> Factor:
-        """max_x f."""
+        """max_x f.
+
+        >>> fb.Table([[0.5, 0.25], [0.75, 0.0]], ("a", "b")).max("a").weights
+        array([0.75, 0.25])
+        """
         return self.reduce(max_product, *names)
 
     def reduce(self, semiring: Semiring, *names: Name | Variable) -> Factor:
-        """⊕_x f in any semiring."""
+        """⊕_x f in any semiring.
+
+        >>> f = fb.Table([[1.0, 2.0], [3.0, 0.0]], ("a", "b"))
+        >>> f.reduce(fb.max_product, "b").weights
+        array([2., 3.])
+        """
         body, plain = self._covering(names, "max" if semiring is max_product else "sum")
         if not plain:
             return body
@@ -136,22 +161,39 @@ class Factor(Term):
         return result if isinstance(body, Product) else after_sum(result, plain)
 
     def product(self, *names: Name | Variable) -> Factor:
-        """Multiply out a plate: Π_i f. What lacks i is still multiplied |i| times."""
+        """Multiply out a plate: Π_i f. What lacks i is still multiplied |i| times.
+
+        >>> fb.Table([[0.5, 0.25], [0.5, 0.75]], ("i", "a")).product("i").weights
+        array([0.25  , 0.1875])
+        """
         body, plain = self._covering(names, "product")
         return interpret(MULTIPLY_OUT, body, plain) if plain else body
 
     def __call__(self, values: Mapping[Name, Any] | None = None, /, **named: Any) -> Factor:
-        """Condition or substitute, simultaneously and without capture: `f(x=2, y="z")`; a string renames."""
+        """Condition or substitute, simultaneously and without capture: `f(x=2, y="z")`; a string renames.
+
+        >>> f = fb.Table([[0.5, 0.25], [0.75, 0.0]], ("a", "b"))
+        >>> f(a=1).weights, f(b="c").inputs
+        (array([0.75, 0.  ]), {'a': Bint[2], 'c': Bint[2]})
+        """
         given = {**(values or {}), **named}
         self._require_names(tuple(given), lambda name: f"{name!r} in a call of {self}")
         return substitute(self, {name: to_argument(name, value, self.inputs[name]) for name, value in given.items()})
 
     def log(self) -> Value:
-        """log f, a Value."""
+        """log f, a Value.
+
+        >>> fb.Table([1.0, 2.0], ("a",)).log().data
+        array([0.        , 0.69314718])
+        """
         return self._log()
 
     def normalize(self, *names: Name) -> Factor:
-        """f / Σ f, over the names given, or all."""
+        """f / Σ f, over the names given, or all.
+
+        >>> fb.Table([1.0, 3.0], ("a",)).normalize().weights
+        array([0.25, 0.75])
+        """
         self._require_names(names, lambda name: f"normalising over {name!r} of {self}")
         if self.own is not None and set(names or self.inputs) == {self.own}:
             return self
@@ -161,25 +203,47 @@ class Factor(Term):
     # -- questions --------------------------------------------------------------------------------------------------
 
     def argmax(self, *names: Name) -> dict[Name, Data]:
-        """The assignment of the names with the greatest weight, for each cell of the other inputs."""
+        """The assignment of the names with the greatest weight, for each cell of the other inputs.
+
+        >>> fb.Table([[0.5, 0.25], [0.75, 0.0]], ("a", "b")).argmax("a", "b")
+        {'a': np.int64(1), 'b': np.int64(0)}
+        """
         self._require_names(names, lambda name: f"argmax over {name!r} of {self}")
         return interpret(ARGMAX, self, names or tuple(self.inputs))
 
     def sample(self, key: Data, *names: Name, n: int | None = None) -> dict[Name, Data]:
-        """Draws from the normalised factor; n first, then the other inputs."""
+        """Draws from the normalised factor; n first, then the other inputs.
+
+        >>> fb.Table([0.0, 1.0], ("a",)).sample(jax.random.key(0), "a", n=3)
+        {'a': array([1, 1, 1])}
+        """
         self._require_names(names, lambda name: f"a sample of {name!r} from {self}")
         return interpret(SAMPLE, key, self, names or tuple(self.inputs), n)
 
     def mean(self, name: Name) -> Value:
-        """E[x] of the factor normalised over x, for each value of the other inputs."""
+        """E[x] of the factor normalised over x, for each value of the other inputs.
+
+        >>> fb.Table([1.0, 3.0], ("a",)).mean("a")
+        0.75
+        """
         return self._with_moments(name, "the mean")._mean(name)
 
     def covariance(self, name: Name) -> Value:
-        """The covariance of the elements of x, normalised over x, for each value of the other inputs."""
+        """The covariance of the elements of x, normalised over x, for each value of the other inputs.
+
+        >>> f = fb.Gaussian(mean=[0.0, 1.0], covariance=[[2.0, 0.5], [0.5, 1.0]], inputs={"x": fb.Reals[2]})
+        >>> f.covariance("x").data
+        array([[2. , 0.5],
+               [0.5, 1. ]])
+        """
         return self._with_moments(name, "the covariance")._covariance(name)
 
     def variance(self, name: Name) -> Value:
-        """The variance of each element of x, normalised over x, for each value of the other inputs."""
+        """The variance of each element of x, normalised over x, for each value of the other inputs.
+
+        >>> fb.dist.Normal(0.0, 2.0)("x").variance("x")
+        4
+        """
         return self._with_moments(name, "the variance")._variance(name)
 
     def _with_moments(self, name: Name, asked: str) -> Factor:
@@ -187,16 +251,25 @@ class Factor(Term):
         return self._joined()
 
     def _joined(self) -> Factor:
-        """Join the factor into one representation, where there is a rule for it."""
+        """Join into one representation, where there is a rule for it."""
         rule = current().find(JOIN, (self,))
         return self if rule is None else rule.function(self)
 
     def entropy(self, *names: Name) -> Value:
-        """−Σ p log p of the normalised marginal of the names."""
+        """−Σ p log p of the normalised marginal of the names.
+
+        >>> fb.Table([1.0, 1.0], ("a",)).entropy()
+        0.6931472
+        """
         return self._marginal(names, "entropy")._entropy()
 
     def kl(self, other: Factor, *names: Name) -> Value:
-        """Σ p log(p/q) of the normalised marginals of the names."""
+        """Σ p log(p/q) of the normalised marginals of the names.
+
+        >>> p, q = fb.Table([0.5, 0.5], ("a",)), fb.Table([0.25, 0.75], ("a",))
+        >>> p.kl(q)
+        0.143841
+        """
         if not names and self.inputs.keys() != other.inputs.keys():
             raise NameClash(
                 f"kl of a factor over {listed(self.inputs)} from one over {listed(other.inputs)}",
@@ -208,7 +281,11 @@ class Factor(Term):
         return self._marginal(names, "kl")._kl(other._marginal(names, "kl"))
 
     def mutual_information(self, first: Name, second: Name) -> Value:
-        """I(first; second) = H(first) + H(second) − H(first, second)."""
+        """I(first; second) = H(first) + H(second) − H(first, second).
+
+        >>> fb.Table([[0.5, 0.0], [0.0, 0.5]], ("a", "b")).mutual_information("a", "b")
+        0.6931472
+        """
         joint = self._marginal((first, second), "mutual information")
         return joint.sum(second).entropy(first) + joint.sum(first).entropy(second) - joint._entropy()
 

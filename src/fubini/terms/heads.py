@@ -1,6 +1,10 @@
 """Heads: the operations on factors that interpretations give a meaning to, and the rule sets of `exact` for them.
 
 Representations and the planner register their rules in these sets at import.
+
+>>> from fubini.terms.heads import SUM, exact_sum
+>>> exact_sum.head is SUM
+True
 """
 
 from fubini.base.interpretations import exact

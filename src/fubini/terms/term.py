@@ -117,14 +117,14 @@ class Term:
         self.__dict__.update(state)
 
     def notation(self) -> Notation:
-        """How it is written."""
+        """The notation of the term."""
         raise FubiniError(f"a text for a {type(self).__name__}", expected="a term that supplies notation()")
 
     def __repr__(self) -> str:
         return text(self.notation())
 
     def __format__(self, spec: str) -> str:
-        """Inside another text: on one line, or as the number that it is where the format is one of numbers."""
+        """Show the term on one line inside another text, or as a number where the format is one of numbers."""
         return format(float(self), spec) if spec else text(self.notation())  # type: ignore[arg-type]
 
     def _repr_latex_(self) -> str:

@@ -32,7 +32,12 @@ from fubini.terms.term import Term
 
 
 class Value(Operators, Term):
-    """An array-valued function of named variables, with a domain `output`."""
+    """An array-valued function of named variables, with a domain `output`.
+
+    >>> x = fb.Variable("x", fb.Real)
+    >>> 2.0 * x + 1.0, (2.0 * x + 1.0)(x=3.0).data
+    (2 * x + 1, array(7.))
+    """
 
     output: Domain = static_field()
 
@@ -51,7 +56,7 @@ class Value(Operators, Term):
         raise FubiniError(f"{self} over other arguments", expected="a Value that supplies _remade")
 
     def notation(self) -> Notation:
-        """How it is written."""
+        """The notation of the Value."""
         return Call(type(self).__name__, tuple(child.notation() for child in self.value_children))
 
     @property
@@ -68,12 +73,20 @@ class Value(Operators, Term):
 
     @property
     def exactness(self) -> Exactness:
-        """How the value relates to the mathematics; that of its parts together."""
+        """The approximations behind the Value: those of its parts together.
+
+        >>> fb.Array(np.ones(2), ("i",)).exactness
+        exact
+        """
         return combined(self.children)
 
     @property
     def data(self) -> Data:
-        """The numbers of a closed Value."""
+        """The numbers of a closed Value.
+
+        >>> (fb.Variable("x", fb.Real) ** 2)(x=3.0).data
+        array(9.)
+        """
         if self.inputs:
             raise FubiniError(
                 f"the data of {self}",
@@ -94,7 +107,7 @@ class Value(Operators, Term):
         return np.asarray(self.data, dtype=dtype)
 
     def __bool__(self) -> bool:
-        """Of a comparison of numbers that are known."""
+        """Return the truth of a comparison of known numbers."""
         closed = not self.inputs and not self.output.shape and _is_truth(self.output)
         if closed and not is_traced(data := self.data):
             return bool(data)
@@ -212,7 +225,7 @@ class Array(Value):
 
     @property
     def exactness(self) -> Exactness:
-        """How its numbers came about."""
+        """The approximations behind its numbers."""
         return self.mark
 
     @property
@@ -391,7 +404,7 @@ def _constant(index: int, domain: Domain) -> Array:
 
 
 def to_argument(name: Name, given: Any, domain: Domain) -> Value:
-    """What a name may be replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
+    """Convert what a name is replaced by: a name (rename), a number, an array, a slice or a Value of its domain."""
     if type(given) is int and domain.is_finite and 0 <= given < domain.extent:
         return _constant(given, domain)
     if isinstance(given, str):
@@ -507,7 +520,7 @@ def gathered(value: Array, args: Mapping[Name, Array]) -> Array:
 
 
 def _require_index(axis: int, index: Value, size: int) -> None:
-    """Raise unless an index is an integer, within the extent where that is known."""
+    """Raise unless an index is an integer, within the extent where that is known at once."""
     output = index.output
     if not output.is_discrete or output.shape:
         raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
