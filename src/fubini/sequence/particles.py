@@ -52,7 +52,7 @@ class Filter(NamedTuple):
     cells: Mapping[Name, Domain]  # particles, and batch inputs
     layout: CarryLayout
 
-    def started(self, start: Factor, randomness: Randomness) -> Cloud:
+    def init(self, start: Factor, randomness: Randomness) -> Cloud:
         """Particles of the first state."""
         whole = joined([start, averaged(self.cells[SAMPLES].extent)])
         return self.cloud(*_chosen(whole, self.names, self._others(self.steps.links.before), randomness))
@@ -77,7 +77,7 @@ class Filter(NamedTuple):
         pairs = zip(self.names, cloud.points, strict=True)
         return {name: Array._of(data, tuple(self.cells), self.cells, domains[name]) for name, data in pairs}
 
-    def advanced(self, cloud: Cloud, terms: Sequence[Factor], key: Data) -> Cloud:
+    def step(self, cloud: Cloud, terms: Sequence[Factor], key: Data) -> Cloud:
         """One step: exact sums, then a draw for each particle, then new particles where few carry the weight."""
         draw_key, key = jax.random.split(key)
         randomness = Randomness(draw_key, self.cells[SAMPLES].extent, jnp)
@@ -177,12 +177,12 @@ def run_particles(
     """The particles after the last step, and, if they are kept, those after every step."""
     particles, first = filter_of(outline, start, terms, names, n)
     first_key, key = jax.random.split(key)
-    cloud = particles.started(first, Randomness(first_key, n, jnp))
+    cloud = particles.init(first, Randomness(first_key, n, jnp))
     cut = particles.steps.cut()
 
     def body(now: Cloud, given: tuple) -> tuple[Cloud, Cloud | None]:
         parts, step_key = given
-        after = particles.advanced(now, cut.at(parts), step_key)
+        after = particles.step(now, cut.at(parts), step_key)
         return after, after if keep else None
 
     keys = jax.random.split(key, outline.length)
