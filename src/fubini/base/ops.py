@@ -18,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from fubini.base import scalar_functions as f
 from fubini.base.arrays import Data, double_precision, is_jax, namespace
 from fubini.base.domains import Bint, Domain, Integer, Real
+from fubini.base.scalar_functions import ScalarFunction, of_numpy
 from fubini.errors import DomainError
 
 
@@ -39,6 +41,7 @@ class Op:
     infer: Callable[..., Domain] = field(compare=False)
     symbol: str = ""
     elementwise: bool = True
+    scalar: ScalarFunction | None = field(default=None, compare=False)  # of the table, where it is one
 
     def __call__(self, *args: Any) -> Any:
         for arg in args:
@@ -92,23 +95,26 @@ def _choice(condition: Domain, first: Domain, second: Domain) -> Domain:
     return _arithmetic("where", max)(first, second).with_shape(_broadcast("where", (condition, first, second)))
 
 
-def _elementwise(name: str, infer: Callable, symbol: str = "", array_name: str = "") -> Op:
-    attribute = array_name or name
+def _elementwise(name: str, infer: Callable, symbol: str = "") -> Op:
+    return Op(name, of_numpy(name), infer, symbol)
 
-    def function(xp: Any, *arrays: Data) -> Data:
-        return getattr(xp, attribute)(*arrays)
 
-    return Op(name, function, infer, symbol)
+def _scalar(function: ScalarFunction, name: str = "", infer: Callable | None = None, symbol: str = "") -> Op:
+    """The op of a scalar function."""
+    name = name or function.name
+    return Op(name, function.array, infer or _real(name), symbol, scalar=function)
 
+
+exp, log, log1p, expm1, sqrt, square, sin, cos, tan, tanh, floor, softplus = map(
+    _scalar, (f.EXP, f.LOG, f.LOG1P, f.EXPM1, f.SQRT, f.SQUARE, f.SIN, f.COS, f.TAN, f.TANH, f.FLOOR, f.SOFTPLUS)
+)
+sigmoid = _scalar(f.LOGISTIC, "sigmoid")
+absolute = _scalar(f.ABS, "absolute", _arithmetic("absolute", None))
+maximum = _scalar(f.MAXIMUM, "maximum", _arithmetic("maximum", max))
+minimum = _scalar(f.MINIMUM, "minimum", _arithmetic("minimum", min))
+power = _scalar(f.POWER, "power", _arithmetic("power", None), "**")
 
 negative = _elementwise("negative", _arithmetic("negative", None), "-")
-absolute = _elementwise("absolute", _arithmetic("absolute", None))
-exp, log, log1p, expm1, sqrt, square, sin, cos, tan, tanh, floor = (
-    _elementwise(name, _real(name))
-    for name in ("exp", "log", "log1p", "expm1", "sqrt", "square", "sin", "cos", "tan", "tanh", "floor")
-)
-sigmoid = Op("sigmoid", lambda xp, x: xp.exp(-xp.logaddexp(0.0, -x)), _real("sigmoid"))
-softplus = Op("softplus", lambda xp, x: xp.logaddexp(0.0, x), _real("softplus"))
 logaddexp = _elementwise("logaddexp", _real("logaddexp"))
 
 add = _elementwise("add", _arithmetic("add", lambda n, m: n + m - 1), "+")
@@ -117,9 +123,6 @@ multiply = _elementwise("multiply", _arithmetic("multiply", lambda n, m: (n - 1)
 divide = _elementwise("divide", _real("divide"), "/")
 floor_divide = _elementwise("floor_divide", _arithmetic("floor_divide", lambda n, m: n), "//")
 remainder = _elementwise("remainder", _arithmetic("remainder", lambda n, m: min(n, max(m - 1, 1))), "%")
-power = _elementwise("power", _arithmetic("power", None), "**")
-maximum = _elementwise("maximum", _arithmetic("maximum", max))
-minimum = _elementwise("minimum", _arithmetic("minimum", min))
 
 equal = _elementwise("equal", _truth("equal"), "==")
 not_equal = _elementwise("not_equal", _truth("not_equal"), "!=")

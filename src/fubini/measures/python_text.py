@@ -7,22 +7,13 @@ import math
 from fractions import Fraction
 
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.base.scalar_functions import scalar_function
 from fubini.errors import Intractable
-from fubini.families.incomplete_functions import log_mass_of_beta, log_mass_of_gamma, log_mass_of_normal
 from fubini.families.parameters import Vector
 from fubini.measures.branch import Branch, Draw, Items, Returned, Test, nodes_of
-from fubini.measures.interval_mass import log_mean_of_exponential
 
 LETTERS = "ijklmnpqrstuv"
 LARGEST = 1000  # of the numerators and denominators that are written as such
-CALLS = {"min": "minimum", "max": "maximum"}
-NAMES = {
-    log_mass_of_normal: "normal_mass",
-    log_mass_of_gamma: "gamma_mass",
-    log_mass_of_beta: "beta_mass",
-    log_mean_of_exponential: "mean_exponential",
-}
-KNOWN = ("exp", "log", "lgamma", "abs")
 WORDS = frozenset(("weight", "factor", "condition", "plate", "total", "array", "where", "sqrt", "measure", "superpose"))
 
 
@@ -238,11 +229,8 @@ class Writer:
     def _call(self, this: Node) -> str:
         name, *args = this.args
         parts = ", ".join(map(self.of, args))
-        if not isinstance(name, str):
-            return f"{NAMES[name]}({parts})"
-        if name in KNOWN:
-            return f"{name}({parts})"
-        return f"{CALLS[name]}({parts})" if name in CALLS else f"function({name!r}, {parts})"
+        word = scalar_function(name).program
+        return f"{word}({parts})" if word else f"function({name!r}, {parts})"
 
     def _eq(self, this: Node) -> str:
         a, b = sorted(map(self.of, this.args), key=lambda text: (text.isdigit(), text))
