@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds, exceeds_zero, is_not_negative
@@ -354,6 +355,23 @@ def where(test: Node, first: Node, second: Node) -> Node:
     if test.kind == "where" and test.args[1:] == (ZERO, ONE) and (first, second) != (ZERO, ONE):
         return where(test.args[0], second, first)
     return node("where", test, first, second)
+
+
+def make(kind: str, *args: Any) -> Node:
+    """The node of a kind with these arguments, by the rules of the kind."""
+    maker = MAKERS.get(kind)
+    return node(kind, *args) if maker is None else maker(*args)
+
+
+MAKERS: dict[str, Callable[..., Node]] = {
+    "add": lambda *terms: add(terms),
+    "mul": lambda *factors: multiply(factors),
+    "get": get,
+    "call": call,
+    "eq": equal,
+    "lt": less,
+    "where": where,
+}
 
 
 def negate(test: Node) -> Node:
