@@ -13,6 +13,7 @@ LAYERS = (
     "version",
     "errors",
     "base",
+    "show",
     "numerics",
     "algebra",
     "families",
@@ -31,7 +32,6 @@ LAYERS = (
     "models",
     "questions",
     "io",
-    "show",
     "cli",
 )
 

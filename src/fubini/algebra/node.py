@@ -9,73 +9,14 @@ Each kind of node is a class, which declares what its arguments are; `fubini.alg
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from fubini.algebra.leaf import Index as Index
+from fubini.algebra.leaf import Leaf as Leaf
+from fubini.algebra.leaf import serials
 from fubini.algebra.node_notation import written
-
-_serial = itertools.count()
-
-
-class Index:
-    """A free index variable: 0 … size − 1."""
-
-    __slots__ = ("label", "serial", "size")
-
-    def __init__(self, size: int, label: str = "i") -> None:
-        self.size, self.label, self.serial = size, label, next(_serial)
-
-    def __repr__(self) -> str:
-        return f"{self.label}{self.serial}"
-
-
-class Leaf:
-    """An array that nodes read: the values of a site, data, traced numbers, or what an opaque function makes of others.
-
-    `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from. All
-    is fixed when it is made, but for the bounds of a site, which its distribution may narrow while a model is read.
-    """
-
-    __slots__ = ("high", "is_integer", "is_simplex", "is_test", "low", "name", "of", "role", "serial", "shape")
-    name: str
-    shape: tuple[int, ...]
-    low: float | None
-    high: float | None
-    is_integer: bool
-    is_simplex: bool
-    is_test: bool  # known truth values
-    role: str
-    of: frozenset[Leaf]
-    serial: int
-
-    def __init__(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        *,
-        low: float | None = None,
-        high: float | None = None,
-        is_integer: bool = False,
-        is_simplex: bool = False,
-        is_test: bool = False,
-        role: str = "data",
-        of: Iterable[Leaf] = (),
-    ) -> None:
-        facts = {"is_integer": is_integer, "is_simplex": is_simplex, "is_test": is_test, "role": role}
-        facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of)}
-        for key, value in facts.items():
-            object.__setattr__(self, key, value)
-        object.__setattr__(self, "serial", next(_serial))
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        if self.role != "site" or key not in ("low", "high"):
-            raise AttributeError(f"{key} of the leaf {self.name} is fixed: make another leaf")
-        object.__setattr__(self, key, value)
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 class Node:
@@ -286,7 +227,7 @@ def node(kind: str, *args: Any) -> Node:
     if interned is not None:
         return interned
     new = object.__new__(KINDS[kind])
-    new.args, new.serial = args, next(_serial)
+    new.args, new.serial = args, next(serials)
     new.children = new.nodes_among(args)
     new.free, new.leaves, height = new.own_free(), new.own_leaves(), 0
     for part in new.children:

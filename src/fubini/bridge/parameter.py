@@ -23,8 +23,8 @@ from fubini.integrate.search import Step
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.read.jaxpr_reader import Reader
+from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
-from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Value
 
 

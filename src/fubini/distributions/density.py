@@ -32,9 +32,9 @@ from fubini.distributions.named_site import Named
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
 from fubini.errors import DataError, DomainError, NoRule
+from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
-from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, apply, to_value
 

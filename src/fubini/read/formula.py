@@ -11,7 +11,8 @@ from jax.extend.core import Literal
 from fubini.base.arrays import is_key, is_traced
 from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.fold import folded
-from fubini.terms.notation import Call, Index, Infix, Notation, Symbol, text
+from fubini.show.notation import Call, Index, Infix, Notation, Symbol
+from fubini.show.text import text
 from fubini.terms.numbers import shown_array, shown_number
 
 UNKNOWN = Symbol("…")
