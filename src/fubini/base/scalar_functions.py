@@ -26,6 +26,18 @@ def unbounded(*_: Bounds) -> Bounds:
     return REAL
 
 
+@dataclass(frozen=True)
+class Inverse:
+    """x with f(x) = t, and log |dx/dt|, for t inside the image of f; `inside` is a point of the image.
+
+    `solve(functions, t)` is written in functions of a namespace and operators: those of arrays, Values or nodes.
+    """
+
+    solve: Callable[[Any, Any], tuple[Any, Any]]
+    image: Bounds = REAL
+    inside: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class ScalarFunction:
     """A function of numbers.
@@ -38,6 +50,7 @@ class ScalarFunction:
     array: Callable[..., Data]  # of a namespace and arrays
     number: Callable[[float], float] | None = None  # of one number that is known
     bounds: Callable[..., Bounds] = unbounded  # from those of its arguments
+    inverse: Inverse | None = None
     exponent: float | None = None  # of a power, which index notation writes as one
     is_positive: bool = False
     is_whole: bool = False
@@ -133,6 +146,7 @@ EXP = primitive(
     "exp",
     number=math.exp,
     bounds=_within(0.0, math.inf),
+    inverse=Inverse(lambda f, t: (f.log(t), -f.log(t)), (0.0, math.inf), 1.0),
     is_positive=True,
     is_increasing=True,
     program="exp",
@@ -142,6 +156,7 @@ LOG = primitive(
     "log",
     number=math.log,
     bounds=_ends(_log),
+    inverse=Inverse(lambda f, t: (f.exp(t), t)),
     is_increasing=True,
     program="log",
     loop="log",
@@ -155,6 +170,7 @@ def log(x):
 LOG1P = primitive(
     "log1p",
     number=math.log1p,
+    inverse=Inverse(lambda f, t: (f.expm1(t), t)),
     loop="log1p",
     source='''\
 @njit(error_model="numpy")
@@ -163,7 +179,11 @@ def log1p(x):
     return math.log1p(x) if x > -1.0 else (-math.inf if x == -1.0 else math.nan)
 ''',
 )
-EXPM1 = primitive("expm1", loop="math.expm1")
+EXPM1 = primitive(
+    "expm1",
+    inverse=Inverse(lambda f, t: (f.log1p(t), -f.log1p(t)), (-1.0, math.inf), 0.0),
+    loop="math.expm1",
+)
 
 # -- the gamma function and its relatives ----------------------------------------------------------------------------
 
@@ -260,6 +280,7 @@ LOGISTIC = primitive(
     "logistic",
     _by_engine(jax.nn.sigmoid, scipy.special.expit),
     bounds=_within(0.0, 1.0),
+    inverse=Inverse(lambda f, t: (f.log(t) - f.log1p(-t), -f.log(t) - f.log1p(-t)), (0.0, 1.0), 0.5),
     formula="sigmoid",
     loop="logistic",
     source='''\
@@ -269,8 +290,18 @@ def logistic(x):
     return 1.0 / (1.0 + math.exp(-x))
 ''',
 )
-SOFTPLUS = register("softplus", lambda xp, x: xp.logaddexp(0.0, x), bounds=_within(0.0, math.inf))
-TANH = primitive("tanh", number=math.tanh, loop="math.tanh")
+SOFTPLUS = register(
+    "softplus",
+    lambda xp, x: xp.logaddexp(0.0, x),
+    bounds=_within(0.0, math.inf),
+    inverse=Inverse(lambda f, t: (f.log(f.expm1(t)), t - f.log(f.expm1(t))), (0.0, math.inf), 1.0),
+)
+TANH = primitive(
+    "tanh",
+    number=math.tanh,
+    inverse=Inverse(lambda f, t: (0.5 * (f.log1p(t) - f.log1p(-t)), -f.log1p(-t * t)), (-1.0, 1.0), 0.0),
+    loop="math.tanh",
+)
 SIN = primitive("sin", loop="math.sin")
 COS = primitive("cos", loop="math.cos")
 TAN = register("tan")
