@@ -17,6 +17,7 @@ LAYERS = (
     "version",
     "errors",
     "base",
+    "show",
     "numerics",
     "algebra",
     "families",
@@ -35,7 +36,6 @@ LAYERS = (
     "models",
     "questions",
     "io",
-    "show",
     "cli",
 )
 

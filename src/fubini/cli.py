@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
+from fubini.base.names import Name
 from fubini.eliminate.explain import explain
-from fubini.errors import FubiniError, escaped
+from fubini.errors import FubiniError, Intractable, escaped
 from fubini.io.files import read_bif, read_json, read_uai
 from fubini.models.network import Network
-from fubini.show.bars import distributions
+from fubini.show.bars import bars, curve
+from fubini.terms.factor import Factor
+from fubini.terms.value import Array, to_array
 from fubini.version import __version__
 
 
@@ -54,13 +59,13 @@ def run_demo(options: argparse.Namespace) -> str:
             f"{network}: P(weather, strike, choice, traffic), each alone, given that we are late in winter",
             "",
             "Before any evidence:",
-            distributions(network.marginals(*asked)),
+            show_distributions(network.marginals(*asked)),
             "",
             f"P(late, winter) = {math.exp(float(late.log_evidence())):.6f}, by the plan",
             str(explain(late)),
             "",
             "Given arrival=late, season=winter:",
-            distributions(late.marginals(*asked)),
+            show_distributions(late.marginals(*asked)),
             "",
             "The most probable explanation: " + ", ".join(f"{name}={value}" for name, value in late.map().items()),
         ]
@@ -72,7 +77,7 @@ def run_query(options: argparse.Namespace) -> str:
     network = read_network(options.file)
     for text in options.evidence:
         network = network.condition(dict([_observation(network, text)]))
-    answer = distributions(network.marginals(*options.target))
+    answer = show_distributions(network.marginals(*options.target))
     return f"{explain(network)}\n\n{answer}" if options.plan else answer
 
 
@@ -105,3 +110,48 @@ def _number(name: str, value: str) -> float:
         return float(value)
     except ValueError:
         raise FubiniError(f"the evidence {name}={value!r}", expected="a number: the variable is real") from None
+
+
+# -- distributions as bars ----------------------------------------------------------------------------------------
+
+
+def show_distribution(name: Name, factor: Factor, width: int = 40) -> str:
+    """The marginal of one variable: a line for each value, or mean, deviation and outline of a real number.
+
+    >>> from fubini.base.domains import Bint
+    >>> print(show_distribution("rain", fb.Table([0.75, 0.25], {"rain": Bint.labelled("dry", "wet")}), 8))
+    rain
+      dry  0.7500 ██████
+      wet  0.2500 ██
+    >>> print(show_distribution("height", fb.dist.Normal(170.0, 10.0)("height"), 16))
+    height
+      170 ± 10  from 140 to 200: ▁▁▁▂▄▅▇██▇▅▄▂▁▁▁
+    """
+    domain = factor.inputs[name]
+    if not domain.is_finite:
+        return f"{escaped(str(name))}\n{_outline(name, factor, width)}"
+    shares = np.exp(np.asarray(factor.log().data))
+    labels = [escaped(str(domain.label(index))) for index in range(len(shares))]
+    return "\n".join([escaped(str(name)), *bars(labels, shares, width)])
+
+
+def _outline(name: Name, factor: Factor, width: int) -> str:
+    """Mean ± deviation, and the density over three deviations on either side as a row of blocks."""
+    if factor.inputs[name].shape:
+        mean, deviation = np.asarray(factor.mean(name)), np.sqrt(np.asarray(factor.variance(name)))
+        return f"  {np.array2string(mean, precision=4)} ± {np.array2string(deviation, precision=4)}"
+    mean, deviation = float(factor.mean(name)), float(factor.variance(name)) ** 0.5
+    summary = f"  {mean:.6g} ± {deviation:.4g}"
+    low, high = mean - 3 * deviation, mean + 3 * deviation
+    try:
+        density = np.exp(
+            np.asarray(to_array(factor({name: Array(np.linspace(low, high, width), ("at",))}).log()).array)
+        )
+    except Intractable:  # a point mass among densities: no curve to draw
+        return f"{summary}, with mass at a point"
+    return f"{summary}  from {low:.6g} to {high:.6g}: {curve(density)}"
+
+
+def show_distributions(marginals: Mapping[str, Factor]) -> str:
+    """Several marginals, one under the other."""
+    return "\n".join(show_distribution(name, factor) for name, factor in marginals.items())

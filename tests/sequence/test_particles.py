@@ -29,7 +29,7 @@ def normal(x: Any, loc: Any, scale: Any) -> Any:
 
 
 class Case(NamedTuple):
-    """A chain, and by hand: weights of the first state, of moves [before, after], of a datum [state], and the points."""
+    """A chain; by hand, weights of the first state, of moves [before, after], of a datum [state]; and the points."""
 
     chain: Callable[[], fb.Chain]
     start: np.ndarray

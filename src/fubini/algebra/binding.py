@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
-from fubini.algebra.build import add, bound, call, equal, get, index, less, multiply, where
-from fubini.algebra.node import BINDERS, Index, Node, children, node
+from fubini.algebra.build import bound, index, make
+from fubini.algebra.node import KINDS, Index, Node, node
+from fubini.algebra.walk import rewrite, walk
 
 
 def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
     """Σ or log Σ exp over indices, as a node; simplified nowhere."""
-    assert kind in BINDERS
+    assert KINDS[kind].is_binder
     over = tuple(over)
     free = visited(body, alike=len(over) > 1)  # so that equal bodies are closed alike
     order = (*(of for of in free if of in over), *(of for of in over if of not in free))
@@ -23,23 +24,14 @@ def closed(kind: str, over: Iterable[Index], body: Node) -> Node:
 
 def visited(of: Node, alike: bool = False) -> tuple[Index, ...]:
     """Free indices in the order in which they first occur; `alike`, in whatever order sums and products were made."""
-    indices: dict[Index, None] = {}
-    seen: set[Node] = set()
 
-    def visit(this: Node) -> None:
-        if this in seen or not this.free:
-            return
-        seen.add(this)
-        if this.kind == "index":
-            indices.setdefault(this.args[0])
-        for part in sorted(children(this), key=likeness) if alike and this.kind in UNORDERED else children(this):
-            visit(part)
+    def parts(this: Node) -> Sequence[Node]:
+        return sorted(this.children, key=likeness) if alike and this.is_commutative else this.children
 
-    visit(of)
-    return tuple(indices)
+    nodes = walk(of, enter=lambda this: bool(this.free), parts=parts)
+    return tuple(dict.fromkeys(this.args[0] for this in nodes if this.kind == "index"))
 
 
-UNORDERED = frozenset(("add", "mul", "eq"))
 _likenesses: weakref.WeakKeyDictionary[Node, bytes] = weakref.WeakKeyDictionary()
 
 
@@ -47,11 +39,11 @@ def likeness(of: Node) -> bytes:
     """The same for nodes that differ in indices alone, and not dependent on what was made first."""
     digest = _likenesses.get(of)
     if digest is None:
-        parts = [likeness(part) for part in children(of)]
+        parts = [likeness(part) for part in of.children]
         numbers = [str(number) for _, number in of.args] if of.kind in ("add", "mul") else [""] * len(parts)
         each = [part + number.encode() for part, number in zip(parts, numbers, strict=True)]
         own = of.args[0] if of.kind in ("const", "get", "call") else ""
-        text = f"{of.kind} {own} ".encode() + b" ".join(sorted(each) if of.kind in UNORDERED else each)
+        text = f"{of.kind} {own} ".encode() + b" ".join(sorted(each) if of.is_commutative else each)
         digest = _likenesses[of] = blake2b(text, digest_size=8).digest()
     return digest
 
@@ -76,46 +68,24 @@ def opened_once(this: Node) -> tuple[tuple[Index, ...], Node]:
 
 def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
     """With nodes in place of others, made anew bottom up."""
-    memo: dict[Node, Node] = dict(names)
-
-    def visit(this: Node) -> Node:
-        new = memo.get(this)
-        if new is None:
-            new = memo[this] = remade(this, visit)
-        return new
-
-    return visit(of)
+    return rewrite(of, remade, dict(names))
 
 
 def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
-    """A node of the same kind over other parts."""
-    match of.kind:
-        case "const" | "index":
-            return of
-        case "add":
-            return add([(visit(part), coefficient) for part, coefficient in of.args])
-        case "mul":
-            return multiply([(visit(base), exponent) for base, exponent in of.args])
-        case "get":
-            return get(of.args[0], *map(visit, of.args[1:]))
-        case "call":
-            return call(of.args[0], *map(visit, of.args[1:]))
-        case "eq":
-            return equal(*map(visit, of.args))
-        case "lt":
-            return less(*map(visit, of.args))
-        case "where":
-            return where(*map(visit, of.args))
-        case "logdet" | "rss":
-            return node(of.kind, of.args[0], *map(visit, of.args[1:]))
-    fresh, body = opened(of)  # never under a binder but over fresh indices
+    """A node of the same kind over other parts; the body of a binder over fresh indices."""
+    if not of.is_binder:
+        return make(of.kind, *of.args_with([visit(part) for part in of.children])) if of.children else of
+    fresh, body = opened(of)
     new = visit(body)
     return of if new is body else closed(of.kind, fresh, new)
 
 
-def escapes(of: Node, height: int | None = None) -> bool:
+def inside(of: Node) -> tuple[Node, ...]:
+    """The nodes in it; of a binder, its body over the same free indices each time."""
+    return (opened_once(of)[1],) if of.is_binder else of.children
+
+
+def escapes(of: Node) -> bool:
     """It reads an index that is bound outside of it: one of a binder that is higher than itself."""
-    height = of.height if height is None else height
-    if of.kind == "index":
-        return isinstance(of.args[0], int) and of.args[0] > height
-    return any(escapes(part, height) for part in children(of))
+    indices = (this.args[0] for this in walk(of) if this.kind == "index")
+    return any(isinstance(level, int) and level > of.height for level in indices)

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds, exceeds_zero, is_not_negative
-
-CALLS: dict[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "lgamma": math.lgamma,
-    "log1p": math.log1p,
-    "tanh": math.tanh,
-    "abs": abs,
-    "floor": math.floor,
-    "nonzero": lambda weight: weight or 1.0,
-}
+from fubini.base.scalar_functions import FUNCTIONS, ScalarFunction
 
 
 def const(value: float) -> Node:
@@ -221,11 +212,8 @@ def call(name: str, *args: Node) -> Node:
         return _quotient(*args)
     if name == "pow":
         return _pow(*args)
-    if arg is not None and arg.kind == "const" and name in CALLS:
-        try:
-            return const(CALLS[name](arg.args[0]))
-        except (ValueError, OverflowError):
-            return node("call", name, arg)
+    if arg is not None and (simple := _known(name, arg)) is not None:
+        return simple
     if name == "log" and arg is not None:
         return _log(arg)
     if name == "abs" and arg is not None and bounds(arg)[0] >= 0:
@@ -236,6 +224,21 @@ def call(name: str, *args: Node) -> Node:
         test, first, second = case
         return where(test, call(name, first), call(name, second))
     return node("call", name, *args)
+
+
+def _known(name: str | ScalarFunction, arg: Node) -> Node | None:
+    """A function that is a power, or the number that it takes at a number; None where it is neither."""
+    function = FUNCTIONS.get(name) if isinstance(name, str) else name
+    if not isinstance(function, ScalarFunction):
+        return None
+    if function.exponent is not None:
+        return power(arg, function.exponent)
+    if arg.kind != "const" or function.number is None:
+        return None
+    try:
+        return const(function.number(arg.args[0]))
+    except (ValueError, OverflowError):
+        return node("call", name, arg)
 
 
 def _pow(base: Node, exponent: Node) -> Node:
@@ -352,6 +355,23 @@ def where(test: Node, first: Node, second: Node) -> Node:
     if test.kind == "where" and test.args[1:] == (ZERO, ONE) and (first, second) != (ZERO, ONE):
         return where(test.args[0], second, first)
     return node("where", test, first, second)
+
+
+def make(kind: str, *args: Any) -> Node:
+    """The node of a kind with these arguments, by the rules of the kind."""
+    maker = MAKERS.get(kind)
+    return node(kind, *args) if maker is None else maker(*args)
+
+
+MAKERS: dict[str, Callable[..., Node]] = {
+    "add": lambda *terms: add(terms),
+    "mul": lambda *factors: multiply(factors),
+    "get": get,
+    "call": call,
+    "eq": equal,
+    "lt": less,
+    "where": where,
+}
 
 
 def negate(test: Node) -> Node:

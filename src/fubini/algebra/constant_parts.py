@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from fubini.algebra.binding import opened_once
-from fubini.algebra.node import BINDERS, Node, children, node
+from fubini.algebra.binding import inside, opened_once
+from fubini.algebra.node import Node, node
 from fubini.algebra.rows import has_triangle
+from fubini.algebra.walk import walk
 
 LARGEST = 5_000_000  # numbers of a constant part
 QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longest chain, that NumPy is done with at once
@@ -16,24 +17,17 @@ QUICK = 5_000_000, 3_000  # numbers of the largest part, and steps of the longes
 def known_parts(roots: Iterable[Node], unknown: Callable[[Node], bool]) -> list[Node]:
     """The largest nodes in these that do not depend on what is unknown: the constant parts."""
     parts: dict[Node, None] = {}
-    seen: set[Node] = set()
 
-    def visit(this: Node) -> None:
-        if this in seen:
-            return
-        seen.add(this)
-        if not unknown(this) and not _is_piece(this):
+    def is_open(this: Node) -> bool:
+        return unknown(this) or _is_piece(this)
+
+    for this in walk(*roots, descend=is_open, parts=inside):
+        if not is_open(this):
             if this.kind not in ("const", "index", "get") and math.prod(i.size for i in this.free) <= LARGEST:
                 parts.setdefault(this)
-            return
-        if this.kind in ("logdet", "rss"):
+        elif this.kind in ("logdet", "rss"):
             frame, *rows = this.args
             parts.update((node("triangle", frame, part), None) for part in rows if has_triangle(part, frame, unknown))
-        for part in (opened_once(this)[1],) if this.kind in BINDERS else children(this):
-            visit(part)
-
-    for root in roots:
-        visit(root)
     return list(parts)
 
 
@@ -45,17 +39,10 @@ def _is_piece(this: Node) -> bool:
 def largest(roots: Iterable[Node]) -> tuple[int, int]:
     """The numbers of the largest node in these, and the steps of the longest chain."""
     numbers, steps = 1, 1
-    seen: set[Node] = set()
-    waiting = list(roots)
-    while waiting:
-        this = waiting.pop()
-        if this in seen:
-            continue
-        seen.add(this)
+    for this in walk(*roots, parts=inside):
         numbers = max(numbers, math.prod(i.size for i in this.free))
         if this.kind in ("logdet", "rss"):
             steps = max(steps, this.args[0].length or 1)
         elif this.kind == "chain":
             steps = max(steps, opened_once(this)[1].args[1].args[0].size)
-        waiting.extend((opened_once(this)[1],) if this.kind in BINDERS else children(this))
     return numbers, steps

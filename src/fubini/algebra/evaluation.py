@@ -15,9 +15,10 @@ import numpy as np
 from fubini.algebra.axes import Axes, aligned, product, root, taken, union, where_holds
 from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
-from fubini.algebra.node import Index, Leaf, Node, children, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.rows import Rows, front_of, is_tall
+from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
@@ -298,9 +299,8 @@ def _logs(of: Node) -> list[tuple[Node, float]]:
 
 def _may_be_infinite(of: Node) -> bool:
     """A logarithm, or one in a sum or in either case of a test."""
-    if of.kind in ("where", "add"):
-        return any(map(_may_be_infinite, children(of)))
-    return of.kind == "call" and of.args[0] == "log"
+    nodes = walk(of, descend=lambda this: this.kind in ("where", "add"))
+    return any(this.kind == "call" and this.args[0] == "log" for this in nodes)
 
 
 def _outer(rows: Sequence[Node]) -> tuple[Index, ...]:

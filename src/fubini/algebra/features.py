@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import opened, replaced
 from fubini.algebra.build import ONE, ZERO, add, factors_in, multiply, negate, power, scale, times, where
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import written
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 from fubini.errors import DataError, Intractable
 
 Place = tuple[Node, ...]  # the indices of an entry
@@ -217,13 +218,8 @@ def _case(of: Node, latent: Leaf) -> tuple[Node, Node, Node] | None:
 
 def _first_case(of: Node, latent: Leaf) -> Node | None:
     """A choice between two forms of the latent, outside of sums."""
-    if of.kind == "where" and latent in of.leaves and latent not in of.args[0].leaves:
-        return of
-    if of.kind in ("add", "mul"):
-        for part in children(of):
-            if latent in part.leaves and (choice := _first_case(part, latent)) is not None:
-                return choice
-    return None
+    nodes = walk(of, enter=lambda this: latent in this.leaves, descend=lambda this: this.kind in ("add", "mul"))
+    return next((this for this in nodes if this.kind == "where" and latent not in this.args[0].leaves), None)
 
 
 def linear(of: Node, latent: Leaf) -> tuple[tuple[Slope, ...], Node]:

@@ -4,86 +4,217 @@
 
 Nodes hold no numbers but constants: a leaf stands for an array. They are interned, so equal nodes are one object; bound
 indices are canonical (the height of the body, and a position), so bodies that differ in the names of these are equal.
+Each kind of node is a class, which declares what its arguments are; `fubini.algebra.walk` goes over them.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
+from fubini.algebra.leaf import Index as Index
+from fubini.algebra.leaf import Leaf as Leaf
+from fubini.algebra.leaf import serials
 from fubini.algebra.node_notation import written
-
-_serial = itertools.count()
-
-
-class Index:
-    """A free index variable: 0 … size − 1."""
-
-    __slots__ = ("label", "serial", "size")
-
-    def __init__(self, size: int, label: str = "i") -> None:
-        self.size, self.label, self.serial = size, label, next(_serial)
-
-    def __repr__(self) -> str:
-        return f"{self.label}{self.serial}"
-
-
-class Leaf:
-    """An array that nodes read: the values of a site, data, traced numbers, or what an opaque function makes of others.
-
-    `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from.
-    """
-
-    __slots__ = ("high", "is_integer", "is_simplex", "is_test", "low", "name", "of", "role", "serial", "shape")
-
-    def __init__(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        *,
-        low: float | None = None,
-        high: float | None = None,
-        is_integer: bool = False,
-        is_simplex: bool = False,
-        is_test: bool = False,
-        role: str = "data",
-        of: Iterable[Leaf] = (),
-    ) -> None:
-        self.name, self.shape, self.role = name, shape, role
-        self.low, self.high, self.is_integer, self.is_simplex = low, high, is_integer, is_simplex
-        self.is_test = is_test  # known truth values
-        self.of: frozenset[Leaf] = frozenset(of)
-        self.serial = next(_serial)
-
-    @property
-    def first(self) -> int:
-        """The least value of a label: code counts labels from 0, and adds this where the model reads them."""
-        return int(self.low or 0)
-
-    @property
-    def count(self) -> int:
-        """How many values a label has."""
-        return int(self.high or 0) - self.first + 1
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 class Node:
-    """One scalar expression. Made by the functions of `fubini.algebra.build`, which simplify; compared by identity."""
+    """One scalar expression. Made by the functions of `fubini.algebra.build`, which simplify; compared by identity.
 
-    __slots__ = ("__weakref__", "args", "free", "height", "kind", "leaves", "serial")
-    kind: str
+    A kind declares which of its arguments are nodes, and its traits: `is_binder` if indices are bound in it,
+    `is_commutative` if the order of its children says nothing.
+    """
+
+    __slots__ = ("__weakref__", "args", "children", "free", "height", "leaves", "serial")
+    kind: ClassVar[str]
+    is_binder: ClassVar[bool] = False
+    is_commutative: ClassVar[bool] = False
     args: tuple
+    children: tuple[Node, ...]
     free: frozenset[Index]
     leaves: frozenset[Leaf]  # all that its value depends on, those behind opaque ones included
     height: int  # one more than the bound indices nest
     serial: int
 
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            cls.kind, KINDS[kind] = kind, cls
+
     def __repr__(self) -> str:
         return written(self)
+
+    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+        """The arguments that are nodes."""
+        return args
+
+    def args_with(self, children: Sequence[Node]) -> tuple:
+        """The arguments with other nodes in place of the children."""
+        return tuple(children)
+
+    def own_free(self) -> frozenset[Index]:
+        """Free indices that are in no child."""
+        return frozenset()
+
+    def own_leaves(self) -> frozenset[Leaf]:
+        """Leaves that are in no child."""
+        return frozenset()
+
+
+KINDS: dict[str, type[Node]] = {}
+
+
+class _Atom(Node):
+    """A node without others in it."""
+
+    __slots__ = ()
+
+    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+        return ()
+
+    def args_with(self, children: Sequence[Node]) -> tuple:
+        return self.args
+
+
+class _Weighted(Node):
+    """Pairs of a node and a number."""
+
+    __slots__ = ()
+    is_commutative = True
+
+    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+        return tuple([part for part, _ in args])
+
+    def args_with(self, children: Sequence[Node]) -> tuple:
+        return tuple((part, number) for part, (_, number) in zip(children, self.args, strict=True))
+
+
+class _Headed(Node):
+    """Something that is no node, then nodes."""
+
+    __slots__ = ()
+
+    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+        return args[1:]
+
+    def args_with(self, children: Sequence[Node]) -> tuple:
+        return (self.args[0], *children)
+
+
+class _Binder(_Headed):
+    """The sizes of the indices that it binds, and its body."""
+
+    __slots__ = ()
+    is_binder = True
+
+
+class ConstNode(_Atom, kind="const"):
+    """c"""
+
+    __slots__ = ()
+
+
+class IndexNode(_Atom, kind="index"):
+    """i, free; or bound: the height of its binder, a position and the size"""
+
+    __slots__ = ()
+
+    def own_free(self) -> frozenset[Index]:
+        return frozenset(self.args) if isinstance(self.args[0], Index) else frozenset()
+
+
+class GetNode(_Headed, kind="get"):
+    """x[a, b]"""
+
+    __slots__ = ()
+
+    def own_leaves(self) -> frozenset[Leaf]:
+        return self.args[0].of | {self.args[0]}
+
+
+class AddNode(_Weighted, kind="add"):
+    """Σ coefficient · term"""
+
+    __slots__ = ()
+
+
+class MulNode(_Weighted, kind="mul"):
+    """Π base^exponent"""
+
+    __slots__ = ()
+
+
+class CallNode(_Headed, kind="call"):
+    """f(…)"""
+
+    __slots__ = ()
+
+
+class EqualNode(Node, kind="eq"):
+    """[a = b]"""
+
+    __slots__ = ()
+    is_commutative = True
+
+
+class LessNode(Node, kind="lt"):
+    """[a < b]"""
+
+    __slots__ = ()
+
+
+class WhereNode(Node, kind="where"):
+    """where(c, a, b)"""
+
+    __slots__ = ()
+
+
+class SumNode(_Binder, kind="sum"):
+    """Σ_J"""
+
+    __slots__ = ()
+
+
+class LogSumNode(_Binder, kind="lse"):
+    """log Σ_J exp"""
+
+    __slots__ = ()
+
+
+class ChainNode(_Binder, kind="chain"):
+    """log Σ exp over the paths of a chain"""
+
+    __slots__ = ()
+
+
+class RowsNode(_Binder, kind="rows"):
+    """Rows of a least-squares problem"""
+
+    __slots__ = ()
+
+
+class SlopesNode(_Binder, kind="slopes"):
+    """Coefficients in a row of a least-squares problem"""
+
+    __slots__ = ()
+
+
+class LogDetNode(_Headed, kind="logdet"):
+    """log |AᵀA| of a frame and its rows"""
+
+    __slots__ = ()
+
+
+class ResidualNode(_Headed, kind="rss"):
+    """min |A x − b|² of a frame and its rows"""
+
+    __slots__ = ()
+
+
+class TriangleNode(_Headed, kind="triangle"):
+    """U of [A b] = Q U, of a frame and some rows"""
+
+    __slots__ = ()
 
 
 _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
@@ -95,32 +226,14 @@ def node(kind: str, *args: Any) -> Node:
     interned = _interned.get(key)
     if interned is not None:
         return interned
-    new = object.__new__(Node)
-    new.kind, new.args, new.serial = kind, args, next(_serial)
-    parts = children(new)
-    new.free = frozenset().union(*(part.free for part in parts))
-    new.leaves = frozenset().union(*(part.leaves for part in parts))
-    new.height = max((part.height for part in parts), default=0)
-    if kind == "index" and isinstance(args[0], Index):
-        new.free = frozenset(args)
-    elif kind == "get":
-        new.leaves |= {args[0]} | args[0].of
-    elif kind in BINDERS:
-        new.height += 1
+    new = object.__new__(KINDS[kind])
+    new.args, new.serial = args, next(serials)
+    new.children = new.nodes_among(args)
+    new.free, new.leaves, height = new.own_free(), new.own_leaves(), 0
+    for part in new.children:
+        new.free |= part.free
+        new.leaves |= part.leaves
+        height = max(height, part.height)
+    new.height = height + new.is_binder
     _interned[key] = new
     return new
-
-
-BINDERS = frozenset(("sum", "lse", "chain", "rows", "slopes"))  # the last two are parts of a least-squares problem
-
-
-def children(of: Node) -> tuple[Node, ...]:
-    """The nodes in it."""
-    match of.kind:
-        case "const" | "index":
-            return ()
-        case "add" | "mul":
-            return tuple(part for part, _ in of.args)
-        case "get" | "call" | "sum" | "lse" | "chain" | "rows" | "slopes" | "logdet" | "rss" | "triangle":
-            return of.args[1:]
-    return of.args

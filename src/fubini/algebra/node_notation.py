@@ -1,15 +1,27 @@
-"""Nodes as they are written on paper."""
+"""Nodes as trees of notation, with letters for their indices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-LETTERS = "jklmnopqrstuvw"
-RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-SUMS = {"sum": "Σ", "lse": "log Σ", "chain": "log Σ over paths of", "rows": "rows", "slopes": "Σ"}
+from fubini.show.notation import (
+    Applied,
+    Bound,
+    Choice,
+    Comparison,
+    Notation,
+    Number,
+    Phrase,
+    Product,
+    Subscript,
+    Symbol,
+    Total,
+)
+from fubini.show.text import text
 
 
-def written(of, names: Mapping | None = None) -> str:
+def written(of: Any, names: Mapping | None = None) -> str:
     """A node with its indices as letters.
 
     >>> from fubini.algebra.build import get, index, power
@@ -19,111 +31,79 @@ def written(of, names: Mapping | None = None) -> str:
     >>> written(total([i], power(get(Leaf("x", (3,)), index(i)), 2.0)))
     'Σ_j x[j]²'
     """
-    writer = _Writer(dict(names or {}))
+    notation = NodeNotation(dict(names or {}))
     for i in sorted(of.free, key=lambda i: i.serial):
-        writer.letter(i)  # before those of sums, which end with them
-    return writer.of(of)
+        notation.letter(i)  # before those of sums, which end with them
+    return text(notation.tree(of))
 
 
-class _Writer:
-    def __init__(self, names: dict) -> None:
-        self.names = names
+class NodeNotation:
+    """How nodes are written; indices get the first letters that are not taken."""
 
-    def of(self, this) -> str:
-        return getattr(self, f"_{this.kind}")(this)
+    alphabet = "jklmnopqrstuvw"
 
-    def inside(self, this) -> str:
-        """As a factor: what is a sum stands in brackets."""
-        text = self.of(this)
-        return f"({text})" if this.kind in ("add", "sum", "lse", "chain", "where") else text
+    def __init__(self, letters: dict[Any, str], taken: set[str] | frozenset[str] = frozenset()) -> None:
+        self.letters, self.taken = letters, taken
 
-    def _const(self, this) -> str:
-        return f"{this.args[0]:g}".replace("-", "−").replace("inf", "∞")
+    def tree(self, this: Any) -> Notation:
+        """The notation of a node."""
+        tree = getattr(self, f"_{this.kind}")(this)
+        return Phrase(tree) if isinstance(tree, str) else tree
 
-    def _index(self, this) -> str:
-        return self.letter(this.args[0] if len(this.args) == 1 else this.args[:2])
-
-    def letter(self, key) -> str:
+    def letter(self, key: Any) -> str:
         """The letter of an index."""
-        if key not in self.names:
-            used = set(self.names.values())
-            self.names[key] = next((c for c in LETTERS if c not in used), f"i{len(used)}")
-        return self.names[key]
+        if key not in self.letters:
+            used = self.taken | set(self.letters.values())
+            self.letters[key] = next((c for c in self.alphabet if c not in used), f"i{len(used)}")
+        return self.letters[key]
 
-    def _get(self, this) -> str:
-        leaf, *at = this.args
-        places = [self.of(part) for part, size in zip(at, leaf.shape, strict=True) if size != 1]
-        return f"{leaf.name}[{', '.join(places)}]" if places else leaf.name
+    def entry(self, leaf: Any, at: tuple) -> Notation:
+        """An entry of an array; axes of one entry are left out."""
+        places = tuple(self.tree(part) for part, size in zip(at, leaf.shape, strict=True) if size != 1)
+        return Subscript(Symbol(leaf.name), places) if places else Symbol(leaf.name)
 
-    def _add(self, this) -> str:
-        written = ""
-        order = sorted(this.args, key=lambda item: (item[0].kind == "const", item[1] < 0, self.of(item[0])))
-        for part, coefficient in order:
-            sign = "−" if coefficient < 0 else "+"
-            size = abs(coefficient)
-            text = (
-                f"{size:g}"
-                if part.kind == "const"
-                else self.inside(part)
-                if part.kind in ("add", "where")
-                else self.of(part)
-            )
-            if size != 1 and part.kind != "const":
-                text = f"{'½' if size == 0.5 else f'{size:g}'} {self.inside(part)}"
-            written += f" {sign} {text}" if written else (f"−{text}" if sign == "−" else text)
-        return written
+    def _const(self, this: Any) -> Notation:
+        return Number(this.args[0])
 
-    def _mul(self, this) -> str:
-        above = sorted((self._raised(base, power) for base, power in this.args if power > 0), key=_plain_first)
-        below = sorted((self._raised(base, -power) for base, power in this.args if power < 0), key=_plain_first)
-        top = " ".join(above) or "1"
-        if not below:
-            return top
-        bottom = " ".join(below)
-        return f"{top}/{bottom}" if len(below) == 1 else f"{top}/({bottom})"
+    def _index(self, this: Any) -> Notation:
+        return Symbol(self.letter(this.args[0] if len(this.args) == 1 else this.args[:2]))
 
-    def _raised(self, base, power: float) -> str:
-        text = self.inside(base)
-        if power == 1:
-            return text
-        if power == 0.5:
-            return f"√{text}"
-        return f"{text}{str(int(power)).translate(RAISED)}" if power == int(power) else f"{text}^{power:g}"
+    def _get(self, this: Any) -> Notation:
+        return self.entry(this.args[0], this.args[1:])
 
-    def _call(self, this) -> str:
-        return f"{this.args[0]}({', '.join(self.of(part) for part in this.args[1:])})"
+    def _add(self, this: Any) -> Notation:
+        return Total(tuple((self.tree(part), coefficient) for part, coefficient in this.args))
 
-    def _eq(self, this) -> str:
-        return f"[{' = '.join(sorted(map(self.of, this.args)))}]"
+    def _mul(self, this: Any) -> Notation:
+        above_first = sorted(this.args, key=lambda factor: factor[1] < 0)
+        return Product(tuple((self.tree(base), exponent) for base, exponent in above_first))
 
-    def _lt(self, this) -> str:
-        return f"[{self.of(this.args[0])} < {self.of(this.args[1])}]"
+    def _call(self, this: Any) -> Notation:
+        return Applied(this.args[0], tuple(map(self.tree, this.children)))
 
-    def _where(self, this) -> str:
-        test, first, second = map(self.of, this.args)
-        return f"{first} if {test} else {second}"
+    def _eq(self, this: Any) -> Notation:
+        return Comparison("=", tuple(map(self.tree, this.args)))
 
-    def _binder(self, this) -> str:
+    def _lt(self, this: Any) -> Notation:
+        return Comparison("<", tuple(map(self.tree, this.args)))
+
+    def _where(self, this: Any) -> Notation:
+        return Choice(*map(self.tree, this.args))
+
+    def _binder(self, this: Any) -> Notation:
         sizes, body = this.args
-        before = dict(self.names)
-        letters = []
+        before, letters = dict(self.letters), []
         for place in range(len(sizes)):
-            self.names.pop((this.height, place), None)
+            self.letters.pop((this.height, place), None)
             letters.append(self.letter((this.height, place)))
-        exp = " exp" if this.kind in ("lse", "chain") else ""
-        text = f"{SUMS[this.kind]}_{','.join(letters)}{exp} {self.inside(body)}"
-        self.names = before
-        return text
+        tree = Bound(this.kind, sizes, tuple(letters), self.tree(body))
+        self.letters = before
+        return tree
 
     _sum = _lse = _chain = _rows = _slopes = _binder
 
-    def _logdet(self, this) -> str:
+    def _logdet(self, this: Any) -> Notation | str:
         return f"log|AᵀA| of {this.args[0].size} unknowns"
 
-    def _rss(self, this) -> str:
+    def _rss(self, this: Any) -> Notation | str:
         return f"min|A x − b|² of {this.args[0].size} unknowns"
-
-
-def _plain_first(text: str) -> tuple[bool, str]:
-    """Names before brackets, so that what is written does not depend on what was made first."""
-    return text[0] in "([", text

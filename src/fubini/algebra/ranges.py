@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from fubini.algebra.node import Index, Node
-
-Bounds = tuple[float, float]
+from fubini.base.scalar_functions import Bounds, scalar_function
 
 
 def bounds(of: Node) -> Bounds:
@@ -25,7 +24,7 @@ def bounds(of: Node) -> Bounds:
         case "mul":
             return _product_bounds([_power_bounds(bounds(base), exponent) for base, exponent in of.args])
         case "call":
-            return _call_bounds(of.args[0], [bounds(part) for part in of.args[1:]])
+            return scalar_function(of.args[0]).bounds(*map(bounds, of.args[1:]))
         case "where":
             (low, high), (other_low, other_high) = _case_bounds(*of.args)
             return min(low, other_low), max(high, other_high)
@@ -84,32 +83,6 @@ def _product_bounds(ranges: list[Bounds]) -> Bounds:
     return low, high
 
 
-def _call_bounds(name: str, given: list[Bounds]) -> Bounds:
-    low, high = given[0]
-    if name in ("exp", "softplus"):
-        return 0.0, math.inf
-    if name in ("logistic", "sigmoid"):
-        return 0.0, 1.0
-    if name == "log":
-        return _log(low), _log(high)
-    if name == "abs":
-        return 0.0, max(abs(low), abs(high))
-    if name == "max":
-        return max(low, given[1][0]), max(high, given[1][1])
-    if name == "min":
-        return min(low, given[1][0]), min(high, given[1][1])
-    if name == "quotient":
-        divisor = max(given[1][0], 1.0)
-        return 0.0, (high // divisor if math.isfinite(high) else high)
-    if name in ("floor", "int"):
-        return (math.floor(low) if math.isfinite(low) else low), (math.floor(high) if math.isfinite(high) else high)
-    return -math.inf, math.inf
-
-
-def _log(of: float) -> float:
-    return math.log(of) if of > 0 else -math.inf
-
-
 def is_not_negative(of: Node) -> bool:
     """It is at least 0, and not the number 0."""
     return bounds(of)[0] >= 0 and not (of.kind == "const" and of.args[0] == 0)
@@ -133,7 +106,7 @@ def exceeds_zero(of: Node) -> bool:
         case "mul":
             return all(exceeds_zero(base) for base, _ in of.args)
         case "call":
-            return of.args[0] == "exp"
+            return scalar_function(of.args[0]).is_positive
         case "sum":
             return exceeds_zero(of.args[1])
         case "where":
@@ -156,7 +129,7 @@ def _reaches(of: Node, up: bool) -> bool:
             return all(_reaches(part, up == (c > 0)) for part, c in of.args)
         case "mul":
             return _product_reaches(of, up)
-        case "call" if of.args[0] in ("exp", "log"):
+        case "call" if scalar_function(of.args[0]).is_increasing:
             return _reaches(of.args[1], up)
     return True
 
@@ -186,5 +159,5 @@ def is_whole(of: Node) -> bool:
         case "sum":
             return is_whole(of.args[1])
         case "call":
-            return of.args[0] in ("floor", "int", "quotient") or getattr(of.args[0], "is_whole", False)
+            return scalar_function(of.args[0]).is_whole
     return False

@@ -23,6 +23,7 @@ from fubini.algebra.build import (
 from fubini.algebra.node import Node
 from fubini.algebra.ranges import exceeds_zero, is_not_negative
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite
 
 FAR = 4  # whole numbers that arguments of Γ may differ by
 
@@ -31,16 +32,8 @@ Factors = dict[Node, float]
 
 def tidied(of: Node) -> Node:
     """The same number, with fewer quotients inside of logarithms and powers."""
-    memo: dict[Node, Node] = {}
-
-    def visit(this: Node) -> Node:
-        new = memo.get(this)
-        if new is None:
-            remake = {"sum": _summed, "lse": _log_summed}.get(this.kind, remade)
-            new = memo[this] = _tidy(remake(this, visit))
-        return new
-
-    return visit(of)
+    makers = {"sum": _summed, "lse": _log_summed}
+    return rewrite(of, lambda this, visit: _tidy(makers.get(this.kind, remade)(this, visit)))
 
 
 def _summed(of: Node, visit: Callable[[Node], Node]) -> Node:

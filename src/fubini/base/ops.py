@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -18,17 +18,32 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from fubini.base import scalar_functions as f
 from fubini.base.arrays import Data, double_precision, is_jax, namespace
 from fubini.base.domains import Bint, Domain, Integer, Real
+from fubini.base.scalar_functions import ScalarFunction, of_numpy
 from fubini.errors import DomainError
+
+
+def _no_polynomial(degrees: Sequence[float]) -> float:
+    return math.inf
+
+
+def _degree_of_quotient(degrees: Sequence[float]) -> float:
+    return math.inf if degrees[1] else degrees[0]
+
+
+def _degree_of_choice(degrees: Sequence[float]) -> float:
+    return math.inf if degrees[0] else max(degrees[1:])
 
 
 @dataclass(frozen=True)
 class Op:
     """A function of arrays with a typing rule.
 
-    `function(xp, *arrays)` computes; `infer(*domains)` gives the domain of the result or raises. An elementwise op
-    broadcasts by itself; any other is mapped over named axes.
+    `function(xp, *arrays)` computes; `infer(*domains)` gives the domain of the result or raises; `degree(degrees)` is
+    that of the result as a polynomial, infinity where it is none. An elementwise op broadcasts by itself; any other is
+    mapped over named axes.
 
     >>> exp(0.0), maximum(2, 3)
     (np.float64(1.0), np.int64(3))
@@ -39,6 +54,8 @@ class Op:
     infer: Callable[..., Domain] = field(compare=False)
     symbol: str = ""
     elementwise: bool = True
+    scalar: ScalarFunction | None = field(default=None, compare=False)  # of the table, where it is one
+    degree: Callable[[Sequence[float]], float] = field(default=_no_polynomial, compare=False)
 
     def __call__(self, *args: Any) -> Any:
         for arg in args:
@@ -96,34 +113,36 @@ def _choice(condition: Domain, first: Domain, second: Domain) -> Domain:
     return _arithmetic("where", max)(first, second).with_shape(_broadcast("where", (condition, first, second)))
 
 
-def _elementwise(name: str, infer: Callable, symbol: str = "", array_name: str = "") -> Op:
-    attribute = array_name or name
-
-    def function(xp: Any, *arrays: Data) -> Data:
-        return getattr(xp, attribute)(*arrays)
-
-    return Op(name, function, infer, symbol)
+def _elementwise(name: str, infer: Callable, symbol: str = "", degree: Callable = _no_polynomial) -> Op:
+    return Op(name, of_numpy(name), infer, symbol, degree=degree)
 
 
-negative = _elementwise("negative", _arithmetic("negative", None), "-")
-absolute = _elementwise("absolute", _arithmetic("absolute", None))
-exp, log, log1p, expm1, sqrt, square, sin, cos, tan, tanh, floor = (
-    _elementwise(name, _real(name))
-    for name in ("exp", "log", "log1p", "expm1", "sqrt", "square", "sin", "cos", "tan", "tanh", "floor")
+def _scalar(function: ScalarFunction, name: str = "", infer: Callable | None = None, symbol: str = "") -> Op:
+    """The op of a scalar function."""
+    name, exponent = name or function.name, function.exponent or 0.5
+    is_polynomial = exponent > 0 and exponent == int(exponent)
+    degree = (lambda degrees: int(exponent) * degrees[0]) if is_polynomial else _no_polynomial
+    return Op(name, function.array, infer or _real(name), symbol, scalar=function, degree=degree)
+
+
+exp, log, log1p, expm1, sqrt, square, sin, cos, tan, tanh, floor, softplus = map(
+    _scalar, (f.EXP, f.LOG, f.LOG1P, f.EXPM1, f.SQRT, f.SQUARE, f.SIN, f.COS, f.TAN, f.TANH, f.FLOOR, f.SOFTPLUS)
 )
-sigmoid = Op("sigmoid", lambda xp, x: xp.exp(-xp.logaddexp(0.0, -x)), _real("sigmoid"))
-softplus = Op("softplus", lambda xp, x: xp.logaddexp(0.0, x), _real("softplus"))
+sigmoid = _scalar(f.LOGISTIC, "sigmoid")
+absolute = _scalar(f.ABS, "absolute", _arithmetic("absolute", None))
+maximum = _scalar(f.MAXIMUM, "maximum", _arithmetic("maximum", max))
+minimum = _scalar(f.MINIMUM, "minimum", _arithmetic("minimum", min))
+power = _scalar(f.POWER, "power", _arithmetic("power", None), "**")
+
+negative = _elementwise("negative", _arithmetic("negative", None), "-", max)
 logaddexp = _elementwise("logaddexp", _real("logaddexp"))
 
-add = _elementwise("add", _arithmetic("add", lambda n, m: n + m - 1), "+")
-subtract = _elementwise("subtract", _arithmetic("subtract", None), "-")
-multiply = _elementwise("multiply", _arithmetic("multiply", lambda n, m: (n - 1) * (m - 1) + 1), "*")
-divide = _elementwise("divide", _real("divide"), "/")
+add = _elementwise("add", _arithmetic("add", lambda n, m: n + m - 1), "+", max)
+subtract = _elementwise("subtract", _arithmetic("subtract", None), "-", max)
+multiply = _elementwise("multiply", _arithmetic("multiply", lambda n, m: (n - 1) * (m - 1) + 1), "*", sum)
+divide = _elementwise("divide", _real("divide"), "/", _degree_of_quotient)
 floor_divide = _elementwise("floor_divide", _arithmetic("floor_divide", lambda n, m: n), "//")
 remainder = _elementwise("remainder", _arithmetic("remainder", lambda n, m: min(n, max(m - 1, 1))), "%")
-power = _elementwise("power", _arithmetic("power", None), "**")
-maximum = _elementwise("maximum", _arithmetic("maximum", max))
-minimum = _elementwise("minimum", _arithmetic("minimum", min))
 
 equal = _elementwise("equal", _truth("equal"), "==")
 not_equal = _elementwise("not_equal", _truth("not_equal"), "!=")
@@ -134,7 +153,7 @@ greater_equal = _elementwise("greater_equal", _truth("greater_equal"), ">=")
 logical_and = _elementwise("logical_and", _truth("logical_and"), "&")
 logical_or = _elementwise("logical_or", _truth("logical_or"), "|")
 logical_not = _elementwise("logical_not", _truth("logical_not"), "~")
-where = _elementwise("where", _choice)
+where = _elementwise("where", _choice, degree=_degree_of_choice)
 
 # The unit of each associative op: op(unit, x) = x. What an empty reduction gives.
 UNITS: dict[Op, float | bool] = {

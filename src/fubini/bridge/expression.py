@@ -24,9 +24,9 @@ from fubini.base.names import Name
 from fubini.numerics.named_axes import align
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
+from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array
 
 KEPT = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from fubini.algebra.build import ONE, const, index, less, negate, plus, times, w
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite
 from fubini.base import ops
 from fubini.base.arrays import Data, double_precision, is_traced
 from fubini.base.domains import Domain
@@ -274,17 +275,12 @@ class FactorReader:
 
 def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[Node, Node]) -> Node:
     """A node with arrays in place of its leaves, and nodes in place of its free indices."""
-    memo: dict[Node, Node] = dict(named)
 
-    def visit(this: Node) -> Node:
-        rewritten = memo.get(this)
-        if rewritten is None:
-            own = this.kind == "get" and this.args[0] in leaves
-            rewritten = leaves[this.args[0]].at(*map(visit, this.args[1:])) if own else remade(this, visit)
-            memo[this] = rewritten
-        return rewritten
+    def change(this: Node, visit: Callable[[Node], Node]) -> Node:
+        own = this.kind == "get" and this.args[0] in leaves
+        return leaves[this.args[0]].at(*map(visit, this.children)) if own else remade(this, visit)
 
-    return visit(node)
+    return rewrite(node, change, dict(named))
 
 
 def _function(op: Op) -> Any:

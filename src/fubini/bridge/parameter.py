@@ -23,9 +23,9 @@ from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.read.jaxpr_reader import Reader
+from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.fields import static_field
-from fubini.terms.notation import Notation, Symbol
 from fubini.terms.value import Value
 
 

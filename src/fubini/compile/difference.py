@@ -11,7 +11,7 @@ whose first part the sums of squares cancel: off-centre numbers lose nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import opened, remade, replaced
@@ -34,9 +34,10 @@ from fubini.algebra.build import (
     times,
     where,
 )
-from fubini.algebra.node import Index, Leaf, Node, children, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import exceeds_zero, is_whole
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite, walk
 from fubini.compile.statistics import canonical, inner_sums
 
 Guards = frozenset[Node]
@@ -102,7 +103,7 @@ class Difference:
         return _scaled({common: value}, fixed)
 
     def _of_function(self, this: Node) -> Change:
-        moving = [part for part in children(this) if self.varies(part)]
+        moving = [part for part in this.children if self.varies(part)]
         common, steps = self._steps(moving)
         if this.kind == "call" and this.args[0] == "lgamma":
             return {common: rising(moving[0], steps[moving[0]])}
@@ -130,15 +131,18 @@ def _summed(over: Sequence[Index], guards: Guards, value: Node) -> Node:
 
 def bared(of: Node) -> Node:
     """Remove the marks that keep changes in one."""
-    if "same" not in calls(of):
-        return of
-    return bared(of.args[1]) if of.kind == "call" and of.args[0] == "same" else remade(of, bared)
+
+    def bare(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if "same" not in calls(this):
+            return this
+        return visit(this.args[1]) if this.kind == "call" and this.args[0] == "same" else remade(this, visit)
+
+    return rewrite(of, bare)
 
 
 def calls(of: Node) -> frozenset[str]:
     """The names of the functions in a node."""
-    own = {of.args[0]} if of.kind == "call" else ()
-    return frozenset(own).union(*(calls(part) for part in children(of)))
+    return frozenset(this.args[0] for this in walk(of) if this.kind == "call")
 
 
 # -- changes --------------------------------------------------------------------------------------------------------
@@ -280,7 +284,7 @@ class Keeping:
             moving = [base for base, exponent in this.args if self._varies(base)]
             alone = len(moving) == 1 and dict(this.args)[moving[0]] == 1
             return multiply((self.of(base, alone), exponent) for base, exponent in this.args)
-        if this.kind == "sum" or (this.kind == "add" and any(map(self._is_quotient, children(this)))):
+        if this.kind == "sum" or (this.kind == "add" and any(map(self._is_quotient, this.children))):
             return self._kept(self.of(this))
         return remade(this, lambda part: self.of(part, False))
 

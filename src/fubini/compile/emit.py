@@ -12,29 +12,8 @@ from fubini.algebra.binding import opened
 from fubini.algebra.build import is_test
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import exceeds_zero
+from fubini.base.scalar_functions import FUNCTIONS
 from fubini.errors import NoRule
-
-CALLS = {
-    "exp": "math.exp",
-    "log": "log",
-    "log1p": "log1p",
-    "expm1": "math.expm1",
-    "lgamma": "math.lgamma",
-    "lgamma_if_positive": "lgamma_if_positive",
-    "log_rising": "log_rising",
-    "erf": "math.erf",
-    "tanh": "math.tanh",
-    "sin": "math.sin",
-    "cos": "math.cos",
-    "abs": "abs",
-    "floor": "math.floor",
-    "int": "math.floor",
-    "max": "max",
-    "min": "min",
-    "pow": "pow",
-    "nonzero": "nonzero",
-    "logistic": "logistic",
-}
 
 HEAD = """\
 import math
@@ -43,50 +22,11 @@ import numpy as np
 from numba import njit
 """
 
+LOOPS = {name: function.loop for name, function in FUNCTIONS.items() if function.loop}
+
 # Functions that loops may call, by name; only those in use are written.
 HELPERS = {
-    "log": '''\
-@njit(error_model="numpy")
-def log(x):
-    """log x, −inf at 0"""
-    return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
-''',
-    "log1p": '''\
-@njit(error_model="numpy")
-def log1p(x):
-    """log(1 + x), −inf at −1"""
-    return math.log1p(x) if x > -1.0 else (-math.inf if x == -1.0 else math.nan)
-''',
-    "log_rising": '''\
-@njit(error_model="numpy")
-def log_rising(x, r):
-    """log Γ(x + r) / Γ(x), a product for small whole r"""
-    low, count = (x, r) if r >= 0.0 else (x + r, -r)
-    if count > 16.0 or count != math.floor(count) or low <= 0.0:
-        return math.lgamma(x + r) - math.lgamma(x)
-    product = 1.0
-    for i in range(int(count)):
-        product *= low + i
-    return math.log(product) if r > 0.0 else -math.log(product)
-''',
-    "lgamma_if_positive": '''\
-@njit(error_model="numpy")
-def lgamma_if_positive(x):
-    """log Γ(x), infinite where x is not positive"""
-    return math.lgamma(x) if x > 0.0 else math.inf
-''',
-    "nonzero": '''\
-@njit(error_model="numpy")
-def nonzero(x):
-    """x, 1 where it is 0"""
-    return 1.0 if x == 0.0 else x
-''',
-    "logistic": '''\
-@njit(error_model="numpy")
-def logistic(x):
-    """1 / (1 + e^−x)"""
-    return 1.0 / (1.0 + math.exp(-x))
-''',
+    **{function.loop: function.source for function in FUNCTIONS.values() if function.source},
     "exp_below": '''\
 @njit(fastmath={"contract"}, error_model="numpy")
 def exp_below(x):
@@ -182,7 +122,7 @@ class LoopWriter:
         what = this.args[0] if this.kind == "call" else this.kind
         raise NoRule(
             f"a compiled loop with {what!r} in it",
-            expected=f"sums, products, tests and the functions {', '.join(sorted(CALLS))}",
+            expected=f"sums, products, tests and the functions {', '.join(sorted(LOOPS))}",
             nearest=f"in {this!r}"[:200],
         )
 
@@ -248,16 +188,11 @@ class LoopWriter:
 
     def _call(self, this: Node, env: Env) -> str:
         name, *args = this.args
-        parts = [self.value(part, env) for part in args]
-        if name == "same":
-            return parts[0]
-        if name == "quotient":
-            return f"({self.place(args[0], env)} // {self.place(args[1], env)})"
-        if name == "sign":
-            return f"(({parts[0]} > 0) - ({parts[0]} < 0))"
-        if name not in CALLS:
+        if name not in LOOPS:
             return self._missing(this, env)
-        return f"{CALLS[name]}({', '.join(bare(part) for part in parts)})"
+        written = self.place if FUNCTIONS[name].takes_whole else self.value
+        parts, text = [written(part, env) for part in args], LOOPS[name]
+        return text.format(*parts) if "{" in text else f"{text}({', '.join(map(bare, parts))})"
 
     def test(self, this: Node, env: Env) -> str:
         """Write a node that is 0 or 1 as a condition."""

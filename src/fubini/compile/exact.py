@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fubini.algebra.binding import escapes, opened, remade, replaced
 from fubini.algebra.build import get, index
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite
 from fubini.compile.emit import HEAD, LoopWriter, helpers
 from fubini.compile.hoist import Store, hoisted
 from fubini.compile.names import Evaluate, Names
@@ -66,18 +67,14 @@ def levels(roots: Sequence[Node]) -> list[list[Node]]:
     """Sums without free indices, those that others read first."""
     depth: dict[Node, int] = {}
 
-    def visit(of: Node) -> int:
-        if of in depth:
-            return depth[of]
-        inner = max((visit(part) for part in children(of)), default=0)
-        depth[of] = inner + (of.kind == "sum" and not of.free and not escapes(of))
-        return depth[of]
+    def is_whole_sum(of: Node) -> bool:
+        return of.kind == "sum" and not of.free and not escapes(of)
 
     for root in roots:
-        visit(root)
+        rewrite(root, lambda of, visit: max(map(visit, of.children), default=0) + is_whole_sum(of), depth)
     by_depth: dict[int, list[Node]] = {}
     for of, place in depth.items():
-        if of.kind == "sum" and not of.free and not escapes(of):
+        if is_whole_sum(of):
             by_depth.setdefault(place, []).append(of)
     return [by_depth[place] for place in sorted(by_depth)]
 
@@ -116,8 +113,12 @@ def _outside(writer: LoopWriter, bodies: Sequence[Node], over: tuple[Index, ...]
 
 def settled(of: Node) -> Node:
     """Rebuild every sum, with factors that are the same for all items before it."""
-    inner = remade(of, settled)
-    return total(*opened(inner)) if inner.kind == "sum" else inner
+
+    def settle(this: Node, visit: Callable[[Node], Node]) -> Node:
+        inner = remade(this, visit)
+        return total(*opened(inner)) if inner.kind == "sum" else inner
+
+    return rewrite(of, settle)
 
 
 def _along(of: Node, over: tuple[Index, ...]) -> Node:

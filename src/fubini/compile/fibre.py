@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import opened, replaced
 from fubini.algebra.build import ZERO, factors_in, index, multiply
-from fubini.algebra.node import Index, Node, children
+from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
+from fubini.algebra.walk import walk
 
 
 class Fibre(NamedTuple):
@@ -44,9 +45,12 @@ def fibre_of(of: Node, u: Index) -> Fibre | None:
 
 def rows_in(of: Node, u: Index) -> list[Node]:
     """Sums F(u, l) over data in a node."""
-    if of.kind == "sum" and is_data(of) and u in of.free and len(of.free) == 2 and grouped(of, u) is not None:
-        return [of]
-    return [rows for part in children(of) for rows in rows_in(part, u)]
+
+    def is_rows(this: Node) -> bool:
+        is_data_sum = this.kind == "sum" and is_data(this) and u in this.free and len(this.free) == 2
+        return is_data_sum and grouped(this, u) is not None
+
+    return [this for this in walk(of, descend=lambda this: not is_rows(this)) if is_rows(this)]
 
 
 def grouped(of: Node, u: Index) -> Grouped | None:

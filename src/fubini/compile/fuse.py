@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fubini.algebra.binding import closed, opened, remade, replaced
 from fubini.algebra.build import add, index
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.walk import rewrite
 
 
 class Accumulation(NamedTuple):
@@ -45,7 +46,10 @@ def separate(accumulations: list[Accumulation]) -> list[list[Accumulation]]:
 
 def fused_sums(of: Node) -> Node:
     """Σ_i a + Σ_i b  =  Σ_i (a + b), wherever sums stand side by side"""
-    inner = remade(of, fused_sums)
+    return rewrite(of, lambda this, visit: _fuse(remade(this, visit)))
+
+
+def _fuse(inner: Node) -> Node:
     if inner.kind != "add":
         return inner
     groups: dict[tuple[int, ...], list[tuple[Node, float]]] = {}

@@ -28,10 +28,11 @@ from fubini.algebra.build import (
     scale,
     times,
 )
-from fubini.algebra.node import BINDERS, Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import written
 from fubini.algebra.ranges import is_whole
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 
 
 class Add(NamedTuple):
@@ -97,7 +98,7 @@ def summarised(over: Sequence[Index], body: Node, stem: str = "hist") -> Summary
     count = 0
     for part, coefficient in _terms(body):
         closed = total(over, part)
-        if not any(part.kind in BINDERS for part in _walk(closed)):  # solved: a correction at one place
+        if not any(part.is_binder for part in walk(closed)):  # solved: a correction at one place
             final.append(scale(coefficient, closed))
             continue
         outside, inside = _parted(part, over)
@@ -292,9 +293,3 @@ def shown(of: Reducer) -> str:
         case Fanout(first, second):
             return f"Fanout({shown(first)}, {shown(second)})"
     return "Nop"
-
-
-def _walk(of: Node) -> Iterator[Node]:
-    yield of
-    for part in children(of):
-        yield from _walk(part)

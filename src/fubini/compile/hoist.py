@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fubini.algebra.binding import remade, replaced
-from fubini.algebra.build import add, get, index, multiply
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.build import get, index, make
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds
+from fubini.algebra.walk import rewrite, walk
 from fubini.compile.statistics import canonical
 
 
@@ -53,19 +54,22 @@ class Store:
 
 def hoisted(of: Node, is_loose: Callable[[Node], bool], store: Store) -> Node:
     """Replace the largest loose parts of a node by entries of arrays; loose terms and factors go together."""
-    if of.kind in ("const", "index", "get"):
-        return of
-    if is_loose(of):
-        return store.entry(of)
-    if of.kind in ("add", "mul"):
-        loose = [(part, number) for part, number in of.args if is_loose(part)]
-        tight = [(hoisted(part, is_loose, store), number) for part, number in of.args if (part, number) not in loose]
-        make = add if of.kind == "add" else multiply
+
+    def hoist(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if this.kind in ("const", "index", "get"):
+            return this
+        if is_loose(this):
+            return store.entry(this)
+        if this.kind not in ("add", "mul"):
+            return remade(this, visit)
+        loose = [(part, number) for part, number in this.args if is_loose(part)]
+        tight = [(visit(part), number) for part, number in this.args if (part, number) not in loose]
         if loose:
-            whole = make(loose)
-            tight.append((whole if whole.kind in ("const", "get") else hoisted(whole, is_loose, store), 1.0))
-        return make(tight)
-    return remade(of, lambda part: hoisted(part, is_loose, store))
+            whole = make(this.kind, *loose)
+            tight.append((whole if whole.kind in ("const", "get") else visit(whole), 1.0))
+        return make(this.kind, *tight)
+
+    return rewrite(of, hoist)
 
 
 def is_of_class(of: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> bool:
@@ -79,5 +83,4 @@ def _is_row(entry: Node, k: Index, states: Mapping[Leaf, frozenset[int]]) -> boo
 
 
 def _entries(of: Node) -> list[Node]:
-    own = [of] if of.kind == "get" else []
-    return [*own, *(entry for part in children(of) for entry in _entries(part))]
+    return [this for this in walk(of) if this.kind == "get"]

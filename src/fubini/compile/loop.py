@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from fubini.algebra.binding import escapes, replaced
 from fubini.algebra.build import ZERO, add, const, index, less, scale
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.walk import walk
 from fubini.compile.derive import Label
 from fubini.compile.emit import Env, LoopWriter, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
@@ -245,11 +246,12 @@ class LabelLoop:
 
 def fixed_parts(of: Node, k: Index) -> list[Node]:
     """The largest parts of a node that read arrays and do not depend on the candidate, outside of sums."""
-    if of.kind in ("const", "index") or not of.leaves:
-        return []
-    if k not in of.free and not escapes(of):
-        return [of]
-    return [fixed for part in children(of) for fixed in fixed_parts(part, k)]
+
+    def is_fixed(this: Node) -> bool:
+        return k not in this.free and not escapes(this)
+
+    with_leaves = walk(of, enter=lambda this: bool(this.leaves), descend=lambda this: not is_fixed(this))
+    return list(filter(is_fixed, with_leaves))
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:

@@ -14,7 +14,7 @@ from fubini.algebra.binding import replaced
 from fubini.algebra.build import get, index
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.compile.derive import Label
-from fubini.compile.emit import CALLS, HELPERS, ArrayAccess, Sparse
+from fubini.compile.emit import HELPERS, LOOPS, ArrayAccess, Sparse
 from fubini.compile.fibre import grouped
 from fubini.compile.hoist import HoistedArray, Store
 from fubini.compile.specialise import Sizes
@@ -43,7 +43,7 @@ VARIABLES = (
     "old",
 )
 BUILT_IN = ("math", "np", "njit", "range", "int")
-RESERVED = frozenset((*VARIABLES, *CALLS.values(), *HELPERS, *BUILT_IN))  # what the text of loops has names for
+RESERVED = frozenset((*VARIABLES, *LOOPS.values(), *HELPERS, *BUILT_IN))  # what the text of loops has names for
 NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
 

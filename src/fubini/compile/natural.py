@@ -7,7 +7,7 @@ precision P and the push B are plain sums over items; `difference` writes what t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fubini.algebra.binding import remade
 from fubini.algebra.build import ONE, ZERO, add, call, multiply, scale, times
@@ -15,6 +15,7 @@ from fubini.algebra.features import Monomial, NoClosedForm, monomials
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import written
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite
 from fubini.compile.unroll import short_axes, unrolled
 from fubini.errors import DataError
 from fubini.integrate.elimination import eliminated
@@ -74,9 +75,13 @@ def natural(terms: Sequence[Node], latent: Leaf, labels: frozenset[Leaf] = froze
 
 def without_items(of: Node, labels: frozenset[Leaf]) -> Node:
     """Set all sums over labels in a node to 0."""
-    if not of.leaves & labels:
-        return of
-    return ZERO if of.kind == "sum" else remade(of, lambda part: without_items(part, labels))
+
+    def change(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if not this.leaves & labels:
+            return this
+        return ZERO if this.kind == "sum" else remade(this, visit)
+
+    return rewrite(of, change)
 
 
 def _degree(of: Monomial, log_density: Node, latent: Leaf) -> float:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from fubini.algebra.binding import closed, opened, remade, replaced, visited
 from fubini.algebra.build import const, get, index, plus, times
 from fubini.algebra.features import Place
-from fubini.algebra.node import BINDERS, Index, Leaf, Node, children, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.node_notation import written
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 from fubini.errors import NoRule
 from fubini.integrate.finite import tests
 from fubini.read.primitive import Primitive
@@ -80,11 +81,8 @@ class Statistics:
 
 def inner_sums(of: Node) -> Iterator[Node]:
     """The sums in a node, outermost first."""
-    if of.kind == "sum":
-        yield of
-    elif of.height:
-        for part in children(of):
-            yield from inner_sums(part)
+    nodes = walk(of, enter=lambda this: this.height > 0, descend=lambda this: this.kind != "sum")
+    yield from (this for this in nodes if this.kind == "sum")
 
 
 def canonical(of: Node) -> tuple[tuple[Index, ...], Node]:
@@ -95,14 +93,12 @@ def canonical(of: Node) -> tuple[tuple[Index, ...], Node]:
 
 def reads(of: Node, labels: frozenset[Leaf], outside_sums: bool = False) -> Iterator[Node]:
     """The entries of labels in a node."""
-    if not of.leaves & labels or (outside_sums and of.kind in BINDERS):
-        return
-    if of.kind == "get" and of.args[0] in labels:
-        yield of
-    if (of.kind == "get" and of.args[0].of & labels) or (of.kind == "call" and isinstance(of.args[0], Primitive)):
-        raise unsupported(of, labels, "a function of the labels that can be read")
-    for part in children(of):
-        yield from reads(part, labels, outside_sums)
+    for this in walk(of, enter=lambda this: bool(this.leaves & labels) and not (outside_sums and this.is_binder)):
+        head = this.args[0]
+        if this.kind == "get" and head in labels:
+            yield this
+        if (this.kind == "get" and head.of & labels) or (this.kind == "call" and isinstance(head, Primitive)):
+            raise unsupported(this, labels, "a function of the labels that can be read")
 
 
 def increment(of: Statistic, label: Leaf, at: tuple[Index, ...], k: Index) -> Node:

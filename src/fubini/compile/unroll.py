@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fubini.algebra.binding import opened, remade, replaced
 from fubini.algebra.build import add, const, get, index
 from fubini.algebra.features import NoClosedForm
-from fubini.algebra.node import Leaf, Node, children
+from fubini.algebra.node import Leaf, Node
 from fubini.algebra.sums import total
+from fubini.algebra.walk import rewrite, walk
 
 SHORT = 8  # entries of an axis that is written out
 
@@ -30,35 +31,40 @@ def unrolled(terms: Sequence[Node], latent: Leaf, axis: int) -> tuple[tuple[Node
 
 def _spread(of: Node, latent: Leaf, axis: int) -> Node:
     """Write sums over the axis out."""
-    if latent not in of.leaves:
-        return of
-    if of.kind != "sum":
-        return remade(of, lambda part: _spread(part, latent, axis))
-    over, body = opened(of)
-    body = _spread(body, latent, axis)
-    along = next((i for i in over if index(i) in _places(body, latent, axis)), None)
-    if along is None:
-        return total(over, body)
-    rest = [i for i in over if i is not along]
-    parts = [total(rest, replaced(body, {index(along): const(float(place))})) for place in range(along.size)]
-    return _spread(add((part, 1.0) for part in parts), latent, axis)
+
+    def spread(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if latent not in this.leaves:
+            return this
+        if this.kind != "sum":
+            return remade(this, visit)
+        over, body = opened(this)
+        body = visit(body)
+        along = next((i for i in over if index(i) in _places(body, latent, axis)), None)
+        if along is None:
+            return total(over, body)
+        rest = [i for i in over if i is not along]
+        parts = [total(rest, replaced(body, {index(along): const(float(place))})) for place in range(along.size)]
+        return visit(add((part, 1.0) for part in parts))
+
+    return rewrite(of, spread)
 
 
 def _places(of: Node, latent: Leaf, axis: int) -> set[Node]:
     """Where the latent is read along an axis."""
-    if latent not in of.leaves:
-        return set()
-    own = {of.args[1 + axis]} if of.kind == "get" and of.args[0] is latent else set()
-    return own.union(*(_places(part, latent, axis) for part in children(of)))
+    nodes = walk(of, enter=lambda this: latent in this.leaves)
+    return {this.args[1 + axis] for this in nodes if this.kind == "get" and this.args[0] is latent}
 
 
 def _sliced(of: Node, latent: Leaf, axis: int, slices: Sequence[Leaf]) -> Node:
-    if latent not in of.leaves:
-        return of
-    if of.kind == "get" and of.args[0] is latent:
-        at = list(of.args[1:])
+    def slice_entry(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if latent not in this.leaves:
+            return this
+        if this.kind != "get" or this.args[0] is not latent:
+            return remade(this, visit)
+        at = list(this.children)
         place = at.pop(axis)
         if place.kind != "const":
-            raise NoClosedForm(latent, of, "entries at places along a short axis that are known")
+            raise NoClosedForm(latent, this, "entries at places along a short axis that are known")
         return get(slices[int(place.args[0])], *at)
-    return remade(of, lambda part: _sliced(part, latent, axis, slices))
+
+    return rewrite(of, slice_entry)

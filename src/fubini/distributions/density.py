@@ -33,10 +33,10 @@ from fubini.distributions.parameter_checks import Requirement, requirements, sat
 from fubini.distributions.power import POWER, over_batch
 from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DataError, DomainError, NoRule
+from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, apply, to_value
 

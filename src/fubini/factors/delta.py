@@ -16,10 +16,10 @@ from fubini.errors import DomainError, FubiniError
 from fubini.factors.table import Table
 from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.scaled import Scaled
+from fubini.show.notation import Call, Infix, Notation
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.notation import Call, Infix, Notation
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
 
 

@@ -15,11 +15,11 @@ from fubini.errors import DataError, Intractable, listed
 from fubini.factors.printed import with_moments
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
+from fubini.show.notation import Big, Infix, Notation
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Product, product, rename
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.indexing import fold
-from fubini.terms.notation import Big, Infix, Notation
 from fubini.terms.term import Term
 from fubini.terms.value import Value
 

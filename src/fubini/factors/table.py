@@ -17,11 +17,11 @@ from fubini.errors import DataError, DomainError, NameClash, listed
 from fubini.numerics.contraction import contract
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
+from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.notation import Notation, Symbol
 from fubini.terms.numbers import shown_grid
 from fubini.terms.value import Array, Value, to_array
 

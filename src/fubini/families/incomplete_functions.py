@@ -8,9 +8,11 @@ from jax.scipy.special import betainc, gammainc, gammaincc, log_ndtr
 from fubini.algebra.build import ZERO, power, times
 from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
+from fubini.base.scalar_functions import on_jax
 from fubini.families.functions import INFINITY
 
 
+@on_jax(program="normal_mass")
 def log_mass_of_normal(low: Data, high: Data) -> Data:
     """log(Φ(high) − Φ(low)), right in both tails"""
     flip = low + high > 0  # the left tail is the one that does not cancel
@@ -19,6 +21,7 @@ def log_mass_of_normal(low: Data, high: Data) -> Data:
     return log_b + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))
 
 
+@on_jax(program="gamma_mass")
 def log_mass_of_gamma(shape: Data, low: Data, high: Data) -> Data:
     """log ∫ x^(a−1) e^(−x) dx / Γ(a) from low to high, by the tail that does not cancel"""
     shape, low, high = (jnp.asarray(part, float) for part in (shape, low, high))
@@ -28,6 +31,7 @@ def log_mass_of_gamma(shape: Data, low: Data, high: Data) -> Data:
     return jnp.log(jnp.maximum(jnp.where(low > shape, above, below), 0.0))
 
 
+@on_jax(program="beta_mass")
 def log_mass_of_beta(a: Data, b: Data, low: Data, high: Data) -> Data:
     """log ∫ x^(a−1) (1 − x)^(b−1) dx / B(a, b) from low to high, by the side that does not cancel"""
     a, b, low, high = (jnp.asarray(part, float) for part in (a, b, low, high))

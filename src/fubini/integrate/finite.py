@@ -8,9 +8,10 @@ from typing import NamedTuple
 from fubini.algebra.binding import closed, opened, replaced
 from fubini.algebra.build import ONE, ZERO, add, const, equal, get, index, minus, plus, power, scale, times
 from fubini.algebra.features import NoClosedForm, Place
-from fubini.algebra.node import Index, Leaf, Node, children, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 from fubini.families.family import recognise
 from fubini.families.signature import Recognised
 
@@ -163,33 +164,21 @@ def _is_outside(place: Place, latent: Leaf) -> bool:
 def _places(of: Node, latent: Leaf) -> set[Place]:
     """Where the entries of a latent are read; at the index of a sum inside another function, blocked."""
     places: set[Place] = set()
-    seen: set[Node] = set()
-
-    def visit(this: Node) -> None:
-        if this in seen or latent not in this.leaves:
-            return
-        seen.add(this)
-        if this.kind == "get":
-            if this.args[0] is latent:
-                if any(latent in part.leaves for part in this.args[1:]):
-                    raise NoClosedForm(latent, this, "its entries at places that do not depend on it")
-                if any(map(_is_bound, this.args[1:])):
-                    raise NoClosedForm(latent, of, "its entries in a term of their own, not in a sum inside a function")
-                places.add(this.args[1:])
-                return
-            if latent in this.args[0].of:
-                raise NoClosedForm(latent, this, "a function that can be read")
-        for part in children(this):
-            visit(part)
-
-    visit(of)
+    with_latent = walk(of, enter=lambda this: latent in this.leaves, descend=lambda this: this.args[0] is not latent)
+    for this in (this for this in with_latent if this.kind == "get"):
+        if this.args[0] is latent:
+            if any(latent in part.leaves for part in this.args[1:]):
+                raise NoClosedForm(latent, this, "its entries at places that do not depend on it")
+            if any(map(_is_bound, this.args[1:])):
+                raise NoClosedForm(latent, of, "its entries in a term of their own, not in a sum inside a function")
+            places.add(this.args[1:])
+        elif latent in this.args[0].of:
+            raise NoClosedForm(latent, this, "a function that can be read")
     return places
 
 
 def _is_bound(of: Node) -> bool:
-    if of.kind == "index":
-        return isinstance(of.args[0], int)
-    return any(map(_is_bound, children(of)))
+    return any(this.kind == "index" and isinstance(this.args[0], int) for this in walk(of))
 
 
 def _ordered(places: set[Place], body: Node, latent: Leaf) -> tuple[Place, ...]:

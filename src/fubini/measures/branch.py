@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fubini.algebra.binding import remade
 from fubini.algebra.build import ZERO, get, index
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.walk import rewrite
 from fubini.measures.draw_density import DrawDistribution
 
 
@@ -91,19 +92,14 @@ def nodes_of(value: Returned) -> Iterator[Node]:
 
 def transformed(of: Node, leaf: Leaf, entry: Callable[..., Node]) -> Node:
     """With another node for each entry of an array, made from the place of the entry."""
-    memo: dict[Node, Node] = {}
 
-    def visit(this: Node) -> Node:
+    def change(this: Node, visit: Callable[[Node], Node]) -> Node:
         if leaf not in this.leaves:
             return this
-        changed = memo.get(this)
-        if changed is None:
-            is_entry = this.kind == "get" and this.args[0] is leaf
-            changed = entry(*map(visit, this.args[1:])) if is_entry else remade(this, visit)
-            memo[this] = changed
-        return changed
+        is_entry = this.kind == "get" and this.args[0] is leaf
+        return entry(*map(visit, this.children)) if is_entry else remade(this, visit)
 
-    return visit(of)
+    return rewrite(of, change)
 
 
 def facts_of(leaf: Leaf) -> dict[str, Any]:
@@ -125,9 +121,11 @@ def renamed(of: Node, names: Mapping[Leaf, Leaf]) -> Node:
     return of
 
 
-def refreshed(branch: Branch) -> Branch:
-    """The same branch with fresh leaves for what it draws."""
-    names = {leaf: fresh_like(leaf) for leaf in branch.drawn}
+def refreshed(branch: Branch, name: str | None = None) -> Branch:
+    """The same branch with fresh leaves for what it draws; a drawn value that it returns goes by a name, if given."""
+    entry = branch.value.entry if isinstance(branch.value, Items) else branch.value
+    returned = entry.args[0] if isinstance(entry, Node) and entry.kind == "get" else None
+    names = {leaf: fresh_like(leaf, name or "" if leaf is returned else "") for leaf in branch.drawn}
     return branch.mapped(lambda of: renamed(of, names), names)
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from fubini.algebra.binding import closed
 from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, where
 from fubini.algebra.features import NoClosedForm
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.tidy import tidied
+from fubini.algebra.walk import walk
 from fubini.families.functions import INFINITY, exponential
 from fubini.families.parameters import Support
 from fubini.measures.branch import Branch, Draw, fresh_like, renamed, transformed
@@ -134,4 +135,4 @@ def log_of_sum(logs: Sequence[Node]) -> Node:
 
 def _has_exp(of: Node) -> bool:
     """A power of e that stands by itself could be beyond all numbers."""
-    return (of.kind == "call" and of.args[0] == "exp") or any(map(_has_exp, children(of)))
+    return any(this.kind == "call" and this.args[0] == "exp" for this in walk(of))

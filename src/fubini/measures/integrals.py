@@ -20,9 +20,10 @@ from fubini.algebra.build import (
     where,
 )
 from fubini.algebra.features import NoClosedForm
-from fubini.algebra.node import Index, Leaf, Node, children
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
+from fubini.algebra.walk import walk
 from fubini.families.family import family_of
 from fubini.families.functions import MINUS_INFINITY, exponential
 from fubini.families.parameters import Vector
@@ -205,10 +206,6 @@ def _probability(recognised: Recognised, size: int) -> Node:
 
 def _defined(probability: Node, recognised: Recognised, size: int) -> Node:
     """Where tests leave no value at all the weight is 0, and any distribution serves: a uniform one."""
-    if not _has_part(recognised.parameters["logits"], MINUS_INFINITY):
+    if MINUS_INFINITY not in walk(recognised.parameters["logits"]):
         return probability
     return where(less(MINUS_INFINITY, tidied(recognised.log_normaliser)), probability, const(1 / size))
-
-
-def _has_part(of: Node, part: Node) -> bool:
-    return of is part or any(_has_part(inner, part) for inner in children(of))

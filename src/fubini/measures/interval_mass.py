@@ -8,10 +8,12 @@ import jax.numpy as jnp
 
 from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
+from fubini.base.scalar_functions import on_jax
 from fubini.families import incomplete_functions as masses
 from fubini.measures.values import Number, combined
 
 
+@on_jax(program="mean_exponential")
 def log_mean_of_exponential(slope: Data) -> Data:
     """log ∫ e^(c u) du from 0 to 1  =  log (e^c − 1)/c"""
     slope = jnp.asarray(slope, float)

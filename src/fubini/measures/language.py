@@ -139,8 +139,7 @@ def _followed(program: Generator, path: list[tuple[int, int]], checks: list[Chec
             if not asked.branches:
                 path[-1] = (0, 1)
                 return None
-            part = refreshed(asked.branches[taken])
-            _name(part, target(program))
+            part = refreshed(asked.branches[taken], target(program))
             draws.extend(part.draws)
             tests.extend(part.tests)
             weights.append(part.weight)
@@ -148,15 +147,6 @@ def _followed(program: Generator, path: list[tuple[int, int]], checks: list[Chec
             sent = given_back(part.value)
     except StopIteration as end:
         return Branch(tuple(draws), tuple(tests), plus(*weights), returned(end.value), tuple(observed))
-
-
-def _name(branch: Branch, name: str | None) -> None:
-    """The drawn value that is returned is called as the program calls it."""
-    if name is None:
-        return
-    entry = branch.value.entry if isinstance(branch.value, Items) else branch.value
-    if isinstance(entry, Node) and entry.kind == "get" and entry.args[0] in branch.drawn:
-        entry.args[0].name = name
 
 
 # -- weights --------------------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from fubini.algebra.binding import escapes, replaced
 from fubini.algebra.build import ONE, ZERO, less, negate, scale
 from fubini.algebra.features import NoClosedForm, linear
-from fubini.algebra.node import Leaf, Node, children
+from fubini.algebra.node import Leaf, Node
+from fubini.algebra.walk import rewrite, walk
 from fubini.integrate.elimination import is_never_zero
 from fubini.measures.branch import Test
 from fubini.measures.finite_draws import settled
@@ -32,13 +33,15 @@ def pieces(state: State, expression: Node) -> Iterator[tuple[State, Node]]:
 
 def _choice(of: Node, drawn: set[Leaf]) -> Node | None:
     """The first choice that depends on what is drawn, outside of sums."""
-    if not of.leaves & drawn:
-        return None
-    if of.kind in ("where", "lt") or (of.kind == "call" and of.args[0] in ("min", "max")):
-        return of
-    if of.kind in ("add", "mul", "call"):
-        return next((choice for part in children(of) if (choice := _choice(part, drawn)) is not None), None)
-    return None
+    nodes = walk(
+        of, enter=lambda this: bool(this.leaves & drawn), descend=lambda this: this.kind in ("add", "mul", "call")
+    )
+    is_choice = lambda this: this.kind in ("where", "lt") or _calls(this, "min", "max")  # noqa: E731
+    return next(filter(is_choice, nodes), None)
+
+
+def _calls(of: Node, *names: str) -> bool:
+    return of.kind == "call" and of.args[0] in names
 
 
 def _cases(choice: Node) -> tuple[tuple[Node, Node], ...]:
@@ -89,12 +92,14 @@ def _in_state(state: State) -> Iterator[Node]:
     yield from (end for limit in state.limits for end in (limit.low, limit.high) if not limit.over)
 
 
-def _innermost(of: Node, drawn: set[Leaf]) -> Node | None:
+def _innermost(root: Node, drawn: set[Leaf]) -> Node | None:
     """A test or a choice that depends on what is drawn, and on no index of a sum, in which there is no other."""
-    if not of.leaves & drawn:
-        return None
-    inner = next((choice for part in children(of) if (choice := _innermost(part, drawn)) is not None), None)
-    is_choice = of.kind in ("lt", "eq") or (of.kind == "call" and of.args[0] in ("min", "max", "abs"))
+    return rewrite(root, lambda of, visit: _innermost_in(of, visit) if of.leaves & drawn else None)
+
+
+def _innermost_in(of: Node, visit: Callable[[Node], Node | None]) -> Node | None:
+    inner = next((choice for part in of.children if (choice := visit(part)) is not None), None)
+    is_choice = of.kind in ("lt", "eq") or _calls(of, "min", "max", "abs")
     return of if inner is None and is_choice and not of.free and not escapes(of) else inner
 
 
@@ -111,11 +116,8 @@ def by_sign(state: State, leaf: Leaf) -> list[State]:
 
 def _size(of: Node, leaf: Leaf) -> Node | None:
     """The size of something that depends on a leaf, outside of sums."""
-    if leaf not in of.leaves or of.kind not in ("add", "mul", "call"):
-        return None
-    if of.kind == "call" and of.args[0] == "abs":
-        return of
-    return next((absolute for part in children(of) if (absolute := _size(part, leaf)) is not None), None)
+    nodes = walk(of, enter=lambda this: leaf in this.leaves and this.kind in ("add", "mul", "call"))
+    return next((this for this in nodes if _calls(this, "abs")), None)
 
 
 def _tested(state: State, test: Node) -> State:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fubini.algebra.features import NoClosedForm
-from fubini.algebra.node import Leaf, Node, children
+from fubini.algebra.node import Leaf, Node
 from fubini.algebra.polynomial import range_of_affine
 from fubini.algebra.ranges import Bounds, bounds
+from fubini.algebra.walk import walk
 from fubini.errors import DataError, DomainError
 from fubini.families.parameters import Vector
 from fubini.measures.branch import renamed
@@ -29,9 +30,7 @@ def require_defined(state: State) -> None:
     for distribution in (*(draw.distribution for draw in state.waiting), *state.observed):
         require_possible(distribution)
         _require_range(distribution, state)
-    seen: set[Node] = set()
-    for node in _nodes(state):
-        _require_entries(node, seen)
+    _require_entries(_nodes(state))
 
 
 def require_weight(log_weight: Node) -> None:
@@ -90,7 +89,8 @@ def _reached(of: Node) -> Bounds:
 
 
 def _is_polynomial(of: Node) -> bool:
-    return of.kind in ("const", "get") or (of.kind in ("add", "mul") and all(map(_is_polynomial, children(of))))
+    nodes = walk(of, descend=lambda this: this.kind in ("add", "mul"))
+    return all(this.kind in ("const", "get", "add", "mul") for this in nodes)
 
 
 def _is_read_once(of: Node) -> bool:
@@ -101,7 +101,7 @@ def _is_read_once(of: Node) -> bool:
         if this.kind == "get":
             entries.append(this)
         known = this.kind in ("get", "const", "add", "mul")
-        return known and all(map(visit, children(this) if this.kind != "get" else ()))
+        return known and all(map(visit, this.children if this.kind != "get" else ()))
 
     return visit(of) and len(entries) == len(set(entries))
 
@@ -114,15 +114,10 @@ def _nodes(state: State) -> Iterator[Node]:
         yield from (part.entry if isinstance(part, Vector) else part for part in draw.distribution.parameters)
 
 
-def _require_entries(of: Node, seen: set[Node]) -> None:
+def _require_entries(roots: Iterable[Node]) -> None:
     """No entry is read at a place that is certain to be beyond the ends of its array."""
-    if of in seen or not of.leaves:
-        return
-    seen.add(of)
-    if of.kind == "get":
-        for place, size in zip(of.args[1:], of.args[0].shape, strict=True):
+    for entry in (this for this in walk(*roots, enter=lambda this: bool(this.leaves)) if this.kind == "get"):
+        for place, size in zip(entry.args[1:], entry.args[0].shape, strict=True):
             low, high = bounds(place)
             if high < 0 or low > size - 1:
-                raise DataError(f"the entry {of}", expected=f"an index from 0 to {size - 1}", advice=ADVICE)
-    for part in children(of):
-        _require_entries(part, seen)
+                raise DataError(f"the entry {entry}", expected=f"an index from 0 to {size - 1}", advice=ADVICE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from fubini.algebra.build import (
@@ -24,7 +26,9 @@ from fubini.algebra.build import (
 from fubini.algebra.features import NoClosedForm, Slope, linear
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.ranges import is_not_negative
+from fubini.base.scalar_functions import Bounds, scalar_function
 from fubini.measures.inequalities import Limit
+from fubini.measures.values import Number, function
 
 
 class Solution(NamedTuple):
@@ -128,16 +132,24 @@ def _of_quotient(inside: list, entry: Node, leaf: Leaf, target: Node, before: No
 
 
 def _of_call(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[Solution]:
+    """f(e(x)) = t, where f has an inverse; |e(x)| = t has two solutions"""
     name, inner, *_ = expression.args
-    positive = Limit((), ZERO, target)
-    guard = [] if positive.holds else [positive]
-    match name:
-        case "exp":
-            yield from _then(inner, entry, call("log", target), scale(-1.0, call("log", target)), *guard)
-        case "log":
-            yield from _then(inner, entry, call("exp", target), target)
-        case "abs":
-            yield from _then(inner, entry, target, ZERO, *guard)
-            yield from _then(inner, entry, scale(-1.0, target), ZERO, *guard)
-        case _:
-            raise _no_inverse(leaf, expression)
+    inverse = scalar_function(name).inverse
+    if name == "abs":
+        guards = _guards(target, (0.0, math.inf))
+        yield from _then(inner, entry, target, ZERO, *guards)
+        yield from _then(inner, entry, scale(-1.0, target), ZERO, *guards)
+    elif inverse is None:
+        raise _no_inverse(leaf, expression)
+    else:
+        argument, log_slope = inverse.solve(NODES, Number(target))
+        yield from _then(inner, entry, argument.node, log_slope.node, *_guards(target, inverse.image))
+
+
+def _guards(target: Node, image: Bounds) -> list[Limit]:
+    """What has to hold for a number to be inside an image, without what is certain."""
+    limits = Limit((), const(image[0]), target), Limit((), target, const(image[1]))
+    return [limit for limit in limits if not limit.holds]
+
+
+NODES = SimpleNamespace(**{name: partial(function, name) for name in ("exp", "log", "expm1", "log1p")})

@@ -63,11 +63,12 @@ class Number:
 
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Number:
         """An op of `fb.ops`, on numbers of which some are not known."""
-        if op.name not in OPERATIONS:
-            raise DomainError(
-                f"{op.name} of {listed(args)}", expected=f"one of {', '.join(OPERATIONS)}", advice="see fb.measures"
-            )
-        return OPERATIONS[op.name](*args)
+        if op.name in OPERATIONS:
+            return OPERATIONS[op.name](*args)
+        if op.scalar is None:
+            known = f"one of {', '.join(OPERATIONS)}, or a scalar function"
+            raise DomainError(f"{op.name} of {listed(args)}", expected=known, advice="see fb.measures")
+        return function(op.scalar.name, *args)
 
     def __call__(self, **values: Data) -> float:
         """Its value in double precision, given those of the symbols in it."""
@@ -504,7 +505,7 @@ def symbol(name: str, *shape: int, kind: str = "real", low: float | None = None,
     return entries(shape, lambda *at: get(leaf, *at))
 
 
-# What the ops of `fb.ops` are on numbers that are not known.
+# What ops of `fb.ops` are on numbers that are not known; those that are not here are functions of index notation.
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -512,7 +513,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "divide": operator.truediv,
     "power": operator.pow,
     "negative": operator.neg,
-    "absolute": abs,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,
@@ -523,9 +523,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "logical_or": operator.or_,
     "logical_not": operator.invert,
     "where": where,
-    "exp": exp,
     "log": log,
     "sqrt": sqrt,
-    "minimum": minimum,
-    "maximum": maximum,
 }

@@ -13,8 +13,8 @@ from fubini.base.arrays import Data, as_floats, double_precision, is_jax, is_tra
 from fubini.base.domains import Domain, Positive, Real, Simplex, Unit
 from fubini.errors import DataError, DomainError
 from fubini.models.fixed import Fixed
+from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.fields import array_field, static_field
-from fubini.terms.notation import Call, Notation, Symbol
 from fubini.terms.value import Array, Value
 
 _SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit": constraints.unit_interval}

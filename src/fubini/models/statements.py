@@ -19,7 +19,8 @@ from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
 from fubini.models.sample import Given, Site
 from fubini.read.formula import UNKNOWN, Formulas, Part
-from fubini.terms.notation import Call, Notation, Symbol, text
+from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.text import text
 
 LONGEST = 60  # characters of a parameter that are written out
 

@@ -9,18 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 
 from fubini.base.arrays import Data
+from fubini.base.scalar_functions import ScalarFunction, scalar_function
 from fubini.numerics.small_matrices import orthogonal_triangular, turned
-
-_SPECIAL: dict[str, tuple[Callable[..., Data], Callable[..., Data]]] = {  # on JAX, and on NumPy
-    "lgamma": (jax.scipy.special.gammaln, scipy.special.gammaln),
-    "digamma": (jax.scipy.special.digamma, scipy.special.digamma),
-    "erf": (jax.scipy.special.erf, scipy.special.erf),
-    "logistic": (jax.nn.sigmoid, scipy.special.expit),
-}
-_NAMED = {"int": "floor", "max": "maximum", "min": "minimum", "pow": "power"}
 
 
 def xp_of(*arrays: Data) -> Any:
@@ -30,20 +22,12 @@ def xp_of(*arrays: Data) -> Any:
 
 def called(name: Any, xp: ModuleType | Any, given: Sequence[Data]) -> Data:
     """A function by its name in index notation, or one of JAX as it is, at numbers."""
-    if not isinstance(name, str):
+    if not isinstance(name, str | ScalarFunction):
         return xp.asarray(name(*given))
-    if name == "quotient":
-        return given[0].astype(int) // given[1].astype(int)
-    given = [array * 1.0 for array in given]  # functions of whole numbers have fewer digits
-    if name in _SPECIAL:
-        return _SPECIAL[name][xp is np](*given)
-    match name, given:
-        case "nonzero", (weight,):
-            return xp.where(weight == 0, 1.0, weight)
-        case "lgamma_if_positive", (a,):
-            inside = called("lgamma", xp, [xp.where(a > 0, a, 1.0)])
-            return xp.where(a > 0, inside, xp.inf)
-    return getattr(xp, _NAMED.get(name, name))(*given)
+    function = scalar_function(name)
+    if function.takes_whole:
+        return function.array(xp, *(array.astype(int) for array in given))
+    return function.array(xp, *(array * 1.0 for array in given))  # functions of whole numbers have fewer digits
 
 
 def constant(array: Data) -> Data:

@@ -15,10 +15,11 @@ from numpyro.distributions import constraints
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import ONE, ZERO, const, index, minus, plus
-from fubini.algebra.node import Index, Node, children, node
+from fubini.algebra.node import Index, Node, node
 from fubini.algebra.polynomial import expanded, range_of_affine
 from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, is_traced, require
 from fubini.base.domains import Real
 from fubini.distributions.blueprint import Blueprint, signature_of
@@ -160,9 +161,8 @@ def _at_every_label(array: SymbolicArray, reader: Reader) -> SymbolicArray | Non
 
 def _entries_of_sites(of: Node) -> set[Node]:
     """The entries of sites that a node reads."""
-    if of.kind == "get" and of.args[0].role == "site":
-        return {of}
-    return {entry for part in children(of) for entry in _entries_of_sites(part)}
+    is_entry = lambda this: this.kind == "get" and this.args[0].role == "site"  # noqa: E731
+    return set(filter(is_entry, walk(of, descend=lambda this: not is_entry(this))))
 
 
 # -- proofs ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fubini.algebra.build import (
 )
 from fubini.algebra.node import Index, Node, node
 from fubini.algebra.ranges import bounds, is_whole
+from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.jaxpr_reader import Reader, rule
 from fubini.read.primitive import Primitive
 from fubini.read.symbolic_array import SymbolicArray
@@ -46,26 +48,10 @@ for _name, _of in {
     "sub": minus,
     "mul": times,
     "neg": lambda a: scale(-1.0, a),
-    "square": lambda a: power(a, 2.0),
-    "sqrt": lambda a: power(a, 0.5),
-    "rsqrt": lambda a: power(a, -0.5),
-    "exp": lambda a: call("exp", a),
-    "log": lambda a: call("log", a),
-    "log1p": lambda a: call("log1p", a),
-    "expm1": lambda a: call("expm1", a),
-    "lgamma": lambda a: call("lgamma", a),
-    "digamma": lambda a: call("digamma", a),
-    "erf": lambda a: call("erf", a),
-    "tanh": lambda a: call("tanh", a),
-    "sin": lambda a: call("sin", a),
-    "cos": lambda a: call("cos", a),
-    "abs": lambda a: call("abs", a),
-    "sign": lambda a: call("sign", a),
+    **{name: partial(call, name) for name, function in FUNCTIONS.items() if function.is_primitive},
     "floor": lambda a: a if is_whole(a) else call("floor", a),
-    "logistic": lambda a: call("logistic", a),
     "max": lambda a, b: _greater(a, b),
     "min": lambda a, b: _smaller(a, b),
-    "pow": lambda a, b: power(a, b.args[0]) if b.kind == "const" else call("pow", a, b),
     "lt": less,
     "gt": lambda a, b: less(b, a),
     "le": lambda a, b: negate(less(b, a)),

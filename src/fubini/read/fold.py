@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from fubini.base.arrays import is_key
+from fubini.base.scalar_functions import FUNCTIONS
 
 Fold = Callable[..., Any]
 
@@ -35,15 +36,7 @@ FOLDS: dict[str, Fold] = {
     "sub": lambda params, a, b: a - b,
     "mul": lambda params, a, b: a * b,
     "neg": lambda params, a: -a,
-    "exp": lambda params, a: np.exp(a),
-    "log": lambda params, a: np.log(a),
-    "log1p": lambda params, a: np.log1p(a),
-    "sqrt": lambda params, a: np.sqrt(a),
-    "square": lambda params, a: np.square(a),
     "integer_pow": lambda params, a: a ** float(params["y"]) if a.dtype.kind == "f" else None,
-    "abs": lambda params, a: np.abs(a),
-    "max": lambda params, a, b: np.maximum(a, b),
-    "min": lambda params, a, b: np.minimum(a, b),
     "lt": lambda params, a, b: a < b,
     "le": lambda params, a, b: a <= b,
     "gt": lambda params, a, b: a > b,
@@ -80,6 +73,8 @@ def folded(equation: Any, numbers: list[np.ndarray]) -> list[np.ndarray]:
             pass
         elif name in FOLDS:
             result = FOLDS[name](params, *numbers)
+        elif name in FUNCTIONS and all(array.dtype.kind in "biuf" for array in numbers):
+            result = FUNCTIONS[name].array(np, *numbers)
         elif name == "div" and numbers[0].dtype.kind == "f":
             result = numbers[0] / numbers[1]
         elif name == "reshape" and params.get("dimensions") is None:

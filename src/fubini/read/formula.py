@@ -9,17 +9,17 @@ import numpy as np
 from jax.extend.core import Literal
 
 from fubini.base.arrays import is_key, is_traced
+from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.fold import folded
-from fubini.terms.notation import Call, Infix, Notation, Subscript, Symbol, text
+from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
+from fubini.show.text import text
 from fubini.terms.numbers import shown_array, shown_number
 
 UNKNOWN = Symbol("…")
 NESTED = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vjp_call")
-FUNCTIONS = {"softmax", "log_softmax", "logsumexp", "softplus", "relu"}  # of jax.nn, written by name
+OF_JAX_NN = {"softmax", "log_softmax", "logsumexp", "softplus", "relu"}  # written by name
 INFIX = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "pow": "**", "and": "&", "or": "|"}
 INFIX |= {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-CALLS = {name: name for name in ("exp", "log", "log1p", "expm1", "sqrt", "tanh", "abs", "sin", "cos", "lgamma", "erf")}
-CALLS |= {"logistic": "sigmoid", "max": "maximum", "min": "minimum", "floor": "floor", "sign": "sign"}
 REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
 
 
@@ -67,7 +67,7 @@ class Formulas:
         name, params = equation.primitive.name, equation.params
         inner = next((params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), None)
         if name in NESTED and inner is not None:
-            if params.get("name") in FUNCTIONS and len(operands) == 1 and operands[0].numbers is None:
+            if params.get("name") in OF_JAX_NN and len(operands) == 1 and operands[0].numbers is None:
                 return [Part(Call(params["name"], (operands[0].notation,)))]
             return self.read(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands)
         if operands and all(part.numbers is not None for part in operands):
@@ -99,8 +99,8 @@ def _written(equation: Any, args: list[Notation]) -> Notation:
         return UNKNOWN
     if name in INFIX:
         return Infix(INFIX[name], tuple(args))
-    if name in CALLS:
-        return Call(CALLS[name], tuple(args))
+    if name in FUNCTIONS and FUNCTIONS[name].formula:
+        return Call(FUNCTIONS[name].formula, tuple(args))
     if name in REDUCTIONS:
         whole = not equation.outvars[0].aval.shape
         axes = equation.params["axes"]

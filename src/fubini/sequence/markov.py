@@ -16,10 +16,10 @@ from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
 from fubini.sequence.method import METHODS, choose
 from fubini.sequence.window import tagged, with_past
+from fubini.show.notation import Big, Notation
 from fubini.terms.factor import Factor, Unit, product, rename, substitute, terms_of
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ABSORB, SUM, exact_absorb, exact_join, exact_substitute, exact_sum
-from fubini.terms.notation import Big, Notation
 from fubini.terms.value import Value, Variable
 
 

@@ -22,10 +22,10 @@ from fubini.sequence.compiled import run
 from fubini.sequence.links import fixed_bound
 from fubini.sequence.slices import slices
 from fubini.sequence.steps import joined
+from fubini.show.notation import Big, Notation
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, rename
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.notation import Big, Notation
 from fubini.terms.value import Value
 
 

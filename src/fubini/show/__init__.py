@@ -1,1 +1,1 @@
-"""Pictures and text for people."""
+"""How expressions and numbers are printed."""

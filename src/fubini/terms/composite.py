@@ -11,10 +11,10 @@ from fubini.base.names import Bound, Name
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring
 from fubini.errors import NoRule
+from fubini.show.notation import Big, Call, Infix, Notation
 from fubini.terms.factor import Factor, Weight, rename, substitute
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, DIVIDE, MULTIPLY_OUT, NORMALIZE, POWER, SUBSTITUTE, SUM, Head
-from fubini.terms.notation import Big, Call, Infix, Notation
 from fubini.terms.term import Term
 from fubini.terms.value import Value, Variable
 

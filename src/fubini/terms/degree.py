@@ -1,12 +1,12 @@
 """The degree of a Value as a polynomial in some of its variables: 0, 1, 2 …, or infinity where it is not one.
 
-Decided from structure: ops by a table, binders by what they are linear in, lifted functions by their jaxpr.
+Decided from structure: ops by what they say of it, binders by what they are linear in, lifted functions by their jaxpr.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -62,8 +62,7 @@ def _of_op(term: Apply, degrees: list[Degree]) -> Degree:
         return _of_lifted(op, tuple(arg.output for arg in args), tuple(degrees))
     if op is ops.power:
         return _of_power(args[1], degrees)
-    rule = _OPS.get(op)
-    return math.inf if rule is None else rule(degrees)
+    return op.degree(degrees)
 
 
 def _of_power(exponent: Value, degrees: list[Degree]) -> Degree:
@@ -72,29 +71,6 @@ def _of_power(exponent: Value, degrees: list[Degree]) -> Degree:
     times = np.unique(np.asarray(exponent.array))
     whole = len(times) == 1 and times[0] >= 0 and times[0] == int(times[0])
     return degrees[0] * int(times[0]) if whole else math.inf
-
-
-def _quotient(degrees: Sequence[Degree]) -> Degree:
-    return math.inf if degrees[1] else degrees[0]
-
-
-def _choice(degrees: Sequence[Degree]) -> Degree:
-    return math.inf if degrees[0] else max(degrees[1:])
-
-
-def _twice(degrees: Sequence[Degree]) -> Degree:
-    return 2 * degrees[0]
-
-
-_OPS: dict[Op, Callable[[Sequence[Degree]], Degree]] = {
-    ops.add: max,
-    ops.subtract: max,
-    ops.negative: max,
-    ops.multiply: sum,
-    ops.divide: _quotient,
-    ops.where: _choice,
-    ops.square: _twice,
-}
 
 
 # -- lifted functions -----------------------------------------------------------------------------------------------
@@ -123,13 +99,19 @@ def _of_jaxpr(jaxpr: Jaxpr, degrees: Sequence[Degree]) -> list[Degree]:
 
 _LINEAR = frozenset(
     (
-        *("add", "add_any", "sub", "neg", "copy", "copy_p", "reduce_sum", "cumsum", "real", "reduce_precision"),
+        *("copy", "copy_p", "reduce_sum", "cumsum", "real", "reduce_precision"),
         *("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "rev", "pad"),
         *("slice", "split", "concatenate", "stack", "dynamic_update_slice"),
     )
 )
-_BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
-_LINEAR_IN_FIRST = frozenset(("div", "gather", "dynamic_slice"))
+_BILINEAR = frozenset(("dot_general", "conv_general_dilated"))
+_LINEAR_IN_FIRST = frozenset(("gather", "dynamic_slice"))
+
+# Primitives that are ops.
+_OPS = {
+    **{"add": ops.add, "add_any": ops.add, "sub": ops.subtract, "neg": ops.negative, "mul": ops.multiply},
+    **{"div": ops.divide, "select_n": ops.where, "square": ops.square},
+}
 
 
 def _of_scan(params: Mapping[str, Any], given: list[Degree]) -> list[Degree]:
@@ -171,6 +153,8 @@ def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> l
         return _of_scan(params, given)
     if name == "convert_element_type":
         return [given[0] if jnp.issubdtype(params["new_dtype"], jnp.floating) else math.inf]
+    if name in _OPS:
+        return [_OPS[name].degree(given)]
     if name in _LINEAR:
         return [max(given)]
     if name in _BILINEAR:
@@ -179,12 +163,8 @@ def _of_equation(name: str, params: Mapping[str, Any], given: list[Degree]) -> l
         return [math.inf if any(given[1:]) else given[0]]
     if name in ("scatter", "scatter-add"):
         return [math.inf if given[1] else max(given[0], given[2])]
-    if name == "square":
-        return [2 * given[0]]
     if name == "integer_pow" and params["y"] >= 0:
         return [params["y"] * given[0]]
-    if name == "select_n":
-        return [math.inf if given[0] else max(given[1:])]
     if name == "triangular_solve":
         return [math.inf if given[0] else given[1]]
     return [math.inf]

@@ -23,10 +23,10 @@ from fubini.base.ops import lift
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
+from fubini.show.notation import Call, Infix, Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
-from fubini.terms.notation import Call, Infix, Notation, Symbol
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, to_argument, to_value
 

@@ -17,8 +17,8 @@ from fubini.base.ops import Op
 from fubini.errors import DomainError, NameClash
 from fubini.numerics.named_axes import align
 from fubini.numerics.named_axes import scatter as scatter_data
+from fubini.show.notation import Big, Call, Notation, Symbol
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.notation import Big, Call, Notation, Symbol
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array, to_value
 
 _SYMBOLS = {ops.add: "Σ", ops.multiply: "Π", ops.maximum: "max", ops.minimum: "min"}

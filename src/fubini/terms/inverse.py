@@ -12,6 +12,7 @@ from fubini.base import ops
 from fubini.base.arrays import Data, is_traced
 from fubini.base.names import Name
 from fubini.base.ops import Op, lift
+from fubini.base.scalar_functions import REAL, Inverse
 from fubini.terms.operators import matmul
 from fubini.terms.value import Apply, Array, Value, Variable, to_value
 
@@ -53,7 +54,9 @@ def _step(value: Value, target: Value, name: Name) -> tuple[Value, Value, Value]
     inside = value.args[position]
     if value.op is matmul:
         return _linear_system(value.args[0], inside, target) if position == 1 else None
-    rule = _INVERSES.get((value.op, position))
+    scalar = value.op.scalar
+    known = scalar is not None and scalar.inverse is not None
+    rule = _of_scalar(scalar.inverse) if known else _INVERSES.get((value.op, position))  # type: ignore[union-attr]
     if rule is None or inside.output.shape != value.output.shape:
         return None
     held = next((arg for k, arg in enumerate(value.args) if k != position), None)
@@ -67,15 +70,18 @@ def _is_known_zero(value: Value | None) -> bool:
     return isinstance(value, Array) and not is_traced(value.array) and not np.all(np.asarray(value.array))
 
 
-def _within(low: float, high: float, middle: float, rule: Callable) -> Callable:
-    """A rule on the image of its op: what lies outside is the image of nothing, and has no mass."""
+def _of_scalar(inverse: Inverse) -> Callable:
+    """The rule of a scalar function: outside of its image, what is the image of nothing has no mass."""
+    low, high = inverse.image
 
-    def checked(t: Value, c: Value | None) -> tuple[Value, Value]:
+    def rule(t: Value, held: Value | None) -> tuple[Value, Value]:
+        if inverse.image == REAL:
+            return inverse.solve(ops, t)
         inside = ops.logical_and(ops.greater(t, low), ops.less(t, high))
-        argument, slope = rule(ops.where(inside, t, middle), c)
+        argument, slope = inverse.solve(ops, ops.where(inside, t, inverse.inside))
         return argument, ops.where(inside, slope, -np.inf)
 
-    return checked
+    return rule
 
 
 def _linear_system(matrix: Value, inside: Value, target: Value) -> tuple[Value, Value, Value] | None:
@@ -104,7 +110,7 @@ def _log_size(value: Value) -> Value:
     return ops.log(ops.absolute(value))
 
 
-# For each op and the position of its argument: t ↦ (that argument, log |d argument / dt|).
+# For each op of arithmetic and the position of its argument: t ↦ (that argument, log |d argument / dt|).
 _INVERSES: dict[tuple[Op, int], Callable] = {
     (ops.add, 0): lambda t, c: (t - c, 0.0 * t),
     (ops.add, 1): lambda t, c: (t - c, 0.0 * t),
@@ -115,11 +121,4 @@ _INVERSES: dict[tuple[Op, int], Callable] = {
     (ops.multiply, 1): lambda t, c: (t / c, -_log_size(c)),
     (ops.divide, 0): lambda t, c: (t * c, _log_size(c)),
     (ops.divide, 1): lambda t, c: (c / t, _log_size(c) - 2.0 * _log_size(t)),
-    (ops.exp, 0): _within(0.0, np.inf, 1.0, lambda t, c: (ops.log(t), -ops.log(t))),
-    (ops.log, 0): lambda t, c: (ops.exp(t), t),
-    (ops.expm1, 0): _within(-1.0, np.inf, 0.0, lambda t, c: (ops.log1p(t), -ops.log1p(t))),
-    (ops.log1p, 0): lambda t, c: (ops.expm1(t), t),
-    (ops.tanh, 0): _within(-1.0, 1.0, 0.0, lambda t, c: (0.5 * (ops.log1p(t) - ops.log1p(-t)), -ops.log1p(-t * t))),
-    (ops.sigmoid, 0): _within(0.0, 1.0, 0.5, lambda t, c: (ops.log(t) - ops.log1p(-t), -ops.log(t) - ops.log1p(-t))),
-    (ops.softplus, 0): _within(0.0, np.inf, 1.0, lambda t, c: (ops.log(ops.expm1(t)), t - ops.log(ops.expm1(t)))),
 }

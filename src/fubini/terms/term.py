@@ -16,9 +16,11 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
+from fubini.show.markup import latex, to_html
+from fubini.show.notation import Notation
+from fubini.show.text import text
 from fubini.terms.exactness import Exactness
 from fubini.terms.fields import Fields, collect_fields
-from fubini.terms.notation import Notation, latex, text, to_html
 
 
 class Term:

@@ -22,10 +22,10 @@ from fubini.base.names import Bound, Name, as_names
 from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, FubiniError, NameClash, UnknownName, listed
 from fubini.numerics.named_axes import align, gather, require_in_range
+from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
 from fubini.terms.term import Term

@@ -1,0 +1,78 @@
+"""What nodes are made of that is no node: free indices, and leaves, which stand for arrays."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+serials = itertools.count()  # of indices, leaves and nodes, in the order in which they are made
+
+
+class Index:
+    """A free index variable: 0 … size − 1."""
+
+    __slots__ = ("label", "serial", "size")
+
+    def __init__(self, size: int, label: str = "i") -> None:
+        self.size, self.label, self.serial = size, label, next(serials)
+
+    def __repr__(self) -> str:
+        return f"{self.label}{self.serial}"
+
+
+class Leaf:
+    """An array that nodes read: the values of a site, data, traced numbers, or what an opaque function makes of others.
+
+    `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from. All
+    is fixed when it is made, but for the bounds of a site, which its distribution may narrow while a model is read.
+    """
+
+    __slots__ = ("high", "is_integer", "is_simplex", "is_test", "low", "name", "of", "role", "serial", "shape")
+    name: str
+    shape: tuple[int, ...]
+    low: float | None
+    high: float | None
+    is_integer: bool
+    is_simplex: bool
+    is_test: bool  # known truth values
+    role: str
+    of: frozenset[Leaf]
+    serial: int
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        *,
+        low: float | None = None,
+        high: float | None = None,
+        is_integer: bool = False,
+        is_simplex: bool = False,
+        is_test: bool = False,
+        role: str = "data",
+        of: Iterable[Leaf] = (),
+    ) -> None:
+        facts = {"is_integer": is_integer, "is_simplex": is_simplex, "is_test": is_test, "role": role}
+        facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of)}
+        for key, value in facts.items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "serial", next(serials))
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if self.role != "site" or key not in ("low", "high"):
+            raise AttributeError(f"{key} of the leaf {self.name} is fixed: make another leaf")
+        object.__setattr__(self, key, value)
+
+    @property
+    def first(self) -> int:
+        """The least value of a label: code counts labels from 0, and adds this where the model reads them."""
+        return int(self.low or 0)
+
+    @property
+    def count(self) -> int:
+        """How many values a label has."""
+        return int(self.high or 0) - self.first + 1
+
+    def __repr__(self) -> str:
+        return self.name
