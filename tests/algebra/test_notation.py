@@ -8,7 +8,7 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import NodeNotation
 from fubini.show.markup import latex, to_html
 from fubini.show.python_source import source
-from fubini.show.text import text
+from fubini.show.styles import text
 
 I = Index(3)  # noqa: E741
 x, y = get(Leaf("x", (3,)), index(I)), get(Leaf("y", ()))

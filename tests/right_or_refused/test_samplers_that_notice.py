@@ -14,7 +14,7 @@ import pytest
 import fubini as fb
 from fubini import dist
 from fubini.errors import DataError, Intractable, SamplerWarning
-from fubini.infer import evaluation as grids
+from fubini.infer import target_points as grids
 from fubini.infer.driver import Schedule, run
 from fubini.infer.grid import GridSampler
 from fubini.infer.nuts import NutsOptions, nuts

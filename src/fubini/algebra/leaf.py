@@ -25,10 +25,22 @@ class Leaf:
     """An array that nodes read: the values of a site, data, traced numbers, or what an opaque function makes of others.
 
     `low` and `high` bound its entries where that is known; `of` are the leaves that an opaque one is computed from. All
-    is fixed when it is made, but for the bounds of a site, which its distribution may narrow while a model is read.
+    is fixed when the first node reads it; before, only bounds may change, which the distribution of a site narrows.
     """
 
-    __slots__ = ("high", "is_integer", "is_simplex", "is_test", "low", "name", "of", "role", "serial", "shape")
+    __slots__ = (
+        "high",
+        "is_integer",
+        "is_read",
+        "is_simplex",
+        "is_test",
+        "low",
+        "name",
+        "of",
+        "role",
+        "serial",
+        "shape",
+    )
     name: str
     shape: tuple[int, ...]
     low: float | None
@@ -36,6 +48,7 @@ class Leaf:
     is_integer: bool
     is_simplex: bool
     is_test: bool  # known truth values
+    is_read: bool  # by a node
     role: str
     of: frozenset[Leaf]
     serial: int
@@ -54,13 +67,13 @@ class Leaf:
         of: Iterable[Leaf] = (),
     ) -> None:
         facts = {"is_integer": is_integer, "is_simplex": is_simplex, "is_test": is_test, "role": role}
-        facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of)}
+        facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of), "is_read": False}
         for key, value in facts.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "serial", next(serials))
 
     def __setattr__(self, key: str, value: Any) -> None:
-        if self.role != "site" or key not in ("low", "high"):
+        if self.is_read or key not in ("low", "high", "is_read"):
             raise AttributeError(f"{key} of the leaf {self.name} is fixed: make another leaf")
         object.__setattr__(self, key, value)
 

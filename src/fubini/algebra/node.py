@@ -129,7 +129,10 @@ class GetNode(_Headed, kind="get"):
     __slots__ = ()
 
     def own_leaves(self) -> frozenset[Leaf]:
-        return self.args[0].of | {self.args[0]}
+        leaf = self.args[0]
+        if not leaf.is_read:
+            leaf.is_read = True
+        return leaf.of | {leaf}
 
 
 class AddNode(_Weighted, kind="add"):

@@ -18,7 +18,7 @@ from fubini.show.notation import (
     Symbol,
     Total,
 )
-from fubini.show.text import text
+from fubini.show.styles import text
 
 
 def written(of: Any, names: Mapping | None = None) -> str:

@@ -12,9 +12,9 @@ from fubini.algebra.build import get, index
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.algebra.walk import rewrite
+from fubini.compile.array_names import Evaluate, Names
 from fubini.compile.emit import HEAD, LoopWriter, helpers
 from fubini.compile.hoist import Store, hoisted
-from fubini.compile.names import Evaluate, Names
 from fubini.errors import NoRule
 
 FAST = '{"reassoc", "nsz", "contract", "arcp"}'  # sums in any order; nothing is assumed of infinities

@@ -11,10 +11,10 @@ from fubini.algebra.build import ZERO, add, const, index, less, scale
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.walk import walk
+from fubini.compile.array_names import Names
 from fubini.compile.derive import Label
 from fubini.compile.emit import Env, LoopWriter, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
-from fubini.compile.names import Names
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
 POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers

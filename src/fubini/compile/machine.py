@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fubini.algebra.node import Leaf
+from fubini.compile.array_names import Evaluate
 from fubini.compile.cache import loaded
 from fubini.compile.difference import Derived
-from fubini.compile.names import Evaluate
 from fubini.compile.program import Program
 from fubini.errors import DataError, DomainError, listed
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fubini.algebra.node import Leaf
+from fubini.compile.array_names import Evaluate, Names, Recipe
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
 from fubini.compile.emit import HEAD, LoopWriter, helpers, is_log
 from fubini.compile.loop import LabelLoop, Weights
-from fubini.compile.names import Evaluate, Names, Recipe
 from fubini.compile.pipeline import PASSES, Pass, run_passes
 from fubini.compile.recompute import Recompute
 from fubini.compile.specialise import constant_text, is_small

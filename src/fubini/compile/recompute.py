@@ -8,12 +8,12 @@ from __future__ import annotations
 from fubini.algebra.build import ZERO, const, equal, get, index, less, negate, plus
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import bounds
+from fubini.compile.array_names import Names
 from fubini.compile.derive import Label
 from fubini.compile.emit import LoopWriter
 from fubini.compile.fuse import Accumulation
 from fubini.compile.histogram import Slot, slots, summarised
 from fubini.compile.loop import LabelLoop, Weights
-from fubini.compile.names import Names
 from fubini.compile.pipeline import Sweeps
 from fubini.compile.statistics import Statistic
 

@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from fubini.base.arrays import Data
 from fubini.errors import Intractable
-from fubini.infer.evaluation import by_name, evaluation, plausible_box
 from fubini.infer.sampler import Draw
 from fubini.infer.target import Target
+from fubini.infer.target_points import by_name, evaluation, plausible_box
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 from fubini.numerics.mode_search import UNSEEN, Mode, Survey, surveyed
 from fubini.numerics.randomness import fault_of_generator, generator_of, generator_state, words

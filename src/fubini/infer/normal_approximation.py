@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 from fubini.base.arrays import Data
 from fubini.errors import DataError
-from fubini.infer.evaluation import by_name, flattened
 from fubini.infer.sampler import Draw
 from fubini.infer.target import Free, FreeDensity, Shapes, Target
+from fubini.infer.target_points import by_name, flattened
 from fubini.infer.transitions import Transition, Transitions
 
 STRETCHES = 20  # of an optimisation, between which progress is shown

@@ -20,7 +20,7 @@ from fubini.models.paths import flat, flat_sites
 from fubini.models.sample import Given, Site
 from fubini.read.formula import UNKNOWN, Formulas, Part
 from fubini.show.notation import Call, Notation, Symbol
-from fubini.show.text import text
+from fubini.show.styles import text
 
 LONGEST = 60  # characters of a parameter that are written out
 

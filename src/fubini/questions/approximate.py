@@ -21,9 +21,9 @@ from fubini.base.arrays import Data, double_precision
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.factors.table import Table
-from fubini.infer.evaluation import by_name, evaluation, plausible_box
 from fubini.infer.normal_approximation import climb
 from fubini.infer.target import Target
+from fubini.infer.target_points import by_name, evaluation, plausible_box
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
 from fubini.numerics.frame import LogDensity

@@ -12,7 +12,7 @@ from fubini.base.arrays import is_key, is_traced
 from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.fold import folded
 from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
-from fubini.show.text import text
+from fubini.show.styles import text
 from fubini.terms.numbers import shown_array, shown_number
 
 UNKNOWN = Symbol("…")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fubini.show.notation import Bound, Notation
-from fubini.show.text import Text, render
+from fubini.show.styles import Text, render
 
 
 class Html(Text):

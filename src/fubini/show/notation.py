@@ -1,6 +1,6 @@
 """How an expression is written: a small tree of notation, which a style renders.
 
-Terms, nodes, measures and formulas say what they look like once, as such a tree; `fubini.show.text` places the
+Terms, nodes, measures and formulas say what they look like once, as such a tree; `fubini.show.styles` places the
 parentheses, and styles say how the pieces look: text, HTML, LaTeX, Python source.
 """
 

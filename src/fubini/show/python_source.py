@@ -9,7 +9,7 @@ from typing import Any
 
 from fubini.base.scalar_functions import scalar_function
 from fubini.show.notation import Bound, Call, Lambda, Notation, Number, Phrase, Product, Symbol, Total
-from fubini.show.text import Text, render
+from fubini.show.styles import Text, render
 
 LARGEST = 1000  # of the numerators and denominators that are written as such
 BINDERS = {"sum": "total", "lse": "log_total"}

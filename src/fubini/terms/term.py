@@ -18,7 +18,7 @@ from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
 from fubini.show.markup import latex, to_html
 from fubini.show.notation import Notation
-from fubini.show.text import text
+from fubini.show.styles import text
 from fubini.terms.exactness import Exactness
 from fubini.terms.fields import Fields, collect_fields
 
