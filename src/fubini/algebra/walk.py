@@ -44,7 +44,7 @@ def walk(
 def rewrite(of: Node, rule: Callable[[Node, Callable[[Node], T]], T], memo: dict[Node, T] | None = None) -> T:
     """What a rule makes of a node, once for each node; the rule is given a function to ask for the parts.
 
-    `memo` holds what is known beforehand, and is filled.
+    `memo` holds results that are known, and is filled.
 
     >>> from fubini.algebra.build import get, plus
     >>> from fubini.algebra.node import Leaf

@@ -43,7 +43,7 @@ class Sweeps(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One step of the compiler, which can be left out by its name: the draws are the same without it."""
+    """One step of the compiler, which can be turned off by its name: the draws are the same without it."""
 
     name: str
     description: str
