@@ -1,4 +1,4 @@
-"""`gibbs`: a compiled sampler of the remaining latents of a model, one label at a time."""
+"""A compiled sampler of the remaining latents of a model, one label at a time; what `gibbs` and `metropolis` give."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run, schedule_of
-from fubini.infer.sampler import Sampler as AnySampler
+from fubini.infer.sampler import Sampler
 from fubini.integrate.search import Latent
 from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.options import require_options
-from fubini.models.question_heads import exact_gibbs, exact_metropolis
 from fubini.numerics.randomness import require_key, words
 from fubini.questions.block_gibbs import BlockGibbs
 from fubini.questions.draws import Draws
@@ -62,7 +61,7 @@ class Options(NamedTuple):
         passes_without(self.without)
 
 
-class Sampler:
+class LabelSampler:
     """Draws of labels given the observations: each from its conditional, the others and all statistics held."""
 
     def __init__(self, eliminated_model: EliminatedModel, names: Sequence[str], options: Options | None = None) -> None:
@@ -186,7 +185,7 @@ class Sampler:
         warmup: int | None = None,
         start: Mapping[str, np.ndarray] | None = None,
         entries: Mapping[str, np.ndarray] | None = None,
-    ) -> AnySampler:
+    ) -> Sampler:
         """Make what the driver runs: chains that begin with these labels, and draw these entries or all."""
         if self.blocked is not None:
             return self.blocked.sampler(start or {}, warmup or 0)
@@ -285,14 +284,6 @@ class Sampler:
         return np.asarray(value)
 
 
-def compiled_gibbs(eliminated_model: EliminatedModel, warmup: int) -> AnySampler | None:
-    """Make a compiled sampler of the remaining latents, or None where no rule makes one."""
-    try:
-        return Sampler(eliminated_model, ()).sampler(warmup)
-    except NoRule:
-        return None
-
-
 def require_finite(eliminated_model: EliminatedModel) -> None:
     """Observations and arguments that are known, and finite."""
     if eliminated_model.is_traced:
@@ -311,22 +302,3 @@ def require_finite(eliminated_model: EliminatedModel) -> None:
                 nearest=f"{leaf.name!r} of shape {array.shape} has {array[place]} at {place}",
                 advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
             )
-
-
-@exact_gibbs.rule
-def gibbs(eliminated_model: EliminatedModel, names: tuple, options: dict) -> Sampler:
-    """A sampler of labels, one entry after another"""
-    require_options("gibbs", _unknown(options), ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
-    given = {**options, "without": tuple(options.get("without", ()))}
-    return Sampler(eliminated_model, names, Options(**given))
-
-
-@exact_metropolis.rule
-def metropolis(eliminated_model: EliminatedModel, names: tuple, options: dict) -> Sampler:
-    """A sampler of labels by proposals"""
-    require_options("metropolis", _unknown(options), ("proposal", "engine"), RUN_OPTIONS)
-    return Sampler(eliminated_model, names, Options(**options))
-
-
-def _unknown(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in Options._fields}

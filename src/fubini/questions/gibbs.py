@@ -1,0 +1,40 @@
+"""`gibbs` and `metropolis`: samplers of the labels of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fubini.errors import NoRule
+from fubini.infer.sampler import Sampler
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.models.options import require_options
+from fubini.models.question_heads import exact_gibbs, exact_metropolis
+from fubini.questions.label_sampler import RUN_OPTIONS, LabelSampler, Options
+
+
+def compiled_gibbs(eliminated_model: EliminatedModel, warmup: int) -> Sampler | None:
+    """Make a compiled sampler of the remaining latents, or None where no rule makes one."""
+    try:
+        return LabelSampler(eliminated_model, ()).sampler(warmup)
+    except NoRule:
+        return None
+
+
+@exact_gibbs.rule
+def gibbs(eliminated_model: EliminatedModel, names: tuple, options: dict) -> LabelSampler:
+    """A sampler of labels, one entry after another"""
+    require_options("gibbs", _unknown(options), ("without", "specialise", "blocked", "engine"), RUN_OPTIONS)
+    given = {**options, "without": tuple(options.get("without", ()))}
+    return LabelSampler(eliminated_model, names, Options(**given))
+
+
+@exact_metropolis.rule
+def metropolis(eliminated_model: EliminatedModel, names: tuple, options: dict) -> LabelSampler:
+    """A sampler of labels by proposals"""
+    require_options("metropolis", _unknown(options), ("proposal", "engine"), RUN_OPTIONS)
+    return LabelSampler(eliminated_model, names, Options(**options))
+
+
+def _unknown(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in Options._fields}
