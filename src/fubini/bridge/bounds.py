@@ -19,7 +19,7 @@ from fubini.terms.value import Array, Variable
 OUTER = ("ExpandedDistribution", "Independent", "PowerDistribution")
 
 
-class Bounds(NamedTuple):
+class FamilyBounds(NamedTuple):
     """The least value and the greatest, where these are known, and the domain between them."""
 
     low: float
@@ -33,24 +33,24 @@ def base_of(source: Distribution) -> Distribution:
     return base_of(inner) if isinstance(inner, Distribution) else source
 
 
-def bounds_between(source: Distribution, known: Mapping[str, np.ndarray | None], domain: Domain) -> Bounds | None:
+def bounds_between(source: Distribution, known: Mapping[str, np.ndarray | None], domain: Domain) -> FamilyBounds | None:
     """The bounds of a variable of this domain, by the known parameters of its distribution."""
     family = base_of(source).family
     low, high = known.get("low"), known.get("high")
     if low is None or high is None or not is_family(family) or not family_of(family).is_flat:
         return None
     if domain.is_discrete:
-        return Bounds(float(np.min(low)), float(np.max(high)), domain)
+        return FamilyBounds(float(np.min(low)), float(np.max(high)), domain)
     if np.all(low == 0) and np.all(high == 1):
-        return Bounds(0.0, 1.0, Unit.with_shape(domain.shape))
+        return FamilyBounds(0.0, 1.0, Unit.with_shape(domain.shape))
     if np.all(low >= 0):  # the bound above stays a test in its density
-        return Bounds(0.0, None, Positive.with_shape(domain.shape))
+        return FamilyBounds(0.0, None, Positive.with_shape(domain.shape))
     return None
 
 
-def known_bounds(f: Factor) -> dict[Name, Bounds]:
+def known_bounds(f: Factor) -> dict[Name, FamilyBounds]:
     """Return the bounds of those variables of a product that have a density between known ends."""
-    bounds: dict[Name, Bounds] = {}
+    bounds: dict[Name, FamilyBounds] = {}
     for term in terms_of(f):
         if isinstance(term, Density) and isinstance(term.value, Variable) and not term.value.output.is_finite:
             base = base_of(term.distribution)

@@ -21,7 +21,7 @@ from fubini.base.arrays import Data, double_precision, is_traced
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.ops import Lifted, Op
-from fubini.bridge.bounds import Bounds
+from fubini.bridge.bounds import FamilyBounds
 from fubini.bridge.expression import Expression
 from fubini.distributions.blueprint import Blueprint, LogProbability, signature_of
 from fubini.distributions.density import Density, Distribution
@@ -47,7 +47,7 @@ class Unreadable(NoRule):
         super().__init__(f"{what} in index notation", expected="densities, tables, Gaussians and functions of them")
 
 
-def leaf_of(name: Name, domain: Domain, bounds: Bounds | None = None) -> Leaf:
+def leaf_of(name: Name, domain: Domain, bounds: FamilyBounds | None = None) -> Leaf:
     """The leaf that stands for a variable, within its domain, or within bounds that are known to hold."""
     low = 0.0 if domain.kind in ("positive", "unit", "simplex", "nat", "bint") else None
     high = 1.0 if domain.kind in ("unit", "simplex") else domain.extent - 1.0 if domain.kind == "bint" else None
@@ -95,7 +95,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 def _coarse(low: float, high: float) -> tuple[float | None, float | None]:
-    """Bounds by sign, and by 1."""
+    """FamilyBounds by sign, and by 1."""
     below = 1.0 if low >= 1 else _TINY if low > 0 else 0.0 if low >= 0 else None
     above = -_TINY if high < 0 else 0.0 if high <= 0 else 1.0 if high <= 1 else None
     return below, above

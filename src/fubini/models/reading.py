@@ -19,7 +19,7 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced, trusting
 from fubini.base.domains import Domain
-from fubini.bridge.bounds import base_of, bounds_between
+from fubini.bridge.bounds import FamilyBounds, base_of, bounds_between
 from fubini.bridge.factor_reader import leaf_of
 from fubini.bridge.integrand import Integrand
 from fubini.distributions.array_distribution import parameters, spread
@@ -121,37 +121,62 @@ def _read(flat_joint: FlatJoint) -> Reading:
         return [_numbers(name, site, observed.get(name), chains) for name, site in met]
 
     with double_precision(), trusting():
-        domains = dict(_free(flat_joint.outline, ""))
         shapes = _nested(flat_joint.outline)
         given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in flat_joint.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
-        reader = Reader()
-        sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
-        for name, array in named_arrays(flat_joint.joint):
-            if name not in sites and name not in flat_joint.outline.reached:
-                reader.name(array.astype(_wide(array)), name)
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
-        observed = flat(getattr(flat_joint.joint, "observed", {}))
-        names = {id(value): name for name, value in observed.items()}
-        inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in flat_joint.leaves]
-        inputs.extend(of_leaf(sites[name]) for name in order)
-        outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
-        parts: dict[str, SitePart] = {}
-        terms = {
-            name: _term(
-                name,
-                site,
-                outputs,
-                reader,
-                isinstance(observed.get(name), Partly),
-                chains.get(name),
-                sites,
-                domains,
-                parts,
-            )
-            for name, site in met
-            if site.log_density is not None
-        }
+        bounds: dict[str, FamilyBounds] = {}
+        while True:
+            try:
+                return _interpret(flat_joint, traced, order, met, chains, bounds)
+            except _LateBounds as late:  # a site was read before its bounds were known: again, with them
+                bounds[late.name] = late.bounds
+
+
+class _LateBounds(Exception):
+    """Bounds of a site that nodes have read already."""
+
+    def __init__(self, name: str, bounds: FamilyBounds) -> None:
+        self.name, self.bounds = name, bounds
+
+
+def _interpret(
+    flat_joint: FlatJoint,
+    traced: Any,
+    order: Sequence[str],
+    met: Sequence[tuple[str, Site]],
+    chains: Mapping[str, ChainSite],
+    bounds: Mapping[str, FamilyBounds],
+) -> Reading:
+    """The reading of a traced model, some sites of which are known to have bounds."""
+    reader, domains = Reader(), dict(_free(flat_joint.outline, ""))
+    sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
+    for name, known in bounds.items():
+        _set_bounds(name, known, sites, domains)
+    for name, array in named_arrays(flat_joint.joint):
+        if name not in sites and name not in flat_joint.outline.reached:
+            reader.name(array.astype(_wide(array)), name)
+    observed = flat(getattr(flat_joint.joint, "observed", {}))
+    names = {id(value): name for name, value in observed.items()}
+    inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in flat_joint.leaves]
+    inputs.extend(of_leaf(sites[name]) for name in order)
+    outputs = iter(reader.read(traced.jaxpr, traced.consts, inputs))
+    parts: dict[str, SitePart] = {}
+    terms = {
+        name: _term(
+            name,
+            site,
+            outputs,
+            reader,
+            isinstance(observed.get(name), Partly),
+            chains.get(name),
+            sites,
+            domains,
+            parts,
+        )
+        for name, site in met
+        if site.log_density is not None
+    }
     distributions = "\n".join(
         f"{name} {site.source.blueprint}" for name, site in met if isinstance(site.source, Distribution)
     )
@@ -287,8 +312,18 @@ def _bounded(
     known.update((key, np.asarray(value)) for key, value in base.statics)
     bounds = bounds_between(source, known, domains[name])
     if bounds is not None:
-        sites[name].low, domains[name] = bounds.low, bounds.domain
-        sites[name].high = bounds.high if bounds.high is not None else sites[name].high
+        _set_bounds(name, bounds, sites, domains)
+
+
+def _set_bounds(name: str, bounds: FamilyBounds, sites: dict[str, Leaf], domains: dict[str, Domain]) -> None:
+    """Set the bounds of a site; raise where nodes have read it without them."""
+    leaf, domains[name] = sites[name], bounds.domain
+    high = leaf.high if bounds.high is None else bounds.high
+    if (leaf.low, leaf.high) == (bounds.low, high):
+        return
+    if leaf.is_read:
+        raise _LateBounds(name, bounds)
+    leaf.low, leaf.high = bounds.low, high
 
 
 def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
