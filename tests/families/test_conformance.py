@@ -95,7 +95,11 @@ def log_density(record, numbers, x):
 
 def in_dist(record, numbers):
     """The same distribution among those of `fubini.distributions`."""
-    name = next(name for name in record.names if set(numbers) <= set(family_arguments(name)))
+    names = [name for name in record.names if set(numbers) <= set(family_arguments(name))]
+    assert names, f"{record!r} has other parameters than " + " and ".join(
+        f"{name}({', '.join(family_arguments(name))})" for name in record.names
+    )
+    name = names[0]
     counts = {key: int(value) for key, value in numbers.items() if key == "total_count" and value == int(value)}
     whole = {key: int(value) for key, value in numbers.items() if record.name == "DiscreteUniform"}
     return getattr(dist, name)(**{**numbers, **counts, **whole})
@@ -202,6 +206,7 @@ def test_moments(name):
     """Mean and variance by quadrature, and those of draws within sampling error."""
     record, rng = RECORDS[name], np.random.default_rng(4)
     numbers = parameters_of(record, rng)
+    assert record.variance is not None, "a record with a mean has a variance too"
     mean, variance = number(record.mean(nodes(numbers))), number(record.variance(nodes(numbers)))
     assert mean == pytest.approx(total_of(record, numbers, lambda x: x), rel=1e-5)
     assert variance == pytest.approx(total_of(record, numbers, lambda x: (x - mean) ** 2), rel=1e-4, abs=1e-9)

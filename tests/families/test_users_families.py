@@ -229,6 +229,15 @@ def test_what_cannot_be_registered():
             fb.register_family(taken, parameters={"scale": constraints.positive}, **plain)
     with pytest.raises(fb.FubiniError, match=r"log_density\(x, rate\)"):
         fb.register_family("Other", parameters={"rate": constraints.positive}, **plain)
+    with pytest.raises(fb.FubiniError, match=r"a constraint of numpyro\.distributions\.constraints for each name"):
+        fb.register_family("Other", parameters=["scale"], **plain)
+    with pytest.raises(fb.FubiniError, match="support='positive' of the family"):
+        fb.register_family("Other", parameters={"scale": constraints.positive}, **{**plain, "support": "positive"})
+    for untraceable in (lambda x, scale: -x - np.log(scale), lambda x, scale: -x if scale > 1 else x):
+        with pytest.raises(fb.FubiniError, match=r"(?s)log_density of .*write it in jax\.numpy"):
+            fb.register_family(
+                "Other", parameters={"scale": constraints.positive}, **{**plain, "log_density": untraceable}
+            )
     with pytest.raises(fb.FubiniError, match="examples"):
         fb.register_family("Other", parameters={"scale": constraints.interval(1.0, 2.0)}, **plain)
     with pytest.raises(fb.FubiniError, match="a support of numbers"):

@@ -8,8 +8,10 @@ import pytest
 from fubini.algebra.build import index
 from fubini.algebra.node import Index, Leaf
 from fubini.read import all_rules  # noqa: F401
-from fubini.read.jaxpr_reader import Reader
+from fubini.read.elementwise import OTHERS
+from fubini.read.jaxpr_reader import RULES, Reader
 from fubini.read.leaf_arrays import LeafArrays
+from fubini.read.representable import ARITHMETIC
 from fubini.read.symbolic_array import of_leaf
 
 RANDOM = np.random.default_rng(0)
@@ -49,6 +51,25 @@ PROGRAMS = {
     "softmax": (lambda x, y: jax.nn.softmax(x), "/(Σ_k exp("),
     "softplus": (lambda x, y: jax.nn.softplus(x), "log1p"),
 }
+
+
+# Rules whose results their types hold: entries of operands, truth values, and what lies between operands.
+HELD = frozenset(
+    (
+        *("broadcast_in_dim", "concatenate", "copy", "copy_p", "dynamic_slice", "expand_dims", "gather", "iota", "pad"),
+        *("optimization_barrier", "real", "reshape", "rev", "scan", "scatter", "select_n", "slice", "split", "squeeze"),
+        *("stack", "stop_gradient", "tile", "transpose", "unstack"),
+        *("and", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "xor"),
+        *("clamp", "floor", "max", "min", "rem", "sign"),
+    )
+)
+NAMES = frozenset(RULES)  # before any test adds one
+
+
+def test_every_rule_says_whether_its_type_holds_the_result():
+    """A new rule is in one of these; what it reads would else be wrong where numbers wrap around or are rounded."""
+    assert ARITHMETIC | HELD | set(OTHERS) == NAMES  # the last are computed in their types
+    assert not HELD & ARITHMETIC
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

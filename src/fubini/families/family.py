@@ -104,7 +104,7 @@ class Family:
                 f"the mode of {self.name} with {', '.join(f'{key} = {part}' for key, part in parameters.items())}",
                 expected="a density with its maximum inside the support"
                 + "".join(f", with {entry} > 0" for entry in entries),
-                advice="ask for the mean or for draws; a Gamma of shape 1 or less has no greatest value inside",
+                advice="ask for the mean or for draws; elsewhere the density is greatest at an end of the support",
             )
 
     def mode_at(self, parameters: Any) -> Any:

@@ -19,6 +19,11 @@ class Settings(NamedTuple):
     nuts: NutsOptions = NutsOptions()
     progress: bool = True
 
+    @property
+    def warmup(self) -> int:
+        """How many transitions come before the first draw, whatever the method."""
+        return self.nuts.warmup
+
 
 Method = Callable[[Target, Settings], Sampler]
 

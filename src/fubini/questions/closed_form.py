@@ -125,6 +125,12 @@ def _is_part(mark: Node, of: Node) -> bool:
     return of.kind == mark.kind == "get" and of.args[0] is mark.args[0]
 
 
+def _unread(eliminated_model: EliminatedModel, node: Node) -> str:
+    """Which arrays in a node are not read, in words."""
+    unread = sorted(leaf.name for leaf in node.leaves & set(eliminated_model.reading.reader.opaque))
+    return f" (not read, but computed as it stands: {listed(unread)})" if unread else ""
+
+
 def no_closed_form(asked: str, eliminated_model: EliminatedModel, advice: str = "") -> Intractable:
     """The error of sites that could not be integrated out: which, and what stands in the way."""
     require_convergent(eliminated_model.blocked)
@@ -140,7 +146,10 @@ def no_closed_form(asked: str, eliminated_model: EliminatedModel, advice: str = 
         f"{asked}: the integral over {listed(eliminated_model.blocked)} has no closed form here",
         expected=f"{error.why if len(eliminated_model.blocked) == 1 else reasons}{gone}",
         nearest="; ".join(
-            dict.fromkeys(f"in {written(error.node)[:160]}" for error in eliminated_model.blocked.values())
+            dict.fromkeys(
+                f"in {written(error.node)[:160]}{_unread(eliminated_model, error.node)}"
+                for error in eliminated_model.blocked.values()
+            )
         ),
         advice=f"{advice or 'infer(key) integrates the others out and draws the remaining latents'}; {APPROXIMATE}",
     )

@@ -36,7 +36,10 @@ NESTED = (
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the rule of some primitives: rule(reader, equation, *operands); None where it does not apply."""
+    """Register the rule of some primitives: rule(reader, equation, *operands); None where it does not apply.
+
+    One whose result its type may not hold is to be named in `read/representable.py` too.
+    """
 
     def register(function: Rule) -> Rule:
         for name in names:

@@ -17,6 +17,7 @@ ELEMENTWISE = frozenset(
         *("add", "sub", "mul", "neg", "abs", "sign", "square", "integer_pow", "pow", "div", "rem", "max", "min"),
         *("and", "or", "not", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic", "eq", "ne"),
         *("convert_element_type", "population_count", "clz", "sqrt", "exp", "log", "logistic"),
+        *("log1p", "expm1", "rsqrt", "tanh", "sin", "cos", "erf", "lgamma", "digamma"),
     )
 )
 

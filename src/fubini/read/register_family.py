@@ -65,8 +65,10 @@ def register_family(
     >>> round(float(Triangle()(0.5).log()), 3)
     0.0
     """
+    _require_constraints(name, parameters, support)
     functions = Functions(dict(parameters), support, log_density, draw, mean, variance, mode)
     _require_names(name, functions)
+    _require_jax(name, functions)
     if _is_registered(name, functions):
         return dist_family(name)
     numbers = list(examples or _examples(name, parameters))
@@ -125,18 +127,55 @@ def _trace(function: Callable[..., Any] | None, first: tuple, given: Mapping[str
     return re.sub(r" at 0x[0-9a-f]+", "", f"{traced} {constants}")
 
 
+def _require_constraints(name: str, parameters: Any, support: Any) -> None:
+    """Parameters are constraints by name, and the support is a constraint or a function that gives one."""
+    if not isinstance(parameters, Mapping) or not all(map(_is_constraint, parameters.values())):
+        raise DomainError(
+            f"parameters={parameters!r} of the family {name!r}",
+            expected="a constraint of numpyro.distributions.constraints for each name",
+            advice="parameters={'scale': constraints.positive}",
+        )
+    if not _is_constraint(support) and not callable(support):
+        raise DomainError(
+            f"support={support!r} of the family {name!r}",
+            expected="a constraint of numpyro.distributions.constraints, or a function from parameters to one",
+            advice="support=constraints.positive",
+        )
+
+
+def _is_constraint(value: Any) -> bool:
+    return isinstance(value, constraints.Constraint)
+
+
+def _functions_given(functions: Functions) -> list[tuple[str, Callable[..., Any], list[str]]]:
+    """Those that are given: what each is called, and what it takes before the parameters."""
+    first = {"log_density": ["x"], "draw": ["key"], "mean": [], "variance": [], "mode": []}
+    every = ((what, getattr(functions, what), names) for what, names in first.items())
+    return [(what, function, names) for what, function, names in every if function is not None]
+
+
+def _require_jax(name: str, functions: Functions) -> None:
+    """Each function can be traced."""
+    key, number = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), float)
+    for what, function, first in _functions_given(functions):
+        try:
+            _trace(
+                function,
+                tuple(key if one == "key" else number for one in first),
+                dict.fromkeys(functions.parameters, number),
+            )
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise DomainError(
+                f"{what} of the family {name!r}",
+                expected="a function that JAX can trace",
+                nearest=str(error).splitlines()[0],
+                advice="write it in jax.numpy, with jnp.where in place of `if`",
+            ) from error
+
+
 def _require_names(name: str, functions: Functions) -> None:
     """Each function takes the parameters by name."""
-    given = {
-        "log_density": (functions.log_density, ["x"]),
-        "draw": (functions.draw, ["key"]),
-        "mean": (functions.mean, []),
-        "variance": (functions.variance, []),
-        "mode": (functions.mode, []),
-    }
-    for what, (function, first) in given.items():
-        if function is None:
-            continue
+    for what, function, first in _functions_given(functions):
         try:
             inspect.signature(function).bind(*first, **functions.parameters)
         except TypeError as error:

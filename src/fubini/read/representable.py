@@ -19,6 +19,7 @@ ARITHMETIC = frozenset(
     (
         *("add", "add_any", "sub", "mul", "neg", "abs", "square", "integer_pow", "pow", "convert_element_type"),
         *("reduce_sum", "cumsum", "dot_general", "scatter-add", "div", "sqrt", "exp", "log", "logistic"),
+        *("log1p", "expm1", "rsqrt", "tanh", "sin", "cos", "erf", "lgamma", "digamma"),
     )
 )
 
