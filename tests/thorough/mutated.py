@@ -5,7 +5,7 @@ import io
 import json
 import lzma
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini.compile.cache import CacheFiles
-from fubini.infer import nuts as nuts_module
+from fubini.infer import driver
 from fubini.infer.checkpoint import HEADER, Checkpoint, _digest
-from fubini.questions import chains as chains_module
 from fubini.questions import infer as inference
+from fubini.questions import label_sampler
 from tests.thorough import plain_readers
 
 ASIA = """network n { property p "x" ; }
@@ -231,6 +231,43 @@ class Checkpoints(Subject):
     def repro(self, content: bytes) -> str:
         return f"{self.name}: a file of {len(content)} bytes or more"
 
+    def captured(self, module: Any, run: Callable[[Path], Any]) -> None:
+        """What the driver is given for a run, once: the sampler, its first state, the schedule, the file."""
+        subject, take = self, module.run
+
+        def capture(sampler: Any, key: Any, schedule: Any, file: Checkpoint, progress: bool) -> None:
+            subject.sampler, subject.schedule, subject.file = sampler, schedule, file
+            subject.state = sampler.init(key, schedule.chains)
+            raise Stop
+
+        module.run = capture
+        try:
+            with suppress(Stop):
+                run(self.path)
+        finally:
+            module.run = take
+
+    def read(self, content: bytes) -> Any:
+        self.path.write_bytes(content)
+        stretches = list(self.schedule.stretches(self.sampler.warmup))
+        drawn = driver._room(self.sampler.draw(self.state), self.schedule)
+        state, done = driver._resume(self.file, self.sampler, self.state, drawn, stretches, self.schedule.thin)
+        return state, drawn, sum(draws for _, draws in stretches[:done])
+
+    def fault(self, content: bytes, found: Any) -> str:
+        """The draws are those of the file, and the sampler could have made them."""
+        state, drawn, kept = found
+        arrays = archived(content)
+        same = all(
+            np.array_equal(value, arrays[f"{kind}:{name}"], equal_nan=value.dtype.kind == "f")
+            for kind, part in zip(("drawn", "info"), drawn, strict=True)
+            for name, value in part.items()
+        )
+        return "" if same and self.is_possible(state, drawn, kept) else "states or draws that were not written"
+
+    def is_possible(self, state: Any, drawn: Any, kept: int) -> bool:
+        raise NotImplementedError
+
 
 class NutsCheckpoints(Checkpoints):
     name = "nuts"
@@ -239,41 +276,13 @@ class NutsCheckpoints(Checkpoints):
         super().__init__(folder)
         from tests.infer.resumed import infer
 
-        self.made(infer, 3)
-        inference.nuts = self.capture
-        with suppress(Stop):
-            infer(self.path)
+        self.made(infer, 13)
+        self.captured(inference, infer)
 
-    def capture(self, key: Any, target: Any, settings: Any, file: Checkpoint) -> None:
-        """The chains of the run, made once."""
-        stretch = -(-(settings.warmup + settings.draws) // nuts_module.STRETCHES)
-        settings = settings._replace(dense_mass=True)
-        keys = [jax.random.split(each, settings.chains) for each in jax.random.split(key)]
-        from concurrent.futures import ThreadPoolExecutor
-
-        self.chains = nuts_module._Chains(ThreadPoolExecutor(1), target, settings, stretch, *keys)
-        self.file = file
-        self.layout = self.chains.layout()
-        raise Stop
-
-    def read(self, content: bytes) -> Any:
-        self.path.write_bytes(content)
-        saved = self.file.load(self.layout)
-        assert saved is not None
-        return self.chains.resume(saved, self.file), self.chains.states
-
-    def fault(self, content: bytes, found: Any) -> str:
-        """Positions and their density are finite, and the numbers are those of the file."""
-        draws, states = found
-        finite = all(np.isfinite(value).all() for part in draws for name, value in part.items() if name[:4] == "free")
-        finite = finite and all(np.isfinite(np.asarray(state.potential_energy)).all() for state in states)
-        arrays = archived(content)
-        same = all(
-            np.array_equal(np.stack([part[name[6:]] for part in draws]), array, equal_nan=array.dtype.kind == "f")
-            for name, array in arrays.items()
-            if name.startswith("drawn:")
-        )
-        return "" if finite and same else "states or draws that were not written"
+    def is_possible(self, state: Any, drawn: Any, kept: int) -> bool:
+        """Positions and their density are finite."""
+        finite = all(np.isfinite(value[:, :kept]).all() for value in drawn.values.values())
+        return finite and all(np.isfinite(np.asarray(one.potential_energy)).all() for one in state)
 
 
 @fb.model
@@ -294,32 +303,12 @@ class GibbsCheckpoints(Checkpoints):
         def run(path: Path) -> Any:
             return sampler.run(jax.random.key(0), sweeps=20, chains=2, checkpoint=path, progress=False)
 
-        self.made(run, 25)
-        subject, take = self, chains_module.Chains.all
+        self.made(run, 15)
+        self.captured(label_sampler, run)
 
-        def capture(self, key, chains, start, file, progress):
-            subject.run, subject.file = self, file
-            raise Stop
-
-        chains_module.Chains.all = capture
-        try:
-            run(self.path)
-        except Stop:
-            pass
-        finally:
-            chains_module.Chains.all = take
-
-    def read(self, content: bytes) -> Any:
-        self.path.write_bytes(content)
-        drawn: dict = {}
-        return self.run._resumed(self.file, drawn, 2, {}), drawn
-
-    def fault(self, content: bytes, found: Any) -> str:
-        (chain, sweep, (state, values)), drawn = found
-        np.random.default_rng(0).bit_generator.state = state
-        kept = np.concatenate([drawn["z"][:chain].ravel(), drawn["z"][chain, :sweep].ravel(), values["z"].ravel()])
-        inside = 0 <= chain < 2 and 0 < sweep <= 20 and kept.min() >= 0 and kept.max() <= 2
-        return "" if inside else "labels or a place outside the run"
+    def is_possible(self, state: Any, drawn: Any, kept: int) -> bool:
+        labels = [drawn.values["z"][:, :kept], *(one.labels["z"] for one in state)]
+        return all(part.size == 0 or (part.min() >= 0 and part.max() <= 2) for part in labels)
 
 
 class CompiledCode(Subject):
