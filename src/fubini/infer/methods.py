@@ -30,13 +30,6 @@ METHODS: dict[str, Method] = {
 }
 
 
-def register_method(name: str, method: Method) -> None:
-    """Add a method to `infer(key, method=name)`, made of a target and settings."""
-    if name in METHODS:
-        raise DomainError(f"a method {name!r}", expected=f"a new name: there are {listed(METHODS)}")
-    METHODS[name] = method
-
-
 def require_method(name: str | None) -> None:
     """Raise unless a method is known, or None, which chooses."""
     if name is not None and name not in METHODS:
