@@ -21,6 +21,13 @@ def test_engines_agree(function: ScalarFunction) -> None:
     np.testing.assert_allclose(function(POINTS), function(jnp.asarray(POINTS)), rtol=2e-5, atol=1e-6)
 
 
+@each
+def test_whole_numbers_are_numbers(function: ScalarFunction) -> None:
+    whole = np.array([1, 2, 3])
+    for array in (whole, jnp.asarray(whole)):
+        np.testing.assert_allclose(function(array), function(whole * 1.0), rtol=2e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("function", [function for function in UNARY if function.number], ids=str)
 def test_numbers_agree_with_arrays(function: ScalarFunction) -> None:
     assert function.number is not None

@@ -1,5 +1,8 @@
 """Kinds of nodes declare their parts once; leaves are fixed; each node is visited once."""
 
+import copy
+import pickle
+
 import pytest
 
 from fubini.algebra.binding import closed, replaced
@@ -57,3 +60,11 @@ def test_a_rule_is_asked_once_for_each_node() -> None:
 def test_a_leaf_is_fixed(attribute: str) -> None:
     with pytest.raises(AttributeError, match="fixed"):
         setattr(X, attribute, None)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda leaf: pickle.loads(pickle.dumps(leaf))])
+def test_a_copy_of_a_leaf_is_fixed_too(copied) -> None:
+    leaf = copied(X)
+    assert (leaf.name, leaf.shape, leaf.low, leaf.of) == (X.name, X.shape, X.low, X.of)
+    with pytest.raises(AttributeError, match="fixed"):
+        leaf.low = 0.0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from tests.infer import resumed
 from tests.infer.resumed import Y, infer, spread
 
 KILLS = 10
+KEY = jax.random.key(0)
 
 
 def assert_same(found, expected):
@@ -263,3 +265,11 @@ def test_a_folder_in_place_of_a_file(tmp_path, no_draws) -> None:
     with pytest.raises(FileFormatError) as caught:
         infer(tmp_path)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_checkpoint_is_of_the_method_that_options_choose(tmp_path) -> None:
+    """Without a method it is a grid, and with an option of the no-U-turn sampler that sampler, if it is the default."""
+    quiet = dict(draws=20, chains=2, warmup=20, progress=False, log_likelihood=False, predictive=False)
+    assert resumed.POST.infer(KEY, checkpoint=tmp_path / "run.npz", **quiet).posterior.attrs["method"] == "grid"
+    with pytest.raises(FileFormatError, match="method was None, is 'nuts'"):
+        resumed.POST.infer(KEY, checkpoint=tmp_path / "run.npz", target_accept=0.8, **quiet)

@@ -161,6 +161,17 @@ def test_normal_approximations_of_a_normal_posterior(method: str) -> None:
     assert float(found["m"].std()) == pytest.approx(SD, rel=0.1)
 
 
+@fb.model
+def wide():
+    m = yield dist.Normal(0.0, 500.0)
+    y = yield dist.Normal(m, 500.0)
+
+
+def test_svi_reaches_a_scale_that_is_far_from_one() -> None:
+    drawn = wide().condition(y=0.0).infer(KEY, draws=500, method="svi", eliminate=[], **QUIET).posterior
+    assert float(drawn["m"].std()) == pytest.approx(500 / 2**0.5, rel=0.1)
+
+
 @pytest.mark.slow
 def test_what_is_eliminated_does_not_change_the_posterior() -> None:
     """Means of two runs within four of their errors."""

@@ -77,6 +77,11 @@ class Leaf:
             raise AttributeError(f"{key} of the leaf {self.name} is fixed: make another leaf")
         object.__setattr__(self, key, value)
 
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        """Restore a copy, or a leaf that was pickled."""
+        for key, value in state[1].items():
+            object.__setattr__(self, key, value)
+
     @property
     def first(self) -> int:
         """The least value of a label: code counts labels from 0, and adds this where the model reads them."""

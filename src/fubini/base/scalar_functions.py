@@ -278,7 +278,7 @@ SAME = register("same", lambda xp, x: x, loop="{0}")
 
 LOGISTIC = primitive(
     "logistic",
-    _by_engine(jax.nn.sigmoid, scipy.special.expit),
+    _by_engine(jax.scipy.special.expit, scipy.special.expit),
     bounds=_within(0.0, 1.0),
     inverse=Inverse(lambda f, t: (f.log(t) - f.log1p(-t), -f.log(t) - f.log1p(-t)), (0.0, 1.0), 0.5),
     formula="sigmoid",

@@ -138,6 +138,7 @@ def _optimisation(
         numpyro.factor("density", log_density(by_name(flat(numbers), dict(shapes)), numbers))
 
     guide = AutoNormal(flat)
+    guide.scale_constraint = constraints.positive  # of log-scales, which reach large scales as fast as small ones
     seed(guide, 0)(())  # it looks at the model once
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps))
     method: Any = SVI(model, guide, optimiser, Trace_ELBO(num_particles=particles))

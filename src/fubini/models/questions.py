@@ -167,8 +167,8 @@ class Questions(Flavour):
         `method`, and what was integrated out is drawn back. Methods: "grid", independent draws of one to three numbers;
         "nuts", the no-U-turn sampler; "svi" and "laplace", normal approximations. By default it is a grid where one
         describes the remaining latents well, and the no-U-turn sampler otherwise, or where an option of it is given:
-        target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run goes on where it
-        was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
+        target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run of any method goes on where
+        it was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
         discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
         NumPyro's Gibbs steps do so with all sites where no rule makes one.
 

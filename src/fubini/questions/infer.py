@@ -82,9 +82,10 @@ def infer(
     with within_memory(asked), model.width():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
         _require_fitting(discrete, method, options)
+        chosen = "nuts" if method is None and options else method
         file = None
         if checkpoint is not None:
-            file = Checkpoint(checkpoint, _run(eliminated_model, key, method, settings, schedule))
+            file = Checkpoint(checkpoint, _run(eliminated_model, key, chosen, settings, schedule))
         if not eliminated_model.kept:
             require_evidence(float(eliminated_model.compute_log_density({})), eliminated_model.joint)
             kept, how = Draw({}, {}), "exact"
@@ -94,7 +95,6 @@ def infer(
             warn_of_disagreement(kept.values, MOST_OF_LABELS)
         else:
             require_proper(eliminated_model, eliminated_model.kept)
-            chosen = "nuts" if method is None and options else method
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, file)
         values = _recovered(second, eliminated_model, kept.values, chains, draws)
         groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))

@@ -10,6 +10,7 @@ from typing import Any
 from fubini.algebra.build import ONE, add, call, const, get, plus, scale
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.tidy import tidied
+from fubini.algebra.walk import walk
 from fubini.families.family import family_on_simplex, is_of_labels
 from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
@@ -137,16 +138,7 @@ def _draw(step: IntegrationStep, sites: Any) -> Draw | None:
 
 def _is_joint(of: Node) -> bool:
     """It has determinants or paths in it, which have no text as a program."""
-    seen: set[Node] = set()
-
-    def visit(this: Node) -> bool:
-        if this in seen:
-            return False
-        seen.add(this)
-        parts = this.args if this.kind not in ("add", "mul") else [part for part, _ in this.args]
-        return this.kind in ("logdet", "rss", "chain") or any(isinstance(p, Node) and visit(p) for p in parts)
-
-    return visit(of)
+    return any(this.kind in ("logdet", "rss", "chain") for this in walk(of))
 
 
 # -- text -----------------------------------------------------------------------------------------------------------
