@@ -45,8 +45,10 @@ INSIDE = frozenset(
         *("rule_sets", "versions", "with_arrays"),  # of an interpretation
         *("candidates", "conflicts", "nearest"),  # of a rule set
         *("embed", "product", "read", "repeat"),  # of a semiring
-        *("asked", "blocked", "evaluation", "is_traced", "joint", "log_density", "reading", "recovered"),
-        *("derivation", "machine", "program"),  # of a sampler
+        *("blocked", "evaluation", "is_traced", "joint", "log_density", "reading"),  # of an eliminated model
+        *("compute_log_density", "draw_all", "draw_eliminated"),
+        *("derivation", "machine", "program", "sampler"),  # of a sampler
+        *("degree",),  # of an op
         *("require", "rows", "tree_flatten", "tree_unflatten"),
     )
 )

@@ -78,7 +78,7 @@ class LabelSampler:
                 nearest=f"the remaining latents are {listed(eliminated_model.kept)}",
                 advice="infer(key) draws continuous latents",
             )
-        self.passes = passes_without(self.options.without)
+        self.pipeline = passes_without(self.options.without)
         self.labels = {name: eliminated_model.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
@@ -88,6 +88,11 @@ class LabelSampler:
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """The names of the passes that make the loops, in order; `gibbs(…, without=(name,))` turns one off."""
+        return tuple(one.name for one in self.pipeline)
 
     def source(self) -> str:
         """The text of the loops, as they are compiled."""
@@ -100,7 +105,7 @@ class LabelSampler:
     @cached_property
     def derivation(self) -> Derivation:
         """Statistics, and the score of each label."""
-        return derived(self._terms(), tuple(self.labels.values()), DIFFERENCE in self.passes)
+        return derived(self._terms(), tuple(self.labels.values()), DIFFERENCE in self.pipeline)
 
     def _terms(self) -> tuple[Node, ...]:
         """The density of the remaining latents, normal latents integrated out in natural form where they can be."""
@@ -116,7 +121,7 @@ class LabelSampler:
     @cached_property
     def program(self) -> Program:
         """The loops."""
-        assembly = Assembly(self.derivation, self._evaluate, self.passes, self.options.proposal is not None)
+        assembly = Assembly(self.derivation, self._evaluate, self.pipeline, self.options.proposal is not None)
         return assembly.program(self.options.specialise == "values")
 
     @cached_property
