@@ -33,16 +33,28 @@ ACCEPTED = 0.9  # of them, at least
 HOPELESS = 0.5  # so few accepted that a finer grid is not tried
 OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for the average
 HIGH = 8.0  # nats below the greatest density at which nodes that were looked at are compared too
+TOGETHER = 1024  # proposals that are weighed at once
 DISCARDED = 16  # steps of each chain before its draws
 
 
+class WeighedProposals(NamedTuple):
+    """Proposals [chain, proposal, …] that chains will take in order: how likely each is, and when it is accepted."""
+
+    points: np.ndarray
+    log_p: np.ndarray
+    log_weight: np.ndarray  # the log density less the one that they were drawn by
+    luck: np.ndarray  # the logarithm of a uniform number
+
+
 class GridState(NamedTuple):
-    """Of each chain: its point, the log density there, that less the one of the proposals, whether it just moved."""
+    """Of each chain: its point, log density and log weight, whether it just moved, and the proposals to come."""
 
     point: np.ndarray
     log_p: np.ndarray
     log_weight: np.ndarray
     moved: np.ndarray
+    ahead: WeighedProposals
+    used: np.ndarray  # how many of these are behind
     generator: np.ndarray
 
 
@@ -68,8 +80,17 @@ class GridSampler:
                 nearest=str(reason),
                 advice='leave method= out, or use method="nuts"',
             ) from None
-        points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, chains)
-        return GridState(points, log_p, log_weight, np.ones(chains), generator_state(random))
+        ahead = self._weigh(random, chains)
+        first, log_p, log_weight = ahead.points[:, 0], ahead.log_p[:, 0], ahead.log_weight[:, 0]
+        return GridState(first, log_p, log_weight, np.ones(chains), ahead, np.array(1), generator_state(random))
+
+    def _weigh(self, random: np.random.Generator, chains: int) -> WeighedProposals:
+        """Draw and weigh some proposals for each chain, at once."""
+        assert self._proposals is not None, "init comes first"
+        shape = (chains, max(1, TOGETHER // chains))
+        points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, math.prod(shape))
+        luck = np.log(random.uniform(size=shape))
+        return WeighedProposals(points.reshape(*shape, -1), log_p.reshape(shape), log_weight.reshape(shape), luck)
 
     def _surveyed(self, random: np.random.Generator) -> Proposals:
         if not 1 <= self.target.size <= MOST_NUMBERS:
@@ -78,20 +99,20 @@ class GridSampler:
             return _proposals(random, evaluation(self.target, bar.update), self.target)
 
     def step(self, state: GridState, skip: int, draws: int, thin: int) -> tuple[GridState, Draw]:
-        """Weigh proposals for all transitions at once, then accept or refuse them one after another."""
-        random, (chains, size), count = generator_of(state.generator), state.point.shape, skip + draws * thin
-        assert self._proposals is not None, "init comes first"
-        points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, chains * count)
-        points = np.concatenate([state.point[:, None], points.reshape(chains, count, size)], axis=1)
-        log_p = np.concatenate([state.log_p[:, None], log_p.reshape(chains, count)], axis=1)
-        log_weight = np.concatenate([state.log_weight[:, None], log_weight.reshape(chains, count)], axis=1)
-        steps = np.stack([_accepted(random, weights) for weights in log_weight])
-        moved = np.concatenate([state.moved[:, None], np.diff(steps, axis=1) > 0], axis=1)
-        every = (np.arange(chains)[:, None], steps)
-        read = skip + thin * np.arange(1, draws + 1)
-        points, log_p, log_weight = points[every], log_p[every], log_weight[every]
-        last = GridState(points[:, -1], log_p[:, -1], log_weight[:, -1], moved[:, -1], generator_state(random))
-        return last, self._draw(points[:, read], log_p[:, read], moved[:, read])
+        """Accept or refuse proposals one after another, and weigh new ones where there are none."""
+        parts, missing = [], skip + draws * thin
+        while missing:
+            if int(state.used) == state.ahead.luck.shape[1]:
+                random = generator_of(state.generator)
+                ahead = self._weigh(random, len(state.point))
+                state = state._replace(ahead=ahead, used=np.array(0), generator=generator_state(random))
+            count = min(missing, state.ahead.luck.shape[1] - int(state.used))
+            state, part = _walk(state, count)
+            parts.append(part)
+            missing -= count
+        read = skip + thin * np.arange(1, draws + 1) - 1
+        points, log_p, moved = (np.concatenate(part, axis=1)[:, read] for part in zip(*parts, strict=True))
+        return state, self._draw(points, log_p, moved)
 
     def _draw(self, points: np.ndarray, log_p: np.ndarray, moved: np.ndarray) -> Draw:
         return Draw(by_name(points, self.target.shapes), {"lp": log_p, "acceptance_rate": moved})
@@ -102,8 +123,12 @@ class GridSampler:
 
     def fault(self, state: GridState, drawn: Draw, transitions: int) -> str | None:
         """A state is at a point that has a density and that proposals reach."""
-        if not all(np.isfinite(part).all() for part in (state.point, state.log_p, state.log_weight)):
+        if not all(np.isfinite(part).all() for part in (state.point, state.log_p, state.ahead.points)):
             return "a state is infinite or not a number"
+        if np.isnan(state.log_weight).any() or np.isnan(state.ahead.log_weight).any():
+            return "a weight is not a number"
+        if not 0 <= int(state.used) <= state.ahead.luck.shape[1]:
+            return "it has used more proposals than there are"
         return fault_of_generator(state.generator)
 
 
@@ -116,7 +141,8 @@ def _proposals(random: np.random.Generator, log_density: LogDensity, target: Tar
     for count in NODES[target.size]:
         proposals = Proposals(log_density, modes, count)
         _, _, log_weight = _weighed(random, log_density, proposals, PILOT)
-        share = np.mean(np.diff(_accepted(random, log_weight)) > 0) if np.any(np.isfinite(log_weight)) else 0.0
+        luck = np.log(random.uniform(size=PILOT - 1))
+        share = np.mean(np.diff(_accepted(log_weight, luck), prepend=0) > 0) if np.any(np.isfinite(log_weight)) else 0.0
         if share >= ACCEPTED and not _is_overweight(survey, proposals, log_weight):
             return proposals
         if share < HOPELESS:
@@ -156,12 +182,25 @@ def _weighed(
     return points, log_p, log_p - proposals.log_density(points)
 
 
-def _accepted(random: np.random.Generator, log_weight: np.ndarray) -> np.ndarray:
-    """The proposal at which a chain of Metropolis–Hastings is, at each step."""
-    weights, luck = log_weight.tolist(), np.log(random.uniform(size=len(log_weight))).tolist()
-    now, positions = 0, []
-    for step, weight in enumerate(weights):
-        if luck[step] < weight - weights[now]:
+def _walk(state: GridState, count: int) -> tuple[GridState, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The state after so many transitions, and points, log densities and moves [chain, transition] on the way."""
+    begin, end = int(state.used), int(state.used) + count
+    ahead = WeighedProposals(*(part[:, begin:end] for part in state.ahead))
+    weights = np.concatenate([state.log_weight[:, None], ahead.log_weight], axis=1)
+    steps = np.stack([_accepted(*pair) for pair in zip(weights, ahead.luck, strict=True)])
+    every = (np.arange(len(steps))[:, None], steps)
+    points = np.concatenate([state.point[:, None], ahead.points], axis=1)[every]
+    log_p = np.concatenate([state.log_p[:, None], ahead.log_p], axis=1)[every]
+    moved = np.diff(steps, axis=1, prepend=0).astype(bool).astype(float)
+    last = state._replace(point=points[:, -1], log_p=log_p[:, -1], log_weight=weights[every][:, -1], moved=moved[:, -1])
+    return last._replace(used=np.array(end)), (points, log_p, moved)
+
+
+def _accepted(log_weight: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """The place at which a chain of Metropolis–Hastings is after each of some proposals; the first is where it was."""
+    weights, now, positions = log_weight.tolist(), 0, []
+    for step, chance in enumerate(luck.tolist(), 1):
+        if chance < weights[step] - weights[now]:
             now = step
         positions.append(now)
     return np.array(positions)

@@ -29,6 +29,7 @@ class Primitive:
         self.bind, self.params, self.name = equation.primitive.bind, equation.params, equation.primitive.name
         self.kinds = tuple(np.dtype(var.aval.dtype) for var in equation.invars)
         self.is_whole = np.dtype(equation.outvars[0].aval.dtype).kind in "biu"
+        self._key = (self.name, str(self.params), self.kinds)
 
     def __call__(self, *arrays: Any) -> Any:
         if all(kind.kind == "f" and kind.itemsize >= 4 for kind in self.kinds):  # in the precision in force
@@ -43,10 +44,6 @@ class Primitive:
 
     def __hash__(self) -> int:
         return hash(self._key)
-
-    @property
-    def _key(self) -> tuple:
-        return self.name, str(self.params), self.kinds
 
     def __repr__(self) -> str:
         return self.name
