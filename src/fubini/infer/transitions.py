@@ -170,7 +170,7 @@ def compiled(transition: Transition, is_vectorised: bool, given: Abstract, wide:
 
 
 def _called(executable: Callable, state: State, numbers: Any, skip: int, draws: int, thin: int) -> tuple[State, Draw]:
-    return executable(state, numbers, *(jnp.asarray(count, np.int32) for count in (skip, draws, thin)))
+    return executable(state, numbers, *(np.asarray(count, np.int32) for count in (skip, draws, thin)))
 
 
 def _capacity(drawn: Mapping | tuple) -> int:
