@@ -107,6 +107,21 @@ def test_draws_are_those_of_the_target(name: str, case: str) -> None:
             assert_mean(function(draws), marginal.mean(function), f"{name}, {case}, {site}")
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_in_single_precision(name: str) -> None:
+    """Draws are float32, of the same target."""
+    case = CASES["discrete" if name in OF_LABELS else "normal"]
+    with jax.enable_x64(False):
+        sampler, read = SAMPLERS[name](case.post)
+        drawn = read(run(sampler, KEY, Schedule(1000, chains=2)))
+    for site, marginal in case.marginals().items():
+        if site in drawn:
+            draws = np.asarray(drawn[site])
+            assert draws.dtype.kind != "f" or draws.dtype == np.float32, f"{name}, {site}: {draws.dtype}"
+            draws = draws[..., 0] if draws.ndim == 3 else draws
+            assert_mean(draws.astype(float), marginal.mean(lambda x: x), f"{name}, {site}")
+
+
 @pytest.mark.parametrize("name, case", WITHOUT)
 def test_a_sampler_that_there_is_not(name: str, case: str) -> None:
     with pytest.raises(NoRule, match="conditionals in closed form"):

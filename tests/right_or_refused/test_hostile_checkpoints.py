@@ -4,6 +4,7 @@ import io
 import json
 import os
 import zipfile
+from functools import partial
 
 import jax
 import numpy as np
@@ -14,6 +15,9 @@ from fubini import dist
 from fubini.errors import FileFormatError
 from fubini.infer import archive
 from fubini.infer.checkpoint import HEADER, Checkpoint, Layout, _digest
+from fubini.infer.driver import Schedule, run
+from fubini.models.flat_model import FlatModel
+from fubini.questions.numpyro_gibbs import discrete_gibbs
 from tests.infer.resumed import infer
 
 pytestmark = pytest.mark.right_or_refused
@@ -43,25 +47,41 @@ def classes():
     y = yield dist.Normal(mu[z], 1.0)
 
 
-SAMPLER = classes().condition(y=np.array([-2.0, -1.9, 0.1, 0.2, 3.0, 3.1])).eliminate("mu").gibbs("z", engine="python")
+POST = classes().condition(y=np.array([-2.0, -1.9, 0.1, 0.2, 3.0, 3.1]))
+SAMPLER = POST.eliminate("mu").gibbs("z", engine="python")
 
 
 def gibbs(path, **options):
     return SAMPLER.run(jax.random.key(0), sweeps=20, chains=2, checkpoint=path, progress=False, **options)
 
 
-RUNS = {"nuts": lambda path: infer(path).posterior, "gibbs": gibbs}
+SAMPLERS = {  # of labels, by transitions on JAX
+    "block gibbs": lambda: POST.gibbs("z", blocked=True).sampler(),
+    "gibbs by numpyro": lambda: discrete_gibbs(FlatModel(POST), 0),
+}
+
+
+def by_driver(kind: str, path) -> dict[str, np.ndarray]:
+    file = None if path is None else Checkpoint(path, {"kind": kind})
+    return run(SAMPLERS[kind](), jax.random.key(0), Schedule(20, chains=2), file).values
+
+
+RUNS = {
+    "nuts": lambda path: infer(path).posterior,
+    "gibbs": gibbs,
+    **{kind: partial(by_driver, kind) for kind in SAMPLERS},
+}
 
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
     """The bytes of a checkpoint of each sampler, and the draws of the whole run."""
     made = {}
-    for kind, run in RUNS.items():
+    for kind, run_once in RUNS.items():
         path = tmp_path_factory.mktemp(kind) / "run.npz"
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
             stopping(patch, 15)
-            run(path)
+            run_once(path)
         made[kind] = path.read_bytes()
     return made
 
@@ -98,13 +118,22 @@ def test_an_unchanged_checkpoint_gives_the_draws_of_the_whole_run(kind, stopped,
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(whole[name]))
 
 
-@pytest.mark.parametrize("label", [-1, 3, 10**9, -(2**63)])
-@pytest.mark.parametrize("array", ["state:0.labels.z", "drawn:z"])
-def test_labels_out_of_range_are_refused(label, array, stopped, tmp_path) -> None:
+@pytest.mark.parametrize("label", [-1, 3, 10**9, None])
+@pytest.mark.parametrize(
+    "kind, array",
+    [
+        ("gibbs", "state:0.labels.z"),
+        ("block gibbs", "state:0.values.z"),
+        ("gibbs by numpyro", "state:1.z.z"),
+        ("gibbs by numpyro", "state:1.block_states.0.z.z"),
+        *((kind, "drawn:z") for kind in ("gibbs", *SAMPLERS)),
+    ],
+)
+def test_labels_out_of_range_are_refused(label, kind, array, stopped, tmp_path) -> None:
     """With a digest that fits: they ended in a segmentation fault."""
-    values = arrays_of(stopped["gibbs"])[array].copy()
-    values.flat[0] = label
-    refused("gibbs", forged(stopped["gibbs"], **{array: values}), tmp_path, "labels of 'z'|are not from 0 to 2")
+    values = arrays_of(stopped[kind])[array].copy()
+    values.flat[0] = np.iinfo(values.dtype).min if label is None else label
+    refused(kind, forged(stopped[kind], **{array: values}), tmp_path, "values of 'z' are not from 0 to 2")
 
 
 def test_labels_of_another_type_or_shape_are_refused(stopped, tmp_path) -> None:
@@ -153,6 +182,21 @@ def test_states_and_draws_that_are_not_finite_are_refused(number, stopped, tmp_p
     for name in ("state:0.z.s", "state:1.potential_energy", "state:0.adapt_state.step_size"):
         spoiled = np.full_like(arrays[name], number)
         refused("nuts", forged(stopped["nuts"], **{name: spoiled}), tmp_path, "infinite or not a number")
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "kind, array",
+    [
+        ("block gibbs", "state:0.values.mu"),
+        ("gibbs by numpyro", "state:0.z.mu"),
+        ("gibbs by numpyro", "state:0.block_states.1.z.mu"),
+    ],
+)
+def test_other_latents_that_are_not_finite_are_refused(number, kind, array, stopped, tmp_path) -> None:
+    spoiled = arrays_of(stopped[kind])[array].copy()
+    spoiled.flat[0] = number
+    refused(kind, forged(stopped[kind], **{array: spoiled}), tmp_path, "infinite or not a number")
 
 
 def test_draws_of_two_lengths_are_refused(stopped, tmp_path) -> None:

@@ -22,7 +22,7 @@ from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
-from fubini.numerics.least_squares import Frame, Solution, solve
+from fubini.numerics.least_squares import LeastSquaresSolution, Unknowns, solve
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -36,7 +36,7 @@ class Evaluation:
     def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
         self.arrays, self.xp = arrays, xp
         self.memo: dict[Node, Axes] = dict(before or {})
-        self.solutions: dict[tuple, Solution] = {}
+        self.solutions: dict[tuple, LeastSquaresSolution] = {}
 
     def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
         """The body of a binder, over the same indices each time."""
@@ -161,7 +161,9 @@ class Evaluation:
     def _rss(self, this: Node) -> Axes:
         return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
 
-    def solution(self, frame: Frame, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None) -> Solution:
+    def solution(
+        self, frame: Unknowns, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None
+    ) -> LeastSquaresSolution:
         """Of a least-squares problem, solved once; of many, one for each place of the indices `at`."""
         outer = _outer(rows) if at is None else at
         key = (frame, outer, *rows)
@@ -170,7 +172,7 @@ class Evaluation:
             self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
         return self.solutions[key]
 
-    def _rows_of(self, part: Node, frame: Frame, outer: tuple[Index, ...]) -> tuple[Data, Data]:
+    def _rows_of(self, part: Node, frame: Unknowns, outer: tuple[Index, ...]) -> tuple[Data, Data]:
         """Rows of a problem as matrix and right side: few, where many are turned into a triangle."""
         triangle = node("triangle", frame, part)
         if triangle not in self.memo and (outer or not is_tall(part, frame)):

@@ -7,13 +7,13 @@ from typing import Any
 
 from fubini.show.notation import (
     Applied,
-    Bound,
-    Choice,
-    Comparison,
+    Binding,
+    Cases,
     Notation,
-    Number,
+    Numeral,
     Phrase,
-    Product,
+    PowerProduct,
+    Relation,
     Subscript,
     Symbol,
     Total,
@@ -63,7 +63,7 @@ class NodeNotation:
         return Subscript(Symbol(leaf.name), places) if places else Symbol(leaf.name)
 
     def _const(self, this: Any) -> Notation:
-        return Number(this.args[0])
+        return Numeral(this.args[0])
 
     def _index(self, this: Any) -> Notation:
         return Symbol(self.letter(this.args[0] if len(this.args) == 1 else this.args[:2]))
@@ -76,19 +76,19 @@ class NodeNotation:
 
     def _mul(self, this: Any) -> Notation:
         above_first = sorted(this.args, key=lambda factor: factor[1] < 0)
-        return Product(tuple((self.tree(base), exponent) for base, exponent in above_first))
+        return PowerProduct(tuple((self.tree(base), exponent) for base, exponent in above_first))
 
     def _call(self, this: Any) -> Notation:
         return Applied(this.args[0], tuple(map(self.tree, this.children)))
 
     def _eq(self, this: Any) -> Notation:
-        return Comparison("=", tuple(map(self.tree, this.args)))
+        return Relation("=", tuple(map(self.tree, this.args)))
 
     def _lt(self, this: Any) -> Notation:
-        return Comparison("<", tuple(map(self.tree, this.args)))
+        return Relation("<", tuple(map(self.tree, this.args)))
 
     def _where(self, this: Any) -> Notation:
-        return Choice(*map(self.tree, this.args))
+        return Cases(*map(self.tree, this.args))
 
     def _binder(self, this: Any) -> Notation:
         sizes, body = this.args
@@ -96,7 +96,7 @@ class NodeNotation:
         for place in range(len(sizes)):
             self.letters.pop((this.height, place), None)
             letters.append(self.letter((this.height, place)))
-        tree = Bound(this.kind, sizes, tuple(letters), self.tree(body))
+        tree = Binding(this.kind, sizes, tuple(letters), self.tree(body))
         self.letters = before
         return tree
 

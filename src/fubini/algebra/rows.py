@@ -16,7 +16,7 @@ from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import constant, one_hot, scanned, taken_from, triangle
-from fubini.numerics.least_squares import Frame
+from fubini.numerics.least_squares import Unknowns
 
 PASSES = 32  # parts that many rows are taken in
 
@@ -24,7 +24,7 @@ PASSES = 32  # parts that many rows are taken in
 class Rows:
     """One block of rows of a least-squares problem: √weight · (slopes, offset) over a frame and indices of its own."""
 
-    def __init__(self, evaluation: Any, this: Node, frame: Frame, outer: tuple[Index, ...]) -> None:
+    def __init__(self, evaluation: Any, this: Node, frame: Unknowns, outer: tuple[Index, ...]) -> None:
         self.evaluation, self.width = evaluation, frame.width - 1
         over, body = evaluation.opened(this)
         count = len(frame.axes)
@@ -126,7 +126,7 @@ class Parts(NamedTuple):
         return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
 
 
-def is_tall(rows: Node, frame: Frame) -> bool:
+def is_tall(rows: Node, frame: Unknowns) -> bool:
     """A single problem of so many rows that its matrix would be the largest array of all."""
     return frame.length is None and not rows.free and math.prod(rows.args[0]) > PASSES * frame.width
 
@@ -138,7 +138,7 @@ def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
     return [(base, exponent) for base, exponent in factors_in(weight) if not base.free & set(over)], body
 
 
-def has_triangle(rows: Node, frame: Frame, unknown: Callable[[Node], bool]) -> bool:
+def has_triangle(rows: Node, frame: Unknowns, unknown: Callable[[Node], bool]) -> bool:
     """Many rows of a single problem, which data alone decide but for a common weight."""
     if frame.length is not None or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
         return False

@@ -94,7 +94,7 @@ def candidates(leaf: Leaf) -> int:
             expected="a latent with finitely many values",
             advice="eliminate it, or leave it out: what is continuous is drawn by its own conditional",
         )
-    return int(leaf.high - leaf.low) + 1
+    return leaf.count
 
 
 def _classes(axes: tuple[Index, ...], change: Change, k: Index) -> set[int]:

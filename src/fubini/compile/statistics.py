@@ -111,7 +111,7 @@ def increment(of: Statistic, label: Leaf, at: tuple[Index, ...], k: Index) -> No
     (place,) = places
     if any(label in part.leaves for part in place):
         raise unsupported(of.body, frozenset({label}), "labels at places that do not depend on them")
-    value = plus(index(k), const(label.low or 0.0))
+    value = plus(index(k), const(label.first))
     body = replaced(of.body, {get(label, *place): value})
     return total(of.over, times(body, tests(_reached(place, at), at)))
 

@@ -15,7 +15,7 @@ from fubini.errors import DomainError
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.sampler import Draw, Sampler, State
 
-STRETCHES = 20  # of a run; after each there is a checkpoint, and progress is shown
+STRETCHES = 20  # of a run with checkpoints or progress: after each they are written and shown
 
 
 Stretch = tuple[int, int]  # transitions that are skipped, and draws after them
@@ -35,10 +35,10 @@ class Schedule(NamedTuple):
         whole = self.sweeps // self.thin
         return whole if self.keep is None else min(self.keep, whole)
 
-    def stretches(self, warmup: int) -> Iterator[Stretch]:
-        """Yield the transitions that are skipped and the draws that are kept in each stretch of a run."""
+    def stretches(self, warmup: int, number: int = STRETCHES) -> Iterator[Stretch]:
+        """Yield the transitions that are skipped and the draws that are kept in each of so many stretches of a run."""
         skipped = warmup + (self.sweeps // self.thin - self.kept) * self.thin
-        length = max(1, -(-(skipped + self.kept * self.thin) // STRETCHES))
+        length = max(1, -(-(skipped + self.kept * self.thin) // number))
         while skipped >= length:
             yield length, 0
             skipped -= length
@@ -65,14 +65,15 @@ def run(
     sampler: Sampler, key: Data, schedule: Schedule, file: Checkpoint | None = None, progress: bool = False
 ) -> Draw:
     """Draw [chain, draw, …] by a sampler; where there is a checkpoint, go on from it."""
-    state, stretches = sampler.init(key, schedule.chains), list(schedule.stretches(sampler.warmup))
+    number = STRETCHES if progress or file is not None else 1
+    state, stretches = sampler.init(key, schedule.chains), list(schedule.stretches(sampler.warmup, number))
     drawn, done = _room(sampler.draw(state), schedule), 0
     if file is not None:
         state, done = _resume(file, sampler, state, drawn, stretches, schedule.thin)
     lengths = [skip + draws * schedule.thin for skip, draws in stretches]
     place = sum(draws for _, draws in stretches[:done])
     with tqdm(
-        total=sum(lengths), initial=sum(lengths[:done]), disable=not progress, desc=sampler.name, unit="draw"
+        total=sum(lengths), initial=sum(lengths[:done]), disable=not progress, desc=sampler.name, unit="iteration"
     ) as bar:
         for number, (skip, draws) in enumerate(stretches[done:], done):
             state, new = sampler.step(state, skip, draws, schedule.thin)

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from fubini.base.arrays import Data
 from fubini.errors import Intractable
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_numbers
 from fubini.infer.target import Target
 from fubini.infer.target_points import by_name, evaluation, plausible_box
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
@@ -123,13 +124,12 @@ class GridSampler:
 
     def fault(self, state: GridState, drawn: Draw, transitions: int) -> str | None:
         """A state is at a point that has a density and that proposals reach."""
-        if not all(np.isfinite(part).all() for part in (state.point, state.log_p, state.ahead.points)):
-            return "a state is infinite or not a number"
         if np.isnan(state.log_weight).any() or np.isnan(state.ahead.log_weight).any():
             return "a weight is not a number"
         if not 0 <= int(state.used) <= state.ahead.luck.shape[1]:
             return "it has used more proposals than there are"
-        return fault_of_generator(state.generator)
+        finite = fault_of_numbers((state.point, state.log_p, state.ahead.points))
+        return finite or fault_of_generator(state.generator)
 
 
 def _proposals(random: np.random.Generator, log_density: LogDensity, target: Target) -> Proposals:

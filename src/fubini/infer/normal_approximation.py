@@ -22,6 +22,7 @@ from tqdm import tqdm
 from fubini.base.arrays import Data
 from fubini.errors import DataError
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_numbers
 from fubini.infer.target import Free, FreeDensity, Shapes, Target
 from fubini.infer.target_points import by_name, flattened
 from fubini.infer.transitions import Transition, Transitions
@@ -118,9 +119,11 @@ def fit_independent_normals(
     start = flattened(_start(first, target), target.shapes)
     init, update, parameters = _optimisation(target.log_density, _shapes(target), steps, particles)
     state, elbos = init(second, start, target.numbers), []
-    for _ in tqdm(range(STRETCHES), disable=not progress, desc="svi", unit="stretch"):
-        state, elbo = update(state, target.numbers)
-        elbos.append(np.asarray(elbo))
+    with tqdm(total=steps, disable=not progress, desc="svi: fitting", unit="iteration") as bar:
+        for _ in range(STRETCHES):
+            state, elbo = update(state, target.numbers)
+            elbos.append(np.asarray(elbo))
+            bar.update(len(elbo))
     return parameters(state), np.concatenate(elbos)
 
 
@@ -170,7 +173,7 @@ def _independent_draws(name: str, target: Target, fit: Callable[[Data], tuple[Da
         loc, scale = fit(key)
         return jnp.stack([loc] * chains), jnp.stack([scale] * chains)
 
-    return Transitions(name, _normal_transition(tuple(target.shapes.items())), starts=starts)
+    return Transitions(name, _normal_transition(_shapes(target)), starts=starts)
 
 
 class NormalState(NamedTuple):
@@ -200,6 +203,5 @@ def _normal_draw(shapes: Shapes, state: NormalState, numbers: Any) -> Draw:
     return Draw(by_name(state.point, dict(shapes)), {})
 
 
-def _normal_fault(state: NormalState, transitions: int) -> str | None:
-    finite = all(np.isfinite(np.asarray(part)).all() for part in (state.loc, state.scale, state.point))
-    return None if finite else "a state is infinite or not a number"
+def _normal_fault(state: NormalState, drawn: Draw, transitions: int) -> str | None:
+    return fault_of_numbers((state.loc, state.scale, state.point))

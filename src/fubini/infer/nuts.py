@@ -12,6 +12,7 @@ from numpyro.infer.hmc import hmc
 
 from fubini.base.arrays import Data
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_count, fault_of_numbers, first_fault
 from fubini.infer.target import Free, FreeDensity, Target, impossible_if_not_finite
 from fubini.infer.transitions import Transition, Transitions
 
@@ -52,7 +53,7 @@ def nuts_transition(log_density: FreeDensity, options: NutsOptions) -> Transitio
             rng_key=key,
         )
 
-    return Transition(init, lambda state, numbers: step(state, model_args=(numbers,)), _draw, _fault)
+    return Transition(init, lambda state, numbers: step(state, model_args=(numbers,)), _draw, nuts_fault)
 
 
 def potential(log_density: FreeDensity, numbers: Any) -> Callable[[Free], Data]:
@@ -72,13 +73,16 @@ def _draw(state: Any, numbers: Any) -> Draw:
     return Draw(dict(state.z), info)
 
 
-def _fault(state: Any, transitions: int) -> str | None:
+def nuts_fault(state: Any, drawn: Draw, transitions: int) -> str | None:
     """A state is at a point of positive density, with steps and masses that are positive."""
-    if not np.all(np.asarray(state.i) == transitions):
-        return "its states are not those after its draws"
     adapted = state.adapt_state
     finite = (*state.z.values(), state.potential_energy, adapted.step_size)
     masses = jax.tree_util.tree_leaves((adapted.inverse_mass_matrix, adapted.mass_matrix_sqrt))
-    if not all(np.isfinite(np.asarray(part)).all() for part in (*finite, *masses)):
-        return "a state is infinite or not a number"
-    return None if np.all(np.asarray(adapted.step_size) > 0) else "a step size is not positive"
+    is_moving = np.all(np.asarray(adapted.step_size) > 0)
+    return first_fault(
+        [
+            fault_of_count(state.i, transitions),
+            fault_of_numbers((*finite, *masses)),
+            None if is_moving else "a step size is not positive",
+        ]
+    )

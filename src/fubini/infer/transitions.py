@@ -18,6 +18,7 @@ import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision
 from fubini.infer.sampler import Draw, State
+from fubini.infer.stored_states import first_fault
 from fubini.infer.target import Abstract, abstract
 
 MOST_DRAWS = 64  # that are made by one call of compiled code
@@ -30,7 +31,7 @@ class Transition(NamedTuple):
     init: Callable[[Data, Any, Any], State]  # of a key, a starting point, and numbers
     step: Callable[[State, Any], State]  # of a state, and numbers
     draw: Callable[[State, Any], Draw]
-    fault: Callable[[State, int], str | None] = lambda state, transitions: None
+    fault: Callable[[State, Draw, int], str | None] = lambda state, drawn, transitions: None  # as that of a sampler
     is_vectorised: bool = False  # chains are side by side on a CPU too
 
 
@@ -113,7 +114,7 @@ class Transitions:
 
     def fault(self, state: list[State], drawn: Draw, transitions: int) -> str | None:
         """The first fault of a state."""
-        return next((fault for one in state if (fault := self.transition.fault(one, transitions))), None)
+        return first_fault(self.transition.fault(one, drawn, transitions) for one in state)
 
 
 def is_on_cpu(array: Data) -> bool:

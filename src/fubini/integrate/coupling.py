@@ -11,7 +11,7 @@ from fubini.algebra.build import ONE, ZERO, as_product, const, equal, index, les
 from fubini.algebra.features import Place, Slope
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds
-from fubini.numerics.least_squares import Frame
+from fubini.numerics.least_squares import Unknowns
 
 FEW = 1_000  # places beyond the ends that are looked at one by one
 
@@ -53,7 +53,7 @@ class LatentLayout(NamedTuple):
     """The frame, which axes of the latents make it, and where each latent begins in a cell."""
 
     independent: tuple[Index, ...]  # one problem for each of their places
-    frame: Frame
+    frame: Unknowns
     axes: tuple[int, ...]  # the independent ones, then that of the chain
     first: Mapping[Leaf, int]
     flipped: bool  # the chain begins at its end
@@ -138,7 +138,7 @@ def layout_of(squares: Sequence[CoupledSquare], latents: tuple[Leaf, ...]) -> La
         cell += math.prod(size for axis, size in enumerate(latent.shape) if axis not in axes)
     length = None if chain is None else latents[0].shape[chain[0]]
     each = tuple(Index(latents[0].shape[axis], "n") for axis in independent)
-    return LatentLayout(each, Frame(length, cell), axes, first, chain is not None and chain[1])
+    return LatentLayout(each, Unknowns(length, cell), axes, first, chain is not None and chain[1])
 
 
 def _links_all(squares: Sequence[CoupledSquare], steps: Sequence[AxisRange], length: int) -> bool:

@@ -66,7 +66,7 @@ def summed(with_latent: Node, latent: Leaf, size: int) -> Summed:
         raise NoClosedForm(latent, with_latent, "a chain along one of its axes")
     at = tuple(Index(extent, "i") for extent in latent.shape)
     k, following = Index(size, "k"), Index(size, "k")
-    low = const(latent.low or 0.0)
+    low = const(latent.first)
     logits, links = [], []
     for over, body, places in potentials:
         pairs = zip(places, (k, following), strict=False)

@@ -18,7 +18,7 @@ from fubini.families.functions import log_gamma
 from fubini.families.signature import Recognised
 from fubini.integrate.block import Block, row
 from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
-from fubini.numerics.least_squares import Frame
+from fubini.numerics.least_squares import Unknowns
 
 
 class Student(NamedTuple):
@@ -40,7 +40,7 @@ def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
     squared, constant = _quadratic(form, latent)
     layout = layout_of(squared, (latent,))
     if layout.independent:  # one power for all entries: they share it, though no row touches two
-        layout = LatentLayout((), Frame(None, layout.size), (), {latent: 0}, False)
+        layout = LatentLayout((), Unknowns(None, layout.size), (), {latent: 0}, False)
     rows = tuple(row(square, {}, layout) for square in squared)
     d = layout.size
     spread = plus(constant, node("rss", layout.frame, *rows))

@@ -14,7 +14,7 @@ from fubini.families.family import family_of
 from fubini.families.parameters import Support
 from fubini.measures.branch import (
     Branch,
-    Draw,
+    DrawStatement,
     Items,
     Returned,
     Test,
@@ -56,7 +56,7 @@ def plate(size: int, kernel: Callable[[Number], Any]) -> Measure:
             of = transformed(of, old, lambda *at, new=new: get(new, index(i), *at))
         return of
 
-    draws = tuple(Draw(names[d.leaf], (i, *d.at), d.distribution.mapped(raised)) for d in branch.draws)
+    draws = tuple(DrawStatement(names[d.leaf], (i, *d.at), d.distribution.mapped(raised)) for d in branch.draws)
     tests = tuple(Test((i, *test.over), raised(test.node)) for test in branch.tests)
     value = _with_axis(mapped_value(branch.value, raised), i)
     observed = tuple(distribution.mapped(raised) for distribution in branch.observed)
@@ -100,7 +100,7 @@ def _with_label(inner: Measure) -> Branch:
         parts[-1].value,
     )
     return Branch(
-        (Draw(leaf, (), distribution), *(draw for part in parts for draw in part.draws)), tests, weight, value
+        (DrawStatement(leaf, (), distribution), *(draw for part in parts for draw in part.draws)), tests, weight, value
     )
 
 

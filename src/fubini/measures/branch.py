@@ -27,7 +27,7 @@ class Items(NamedTuple):
 Returned = Node | Items | tuple["Returned", ...]
 
 
-class Draw(NamedTuple):
+class DrawStatement(NamedTuple):
     """x[at] ~ p, independently for all indices; a point of a simplex has one more axis."""
 
     leaf: Leaf
@@ -50,7 +50,7 @@ class Test(NamedTuple):
 class Branch(NamedTuple):
     """One summand of a measure."""
 
-    draws: tuple[Draw, ...]
+    draws: tuple[DrawStatement, ...]
     tests: tuple[Test, ...]
     weight: Node  # its logarithm
     value: Returned
@@ -59,7 +59,7 @@ class Branch(NamedTuple):
     def mapped(self, change: Callable[[Node], Node], leaves: Mapping[Leaf, Leaf] | None = None) -> Branch:
         """With a function applied to each node, and other leaves for what is drawn."""
         new = leaves or {}
-        draws = tuple(Draw(new.get(d.leaf, d.leaf), d.at, d.distribution.mapped(change)) for d in self.draws)
+        draws = tuple(DrawStatement(new.get(d.leaf, d.leaf), d.at, d.distribution.mapped(change)) for d in self.draws)
         tests = tuple(test._replace(node=change(test.node)) for test in self.tests)
         observed = tuple(distribution.mapped(change) for distribution in self.observed)
         return Branch(draws, tests, change(self.weight), mapped_value(self.value, change), observed)

@@ -12,11 +12,11 @@ from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
-from fubini.measures.branch import Draw, mapped_value, renamed, transformed
+from fubini.measures.branch import DrawStatement, mapped_value, renamed, transformed
 from fubini.measures.flat import flat_distribution
 from fubini.measures.inequalities import Limit, ends_of, entry_of, limits_of_support, simplified
 from fubini.measures.single_draws import leaf_in
-from fubini.measures.solved import Solution, solutions
+from fubini.measures.solved import EquationRoot, solutions
 from fubini.measures.state import State
 
 Over = tuple[Index, ...]  # indices that an expression is returned for; none of a number
@@ -34,7 +34,7 @@ def changed(state: State, expression: Node, over: Over = ()) -> Iterator[list[St
             continue
 
 
-def _with_variable(state: State, expression: Node, over: Over, draw: Draw) -> Iterator[State]:
+def _with_variable(state: State, expression: Node, over: Over, draw: DrawStatement) -> Iterator[State]:
     low, high = (const(end) for end in bounds(expression))
     t = leaf_in(Support(low, high, draw.leaf.is_integer), "t", draw.leaf.shape)
     target, names = entry_of(t, over), {expression: entry_of(t, over)}
@@ -46,13 +46,13 @@ def _with_variable(state: State, expression: Node, over: Over, draw: Draw) -> It
         yield _with_draw(solved_for(named, draw, solution, over), t, low, high)
 
 
-def require_whole(leaf: Leaf, expression: Node, solution: Solution) -> None:
+def require_whole(leaf: Leaf, expression: Node, solution: EquationRoot) -> None:
     """A whole number is one for one with another: the factor is 1 or −1, and the rest is whole."""
     if leaf.is_integer and not (solution.log_slope is ZERO and is_whole(expression)):
         raise NoClosedForm(leaf, expression, "a whole number plus or minus a draw of one")
 
 
-def solved_for(state: State, draw: Draw, solution: Solution, over: Over = ()) -> State:
+def solved_for(state: State, draw: DrawStatement, solution: EquationRoot, over: Over = ()) -> State:
     """A draw replaced by what it has to be, with its density as a weight."""
     if draw.leaf in solution.x.leaves:
         raise NoClosedForm(draw.leaf, solution.x, "a solution in which it does not occur")
@@ -83,7 +83,7 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
         raise NoClosedForm(t, x, "an interval between two numbers")
     support = Support(ends.lows[0], ends.highs[0], t.is_integer)
     new = leaf_in(support, "t", t.shape)
-    draw = Draw(new, at, flat_distribution(support))
+    draw = DrawStatement(new, at, flat_distribution(support))
     rest = state._replace(limits=tuple(limit for limit in state.limits if limit not in numbers))
     rest = rest.mapped(lambda node: renamed(node, {t: new}))
     return rest._replace(

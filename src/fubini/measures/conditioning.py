@@ -11,7 +11,7 @@ from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.errors import DomainError
 from fubini.measures.allowed import AllowedParameters
-from fubini.measures.branch import Branch, Draw, Items, Test
+from fubini.measures.branch import Branch, DrawStatement, Items, Test
 from fubini.measures.change import require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
@@ -115,7 +115,9 @@ def _given(state: State, target: Node, over: tuple[Index, ...]) -> Iterator[Stat
         yield from _given(one, target, over)
 
 
-def _solved(state: State, draw: Draw, expression: Node, target: Node, over: tuple[Index, ...]) -> Iterator[State]:
+def _solved(
+    state: State, draw: DrawStatement, expression: Node, target: Node, over: tuple[Index, ...]
+) -> Iterator[State]:
     if draw.leaf.shape != tuple(i.size for i in over) or draw.leaf.is_simplex:
         raise NoClosedForm(draw.leaf, expression, "a draw of the same shape")
     for solution in solutions(expression, entry_of(draw.leaf, over), target):

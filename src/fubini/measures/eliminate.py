@@ -11,7 +11,7 @@ from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.ratio import zeros_of
-from fubini.measures.branch import Draw, transformed
+from fubini.measures.branch import DrawStatement, transformed
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.flat import flat_distribution, is_base_measure, is_constant, uniform_distribution
 from fubini.measures.inequalities import Ends, Limit, ends_of
@@ -21,7 +21,7 @@ from fubini.measures.state import State
 from fubini.measures.zeros import require_no_zeros, without_zeros
 
 
-def attempts(state: State, draw: Draw, keep: bool) -> list[State]:
+def attempts(state: State, draw: DrawStatement, keep: bool) -> list[State]:
     """The draw integrated out, in each case of its ends; if it is kept, with its conditional given those that wait."""
     leaf = draw.leaf
     require_no_zeros(state, leaf)
@@ -92,7 +92,7 @@ def _unknown_ends(state: State, leaf: Leaf, ends: Ends) -> Ends:
 
 
 def _after(
-    state: State, integrated: Integral, draw: Draw, through: tuple[Case, tuple[Index, ...]] | None, keep: bool
+    state: State, integrated: Integral, draw: DrawStatement, through: tuple[Case, tuple[Index, ...]] | None, keep: bool
 ) -> State:
     result = integrated.result
     terms = tuple(term for term in map(tidied, result.terms) if term is not ZERO)
@@ -107,19 +107,21 @@ def _after(
         return new._replace(
             recognised=(
                 *new.recognised,
-                Draw(draw.leaf, batch, integrated.distribution or distribution_of(result, draw.leaf)),
+                DrawStatement(draw.leaf, batch, integrated.distribution or distribution_of(result, draw.leaf)),
             )
         )
     case, at = through
     plain = integrated.distribution or _on_interval(distribution_of(result, draw.leaf), case, at, batch)
     if plain is not None:
         mass = (scale(-1.0, total(batch, result.distribution.log_normaliser)),) if is_base_measure(plain) else ()
-        return new._replace(recognised=(*new.recognised, Draw(draw.leaf, batch, plain)), terms=(*new.terms, *mass))
+        return new._replace(
+            recognised=(*new.recognised, DrawStatement(draw.leaf, batch, plain)), terms=(*new.terms, *mass)
+        )
     if integrated.standard.leaf is not draw.leaf:
         entry = through_standard(integrated.standard, at)
         new = new.mapped(lambda node: transformed(node, draw.leaf, entry))
     return new._replace(
-        recognised=(*new.recognised, Draw(integrated.standard.leaf, batch, distribution_of(result, draw.leaf)))
+        recognised=(*new.recognised, DrawStatement(integrated.standard.leaf, batch, distribution_of(result, draw.leaf)))
     )
 
 

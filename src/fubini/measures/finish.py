@@ -17,7 +17,7 @@ from fubini.algebra.tidy import tidied
 from fubini.algebra.walk import walk
 from fubini.families.functions import INFINITY, exponential
 from fubini.families.parameters import Support
-from fubini.measures.branch import Branch, Draw, fresh_like, renamed, transformed
+from fubini.measures.branch import Branch, DrawStatement, fresh_like, renamed, transformed
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.flat import flat_distribution, is_base_measure
 from fubini.measures.inequalities import Limit, ends_of, numbers_around
@@ -31,7 +31,7 @@ LARGE = 50.0
 
 def finished(state: State) -> Branch:
     """A state as a branch: remaining draws as they were written, or flat ones under the weight."""
-    draws: list[Draw] = []
+    draws: list[DrawStatement] = []
     terms, limits = list(state.terms), list(state.limits)
     gone = set(state.priors) - {draw.leaf for draw in state.waiting}
     for draw in state.waiting:
@@ -44,7 +44,7 @@ def finished(state: State) -> Branch:
                 terms.remove(prior)  # one of them: distributions without a common parameter may have the same constant
         else:
             distribution, limits = _flat(state, draw, limits)
-            draws.append(Draw(draw.leaf, draw.at, distribution))
+            draws.append(DrawStatement(draw.leaf, draw.at, distribution))
     tests = [limit.test for limit in limits if not limit.holds]
     weight = _rounded(tidied(add((term, 1.0) for term in terms)))
     every = (*state.frozen, *draws, *reversed(state.recognised))
@@ -55,7 +55,7 @@ def finished(state: State) -> Branch:
     return with_plain_leaves(branch)
 
 
-def _flat(state: State, draw: Draw, limits: list[Limit]) -> tuple[DrawDistribution, list[Limit]]:
+def _flat(state: State, draw: DrawStatement, limits: list[Limit]) -> tuple[DrawDistribution, list[Limit]]:
     """Flat between the ends that parameters alone decide, and the remaining inequalities; else between numbers."""
     drawn = {other.leaf for other in (*state.waiting, *state.recognised)}
     own = [limit for limit in limits if limit.leaves & drawn == {draw.leaf}]

@@ -13,7 +13,7 @@ from fubini.algebra.build import ONE, ZERO, add, const, get, index, minus
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.family import family_of
-from fubini.measures.branch import Draw, transformed
+from fubini.measures.branch import DrawStatement, transformed
 from fubini.measures.draw_density import support_of
 from fubini.measures.finish import log_of_sum
 from fubini.measures.inequalities import ends_of
@@ -40,7 +40,7 @@ def enumerated(states: Sequence[State]) -> list[State]:
     return current
 
 
-def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
+def _next_draw(states: Sequence[State], tried: set[Leaf]) -> DrawStatement | None:
     for state in states:
         for draw in state.waiting:
             if draw.leaf not in tried and _values(draw):
@@ -48,7 +48,7 @@ def _next_draw(states: Sequence[State], tried: set[Leaf]) -> Draw | None:
     return None
 
 
-def _values(draw: Draw) -> range:
+def _values(draw: DrawStatement) -> range:
     """Those of a draw from few values."""
     support = support_of(draw.distribution)
     if draw.at or support is None or not family_of(draw.distribution.family).is_enumerated:
@@ -90,7 +90,7 @@ def settled(state: State) -> State:
     return state
 
 
-def _only_value(state: State, draw: Draw) -> Callable[..., Node] | None:
+def _only_value(state: State, draw: DrawStatement) -> Callable[..., Node] | None:
     """The one value between the ends of a whole number, by its place."""
     if not draw.leaf.is_integer:
         return None

@@ -32,7 +32,7 @@ from fubini.algebra.tidy import together
 from fubini.families.functions import exponential
 from fubini.families.parameters import Support
 from fubini.integrate.finite import solving
-from fubini.measures.branch import Draw, Test
+from fubini.measures.branch import DrawStatement, Test
 
 
 class Limit(NamedTuple):
@@ -99,7 +99,7 @@ def limits_of(test: Test, drawn: Collection[Leaf]) -> list[Limit] | None:
     return None
 
 
-def limits_of_support(draw: Draw, support: Support | None) -> list[Limit]:
+def limits_of_support(draw: DrawStatement, support: Support | None) -> list[Limit]:
     """low < x < high, and the numbers that x is between, which stay when what the ends depend on is gone"""
     if support is None:
         return []

@@ -23,7 +23,7 @@ from fubini.errors import DomainError
 from fubini.families.parameters import Support
 from fubini.measures.branch import (
     Branch,
-    Draw,
+    DrawStatement,
     Items,
     Returned,
     Test,
@@ -120,7 +120,7 @@ def dirac(*value: Any) -> Measure:
 
 def _followed(program: Generator, path: list[tuple[int, int]], checks: list[Check]) -> Branch | None:
     """One run, with the branches on the path taken, then the first ones, which are written to it."""
-    draws: list[Draw] = []
+    draws: list[DrawStatement] = []
     tests: list[Test] = []
     weights: list[Node] = []
     observed: list[DrawDistribution] = []
@@ -261,7 +261,7 @@ def observe(distribution: Measure, value: Any) -> Measure:
     return Measure((Branch((), tests, log_density(draw.distribution, at), (), (draw.distribution,)),))
 
 
-def _only_draw(distribution: Measure) -> Draw:
+def _only_draw(distribution: Measure) -> DrawStatement:
     """The one draw of a measure that is nothing else."""
     branch = distribution.branches[0] if len(distribution.branches) == 1 else None
     if branch is not None and len(branch.draws) == 1 and not branch.tests and branch.weight is ZERO:

@@ -9,7 +9,7 @@ from fubini.algebra.binding import replaced
 from fubini.algebra.build import index
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.parameters import Vector
-from fubini.measures.branch import Branch, Draw, Items, Returned, facts_of, renamed
+from fubini.measures.branch import Branch, DrawStatement, Items, Returned, facts_of, renamed
 from fubini.measures.python_text import program
 from fubini.measures.values import Check
 
@@ -70,7 +70,7 @@ def branch_key(branch: Branch) -> tuple:
     return draws, tests, plain.weight, _value_key(plain.value)
 
 
-def _distribution_key(draw: Draw) -> tuple:
+def _distribution_key(draw: DrawStatement) -> tuple:
     parts = []
     for part in draw.distribution.parameters:
         over, entry = ((*draw.at, part.over), part.entry) if isinstance(part, Vector) else (draw.at, part)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fubini.algebra.build import ZERO, const, get
 from fubini.families.parameters import Support
-from fubini.measures.branch import Branch, Draw
+from fubini.measures.branch import Branch, DrawStatement
 from fubini.measures.finish import with_plain_leaves
 from fubini.measures.flat import flat_distribution, is_base_measure, is_flat, uniform_distribution
 
@@ -77,4 +77,4 @@ def _branch(like: Branch, cell: Flat) -> Branch:
     low, high = const(cell.low), const(cell.high)
     distribution = uniform_distribution(low, high) if is_finite else flat_distribution(Support(low, high))
     weight = ZERO if mass == 1 else const(math.log(mass))
-    return with_plain_leaves(Branch((Draw(draw.leaf, (), distribution),), (), weight, like.value))
+    return with_plain_leaves(Branch((DrawStatement(draw.leaf, (), distribution),), (), weight, like.value))

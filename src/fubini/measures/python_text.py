@@ -12,7 +12,7 @@ from fubini.algebra.node import Leaf, Node
 from fubini.algebra.node_notation import NodeNotation
 from fubini.errors import Intractable
 from fubini.families.parameters import Vector
-from fubini.measures.branch import Branch, Draw, Items, Returned, Test, nodes_of
+from fubini.measures.branch import Branch, DrawStatement, Items, Returned, Test, nodes_of
 from fubini.show.notation import Call, Lambda, Notation, Subscript, Symbol
 from fubini.show.python_source import LARGEST, number, source
 
@@ -70,7 +70,7 @@ class Writer(NodeNotation):
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def draw(self, of: Draw) -> str:
+    def draw(self, of: DrawStatement) -> str:
         """x = yield …"""
         return f"{self.names[of.leaf]} = yield {source(self._plated(of.at, lambda: self._distribution(of)))}"
 
@@ -106,7 +106,7 @@ class Writer(NodeNotation):
         name = Symbol(self.names.get(leaf, leaf.name))
         return Subscript(name, tuple(map(self.tree, at))) if at else name
 
-    def _distribution(self, of: Draw) -> Notation:
+    def _distribution(self, of: DrawStatement) -> Notation:
         parts = [
             self.array((part.over,), part.entry) if isinstance(part, Vector) else self.tree(part)
             for part in of.distribution.parameters

@@ -13,7 +13,7 @@ from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import is_not_negative
 from fubini.measures.allowed import AllowedParameters
-from fubini.measures.branch import Branch, Draw, Items, Returned, nodes_of
+from fubini.measures.branch import Branch, DrawStatement, Items, Returned, nodes_of
 from fubini.measures.change import changed
 from fubini.measures.eliminate import attempts
 from fubini.measures.finish import finished, merged
@@ -153,7 +153,7 @@ def _hidden(states: list[State]) -> int:
     return sum(draw.leaf not in state.kept for state in states for draw in state.waiting)
 
 
-def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
+def _attempts_by_sign(state: State, draw: DrawStatement) -> list[State]:
     """A draw integrated out; where its size is asked for, below and above zero."""
     try:
         return attempts(state, draw, keep=False)
@@ -164,7 +164,7 @@ def _attempts_by_sign(state: State, draw: Draw) -> list[State]:
         return [done for half in halves for done in attempts(half, draw, keep=False)]
 
 
-def _order(state: State, draw: Draw) -> int:
+def _order(state: State, draw: DrawStatement) -> int:
     """Locations first; what is cut off somewhere after all others."""
     leaf = draw.leaf
     if leaf.is_simplex:

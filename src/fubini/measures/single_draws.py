@@ -15,7 +15,7 @@ from fubini.algebra.ranges import bounds, is_whole
 from fubini.errors import DomainError
 from fubini.families.family import family_of
 from fubini.families.parameters import Support, Vector
-from fubini.measures.branch import Branch, Draw, Items
+from fubini.measures.branch import Branch, DrawStatement, Items
 from fubini.measures.draw_density import DrawDistribution, is_of_numbers, support_of
 from fubini.measures.measure import Measure
 from fubini.measures.values import Entries, node_of
@@ -24,7 +24,7 @@ from fubini.measures.values import Entries, node_of
 def drawn(distribution: DrawDistribution, name: str = "x") -> Measure:
     """One draw, and its value."""
     leaf = leaf_of(distribution, name)
-    draw = Draw(leaf, (), distribution)
+    draw = DrawStatement(leaf, (), distribution)
     over = tuple(Index(size) for size in leaf.shape)
     value = Items(over, get(leaf, *map(index, over))) if over else draw.entry()
     return Measure((Branch((draw,), (), ZERO, value),))
@@ -170,7 +170,7 @@ def opaque(name: str, shape: tuple[int, ...] = ()) -> Callable[..., Measure]:
         leaf = Leaf("x", shape, role="site")
         over = tuple(Index(size) for size in shape)
         value = Items(over, get(leaf, *map(index, over))) if shape else get(leaf)
-        return Measure((Branch((Draw(leaf, (), distribution),), (), ZERO, value),))
+        return Measure((Branch((DrawStatement(leaf, (), distribution),), (), ZERO, value),))
 
     make.__name__ = make.__qualname__ = name
     return make

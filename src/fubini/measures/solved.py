@@ -31,7 +31,7 @@ from fubini.measures.inequalities import Limit
 from fubini.measures.values import Number, function
 
 
-class Solution(NamedTuple):
+class EquationRoot(NamedTuple):
     """x as a function of t, log |dx/dt|, and what t has to satisfy."""
 
     x: Node
@@ -39,11 +39,11 @@ class Solution(NamedTuple):
     limits: tuple[Limit, ...] = ()
 
 
-def solutions(expression: Node, entry: Node, target: Node) -> Iterator[Solution]:
+def solutions(expression: Node, entry: Node, target: Node) -> Iterator[EquationRoot]:
     """All x with e(x) = t; an entry that occurs in a form without an inverse is blocked."""
     leaf = entry.args[0]
     if expression is entry:
-        yield Solution(target, ZERO)
+        yield EquationRoot(target, ZERO)
     elif expression.kind == "add":
         yield from _of_sum(expression, entry, leaf, target)
     elif expression.kind == "mul":
@@ -72,13 +72,13 @@ def log_size(of: Node) -> Node:
     return add(((ONE, math.log(abs(coefficient))), *logs))
 
 
-def _then(expression: Node, entry: Node, target: Node, log_slope: Node, *limits: Limit) -> Iterator[Solution]:
+def _then(expression: Node, entry: Node, target: Node, log_slope: Node, *limits: Limit) -> Iterator[EquationRoot]:
     """Solutions of an inner equation, whose target has this slope in t."""
     for inner in solutions(expression, entry, target):
-        yield Solution(inner.x, plus(inner.log_slope, log_slope), (*limits, *inner.limits))
+        yield EquationRoot(inner.x, plus(inner.log_slope, log_slope), (*limits, *inner.limits))
 
 
-def _of_sum(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[Solution]:
+def _of_sum(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[EquationRoot]:
     """c e(x) + rest = t"""
     inside = [(part, c) for part, c in expression.args if leaf in part.leaves]
     if len(inside) == 1:
@@ -90,10 +90,10 @@ def _of_sum(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator
     if len(slopes) != 1 or slopes[0].over or slopes[0].place != entry.args[1:]:
         raise _no_inverse(leaf, expression)
     slope = slopes[0].coefficient
-    yield Solution(divide(minus(target, rest), slope), scale(-1.0, log_size(slope)))
+    yield EquationRoot(divide(minus(target, rest), slope), scale(-1.0, log_size(slope)))
 
 
-def _of_product(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[Solution]:
+def _of_product(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[EquationRoot]:
     """c e(x)^p = t"""
     inside = [(base, exponent) for base, exponent in expression.args if leaf in base.leaves]
     outside = multiply([factor for factor in expression.args if factor not in inside])
@@ -117,7 +117,7 @@ def _of_product(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iter
             yield from _then(base, entry, scale(-1.0, root), slope, *([] if positive.holds else [positive]))
 
 
-def _of_quotient(inside: list, entry: Node, leaf: Leaf, target: Node, before: Node) -> Iterator[Solution]:
+def _of_quotient(inside: list, entry: Node, leaf: Leaf, target: Node, before: Node) -> Iterator[EquationRoot]:
     """(n₁ x + n₀)/(d₁ x + d₀) = t  ⇔  x = (t d₀ − n₀)/(n₁ − t d₁),  dx/dt = (n₁ d₀ − n₀ d₁)/(n₁ − t d₁)²"""
     above = multiply(factor for factor in inside if factor[1] > 0)
     below = multiply((base, -exponent) for base, exponent in inside if exponent < 0)
@@ -128,10 +128,10 @@ def _of_quotient(inside: list, entry: Node, leaf: Leaf, target: Node, before: No
     whole = minus(n1, times(target, d1))
     determinant = minus(times(n1, d0), times(n0, d1))
     slope = add(((log_size(determinant), 1.0), (log_size(whole), -2.0), (before, 1.0)))
-    yield Solution(divide(minus(times(target, d0), n0), whole), slope)
+    yield EquationRoot(divide(minus(times(target, d0), n0), whole), slope)
 
 
-def _of_call(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[Solution]:
+def _of_call(expression: Node, entry: Node, leaf: Leaf, target: Node) -> Iterator[EquationRoot]:
     """f(e(x)) = t, where f has an inverse; |e(x)| = t has two solutions"""
     name, inner, *_ = expression.args
     inverse = scalar_function(name).inverse

@@ -9,7 +9,7 @@ from fubini.algebra.build import ZERO
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.sums import total
-from fubini.measures.branch import Branch, Draw, Returned, Test, mapped_value, nodes_of, renamed
+from fubini.measures.branch import Branch, DrawStatement, Returned, Test, mapped_value, nodes_of, renamed
 from fubini.measures.draw_density import DrawDistribution, log_density, support_of
 from fubini.measures.inequalities import Limit, ends_of, limits_of, limits_of_support
 
@@ -25,13 +25,13 @@ class Fact(NamedTuple):
 class State(NamedTuple):
     """∫ over the draws that wait of e^(Σ terms) [limits] [tests], then the recognised draws, the last one first."""
 
-    waiting: tuple[Draw, ...]
+    waiting: tuple[DrawStatement, ...]
     priors: Mapping[Leaf, Node]  # the term of each draw as it was written
     terms: tuple[Node, ...]
     limits: tuple[Limit, ...]
     tests: tuple[Test, ...]  # those that are no inequalities
-    frozen: tuple[Draw, ...]  # opaque ones, and those that they depend on
-    recognised: tuple[Draw, ...]
+    frozen: tuple[DrawStatement, ...]  # opaque ones, and those that they depend on
+    recognised: tuple[DrawStatement, ...]
     value: Returned
     facts: tuple[Fact, ...] = ()  # what inequalities say of parameters, in the order in which it was derived
     observed: tuple[DrawDistribution, ...] = ()  # whose densities are among the terms

@@ -34,7 +34,7 @@ class Symbols(Alike):
         self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 
-    def met(self, name: str, source: Distribution, value: Any) -> Chosen:
+    def at_observed(self, name: str, source: Distribution, value: Any) -> Chosen:
         self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 

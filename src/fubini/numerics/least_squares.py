@@ -19,7 +19,7 @@ from fubini.numerics.small_matrices import lower_solved
 FEW_ROWS = 32
 
 
-class Frame(NamedTuple):
+class Unknowns(NamedTuple):
     """The layout of unknowns: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
 
     length: int | None
@@ -41,13 +41,13 @@ class Frame(NamedTuple):
         return self.cell * (self.length or 1)
 
 
-class Solution(NamedTuple):
+class LeastSquaresSolution(NamedTuple):
     """log |AᵀA| and min |A x − b|² of each of many problems, and the triangles from which solutions come."""
 
     logdet: Data
     rss: Data
     triangles: Any
-    frame: Frame
+    frame: Unknowns
 
     def at(self, noise: Data) -> Data:
         """x with U (x − x̂) = noise, in the order of the frame: a draw, if the noise is standard normal."""
@@ -64,7 +64,7 @@ class Solution(NamedTuple):
         return solved(self.triangles, noise, centre)
 
 
-def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...] = ()) -> Solution:
+def solve(parts: Sequence[tuple[Data, Data]], frame: Unknowns, outer: tuple[int, ...] = ()) -> LeastSquaresSolution:
     """The solution of blocks of rows, each a matrix [outer, frame, row, column] and a right side [outer, frame, row].
 
     There is one problem for each place of the outer axes. Where they all have the same matrix, it is factorised once.
@@ -80,10 +80,10 @@ def solve(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ..
         rows.append(xp.concatenate([whole, xp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
     one = _chain if frame.length is not None else _cell
     logdet, rss, triangles = one(xp.concatenate(rows, axis=-2))
-    return Solution(logdet, rss, triangles, frame)
+    return LeastSquaresSolution(logdet, rss, triangles, frame)
 
 
-def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, ...]) -> Solution:
+def _shared(parts: Sequence[tuple[Data, Data]], frame: Unknowns, outer: tuple[int, ...]) -> LeastSquaresSolution:
     """One matrix, many right sides"""
     xp = xp_of(*(array for part in parts for array in part))
     count, size = math.prod(outer), frame.cell
@@ -95,7 +95,9 @@ def _shared(parts: Sequence[tuple[Data, Data]], frame: Frame, outer: tuple[int, 
         xp.zeros((*outer, size, 0), U.dtype),
         turned.T.reshape(*outer, size),
     )
-    return Solution(xp.broadcast_to(logdet, outer), xp.sum(residual**2, axis=0).reshape(outer), every, frame)
+    return LeastSquaresSolution(
+        xp.broadcast_to(logdet, outer), xp.sum(residual**2, axis=0).reshape(outer), every, frame
+    )
 
 
 class Triangle(NamedTuple):

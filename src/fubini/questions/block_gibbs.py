@@ -12,6 +12,7 @@ import numpy as np
 from fubini.base.arrays import Data
 from fubini.errors import NoRule, listed
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_count, fault_of_numbers, fault_of_range, first_fault
 from fubini.infer.transitions import Transition, Transitions
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.questions.moves import ConjugateMove, Values, conjugate_moves
@@ -41,7 +42,7 @@ class BlockGibbs:
                     advice="leave more latents in, eliminate them, or leave blocked=True out",
                 )
             self.moves.extend(moves)
-        self.transition = Transition(self._init, self._step, self._draw, is_vectorised=True)
+        self.transition = Transition(self._init, self._step, self._draw, self._fault, is_vectorised=True)
 
     def _init(self, key: Data, start: Values, numbers: Any) -> BlockState:
         return BlockState(start, key, jnp.asarray(0))
@@ -55,6 +56,17 @@ class BlockGibbs:
 
     def _draw(self, state: BlockState, numbers: Any) -> Draw:
         return Draw({name: state.values[name] for name in self.eliminated_model.kept}, {})
+
+    def _fault(self, state: BlockState, drawn: Draw, transitions: int) -> str | None:
+        """Values are those that the model has."""
+        leaves = {name: self.eliminated_model.reading.sites[name] for name in self.eliminated_model.kept}
+        ranges = (
+            fault_of_range(name, values[name], leaf.low, leaf.high)
+            for values in (state.values, drawn.values)
+            for name, leaf in leaves.items()
+        )
+        made = fault_of_count(state.sweeps, transitions)
+        return made or fault_of_numbers(state.values.values()) or first_fault(ranges)
 
     def sampler(self, start: Mapping[str, np.ndarray], warmup: int) -> Transitions:
         """Make the sampler whose chains begin with draws of the prior, or with given labels."""

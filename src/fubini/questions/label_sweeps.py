@@ -12,6 +12,7 @@ from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data
 from fubini.compile.machine import Machine
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_count, fault_of_range, first_fault
 from fubini.numerics.randomness import fault_of_generator, generator_of, generator_state, words
 from fubini.questions.moves import OtherLatents
 
@@ -118,14 +119,13 @@ class LabelSweeps:
         """Labels are those that the model has, and fixed entries have not moved."""
         for name, leaf in self.labels.items():
             every = [one.labels[name] for one in state]
-            for part in (*every, drawn.values[name] - leaf.first):
-                if np.any((part < 0) | (part >= leaf.count)):
-                    return f"labels of {name!r} are not from {leaf.first} to {leaf.first + leaf.count - 1}"
+            for part in (*(labels + leaf.first for labels in every), drawn.values[name]):
+                if fault := fault_of_range(name, part, leaf.first, leaf.first + leaf.count - 1):
+                    return fault
             held = np.setdiff1d(np.arange(every[0].size), self.entries[name])
             for chain, labels in enumerate(every) if held.size else ():
                 given = self._given(name, chain)
                 if given is None or not np.array_equal(labels.ravel()[held], given.ravel()[held]):
                     return f"fixed entries of {name!r} have moved"
-        if not all(int(one.sweeps) == transitions for one in state):
-            return "its states are not those after its draws"
-        return next((fault for one in state if (fault := fault_of_generator(one.generator))), None)
+        made = fault_of_count([one.sweeps for one in state], transitions)
+        return made or first_fault(fault_of_generator(one.generator) for one in state)

@@ -14,7 +14,9 @@ from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import Intractable, NoRule, listed
+from fubini.infer.nuts import nuts_fault
 from fubini.infer.sampler import Draw
+from fubini.infer.stored_states import fault_of_numbers, fault_of_range, first_fault
 from fubini.infer.transitions import Transition, Transitions
 from fubini.models.flat_model import FlatModel
 from fubini.models.sample import Alike, Chosen
@@ -65,16 +67,16 @@ def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
             expected="discrete latents with finitely many values, counted from 0",
             advice="truncate the support, count from 0, or integrate the latent out of the model by hand",
         )
-    mixed = not all(domain.is_discrete for domain in latents.values())
-    transition = _transition(model.tree, tuple(model.outline.free), mixed, warmup)
+    labels = tuple((name, domain.extent) for name, domain in latents.items() if domain.is_discrete)
+    transition = _transition(model.tree, tuple(latents), labels, warmup)
     numbers = jax.tree_util.tree_map(jax.numpy.asarray, model.leaves)
     return Transitions("gibbs", transition, numbers, warmup)
 
 
 @lru_cache(maxsize=64)
-def _transition(tree: Any, names: tuple[str, ...], mixed: bool, warmup: int) -> Transition:
-    """One sweep; the same for all data, so that what is compiled is used again."""
-    kernel: Any = DiscreteHMCGibbs(NUTS(as_numpyro(tree)), modified=mixed)
+def _transition(tree: Any, names: tuple[str, ...], labels: tuple[tuple[str, int], ...], warmup: int) -> Transition:
+    """One sweep; the same for all data, so that what is compiled is used again. `labels` have so many values each."""
+    kernel: Any = DiscreteHMCGibbs(NUTS(as_numpyro(tree)), modified=len(labels) < len(names))
 
     def init(key: Data, start: Any, leaves: list[Data]) -> Any:
         try:
@@ -92,4 +94,15 @@ def _transition(tree: Any, names: tuple[str, ...], mixed: bool, warmup: int) -> 
     def draw(state: Any, leaves: list[Data]) -> Draw:
         return Draw(dict(kernel.postprocess_fn((leaves,), {})(state.z)), {})
 
-    return Transition(init, lambda state, leaves: kernel.sample(state, (leaves,), {}), draw)
+    def fault(state: Any, drawn: Draw, transitions: int) -> str | None:
+        stored = (state.z, *(block.z for block in state.block_states), drawn.values)
+        ranges = (
+            fault_of_range(name, values[name], 0, size - 1)
+            for values in stored
+            for name, size in labels
+            if name in values
+        )
+        finite = fault_of_numbers(state.z.values())
+        return finite or nuts_fault(state.hmc_state, drawn, transitions) or first_fault(ranges)
+
+    return Transition(init, lambda state, leaves: kernel.sample(state, (leaves,), {}), draw, fault)

@@ -16,7 +16,7 @@ from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
-from fubini.measures.branch import Branch, Draw, Items, transformed
+from fubini.measures.branch import Branch, DrawStatement, Items, transformed
 from fubini.measures.change import flat_distribution
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.inequalities import numbers_around
@@ -97,10 +97,9 @@ def _from_zero(branch: Branch) -> Branch:
     """Finite draws that begin at another number, as that number and a draw that begins at 0."""
     for draw in branch.draws:
         leaf = draw.leaf
-        if is_of_labels(draw.distribution.family) and leaf.low:
-            low, high = leaf.low, (leaf.high or 0.0) - leaf.low
-            new = Leaf(leaf.name, leaf.shape, low=0.0, high=high, is_integer=True, role=leaf.role)
-            moved = partial(_moved, leaf=leaf, new=new, low=const(low))
+        if is_of_labels(draw.distribution.family) and leaf.first:
+            new = Leaf(leaf.name, leaf.shape, low=0.0, high=leaf.count - 1.0, is_integer=True, role=leaf.role)
+            moved = partial(_moved, leaf=leaf, new=new, low=const(leaf.first))
             branch = branch.mapped(moved, {leaf: new})
     return branch
 
@@ -111,29 +110,29 @@ def _moved(of: Node, leaf: Leaf, new: Leaf, low: Node) -> Node:
 
 def _whole(leaf: Leaf) -> Any:
     over = tuple(Index(size) for size in leaf.shape)
-    draw = Draw(leaf, over, DrawDistribution("Opaque", ()))
+    draw = DrawStatement(leaf, over, DrawDistribution("Opaque", ()))
     return Items(over, draw.entry()) if over else draw.entry()
 
 
-def _flat_draw(leaf: Leaf) -> tuple[Draw, Node]:
+def _flat_draw(leaf: Leaf) -> tuple[DrawStatement, Node]:
     """A site that stays, flat on its domain, and the mass that this takes from the weight."""
     if leaf.is_simplex:
         *batch, size = leaf.shape
         at = tuple(Index(extent) for extent in batch)
         mass = scale(-float(math.prod(batch)), call("lgamma", const(float(size))))
-        return Draw(leaf, at, DrawDistribution(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
+        return DrawStatement(leaf, at, DrawDistribution(family_on_simplex().name, (Vector(Index(size), ONE),))), mass
     at = tuple(Index(extent) for extent in leaf.shape)
-    return Draw(leaf, at, flat_distribution(numbers_around(leaf))), const(0.0)
+    return DrawStatement(leaf, at, flat_distribution(numbers_around(leaf))), const(0.0)
 
 
-def _draw(step: IntegrationStep, sites: Any) -> Draw | None:
+def _draw(step: IntegrationStep, sites: Any) -> DrawStatement | None:
     """The draw of an eliminated site; None where sites are drawn together, or along a chain."""
     result = step.result
     if isinstance(result, Block | Student) or result.distribution.family == "Chain":
         return None
     leaf = sites[step.names[0]]
     event = 1 if leaf.is_simplex else 0
-    return Draw(leaf, result.at[: len(leaf.shape) - event], distribution_of(result, leaf))
+    return DrawStatement(leaf, result.at[: len(leaf.shape) - event], distribution_of(result, leaf))
 
 
 def _is_joint(of: Node) -> bool:
@@ -160,7 +159,7 @@ class _Notation(Writer):
 
 
 def _text(
-    branch: Branch, flat_draws: list, steps: tuple[IntegrationStep, ...], draws: list[Draw | None], sites: Any
+    branch: Branch, flat_draws: list, steps: tuple[IntegrationStep, ...], draws: list[DrawStatement | None], sites: Any
 ) -> str:
     missing = [_flat_draw(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
     named = Branch((*branch.draws, *missing), (), branch.weight, branch.value)
@@ -176,7 +175,7 @@ def _text(
     return "\n".join(["@measure", "def program():", *(f"    {line}" for line in lines)])
 
 
-def _line(draw: Draw, writer: _Notation) -> str:
+def _line(draw: DrawStatement, writer: _Notation) -> str:
     """A draw; of a finite one that begins at another number, that number added."""
     text, low = writer.draw(draw), draw.leaf.low
     if not is_of_labels(draw.distribution.family) or not low:

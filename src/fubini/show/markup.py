@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fubini.show.notation import Bound, Notation
+from fubini.show.notation import Binding, Notation
 from fubini.show.styles import Text, render
 
 
@@ -91,7 +91,7 @@ class Latex(Text):
     def comparison(self, symbol: str, parts: Sequence[str]) -> str:
         return rf"\left[{f' {symbol} '.join(sorted(parts) if symbol == '=' else parts)}\right]"
 
-    def bound(self, tree: Bound) -> str:
+    def bound(self, tree: Binding) -> str:
         exp = r" \exp" if tree.kind in ("lse", "chain") else ""
         head = r"\log \sum" if tree.kind in ("lse", "chain") else r"\sum"
         return f"{head}_{{{', '.join(tree.names)}}}{exp} {self.factor(tree.body)}"

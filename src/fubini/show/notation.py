@@ -56,7 +56,7 @@ class Big:
 
 
 @dataclass(frozen=True)
-class Number:
+class Numeral:
     """A number."""
 
     value: float
@@ -70,7 +70,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Product:
+class PowerProduct:
     """Π base^exponent."""
 
     factors: tuple[tuple[Notation, float], ...]
@@ -85,7 +85,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Relation:
     """[a = b] or [a < b]."""
 
     symbol: str
@@ -93,7 +93,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Cases:
     """One of two, by a test."""
 
     test: Notation
@@ -102,7 +102,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Binding:
     """A body over indices that it binds: a sum, or another kind of binder."""
 
     kind: str
@@ -132,13 +132,13 @@ Notation = (
     | Call
     | Subscript
     | Big
-    | Number
+    | Numeral
     | Total
-    | Product
+    | PowerProduct
     | Applied
-    | Comparison
-    | Choice
-    | Bound
+    | Relation
+    | Cases
+    | Binding
     | Lambda
     | Phrase
 )

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from fubini.base.scalar_functions import scalar_function
-from fubini.show.notation import Bound, Call, Lambda, Notation, Number, Phrase, Product, Symbol, Total
+from fubini.show.notation import Binding, Call, Lambda, Notation, Numeral, Phrase, PowerProduct, Symbol, Total
 from fubini.show.styles import Text, render
 
 LARGEST = 1000  # of the numerators and denominators that are written as such
@@ -44,12 +44,12 @@ class Python(Text):
     def factor(self, tree: Notation) -> str:
         """A tree as a factor: what is not one name or call stands in parentheses."""
         shown = render(tree, self)
-        is_open = isinstance(tree, Total | Product | Phrase) or (isinstance(tree, Number) and not shown.isdigit())
+        is_open = isinstance(tree, Total | PowerProduct | Phrase) or (isinstance(tree, Numeral) and not shown.isdigit())
         return self.group(shown) if is_open else shown
 
     def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
         """Σ coefficient · term, those that are subtracted last."""
-        shown = [(c < 0, isinstance(part, Number), self._term(part, render(part, self), abs(c))) for part, c in terms]
+        shown = [(c < 0, isinstance(part, Numeral), self._term(part, render(part, self), abs(c))) for part, c in terms]
         written = ""
         for is_negative, _, term in sorted(shown):
             sign = "-" if is_negative else "+"
@@ -57,7 +57,7 @@ class Python(Text):
         return written
 
     def _term(self, part: Notation, shown: str, size: float) -> str:
-        if isinstance(part, Number):
+        if isinstance(part, Numeral):
             return number(size)
         return shown if size == 1 else f"{self.coefficient(size)}*{self._multiplied(part, shown)}"
 
@@ -68,7 +68,7 @@ class Python(Text):
 
     def _multiplied(self, part: Notation, shown: str) -> str:
         """A term after a number, which must not be multiplied into the sums in it."""
-        if not isinstance(part, Product):
+        if not isinstance(part, PowerProduct):
             return self.factor(part)
         has_sum = any(isinstance(base, Total) for base, _ in part.factors)
         return f"({shown})" if has_sum or shown.startswith("1/") else shown
@@ -97,7 +97,7 @@ class Python(Text):
     def choice(self, test: str, first: str, second: str) -> str:
         return f"where({test}, {first}, {second})"
 
-    def bound(self, tree: Bound) -> str:
+    def bound(self, tree: Binding) -> str:
         sizes = (Symbol(str(size)) for size in tree.sizes)
         return render(Call(BINDERS[tree.kind], (*sizes, Lambda(tree.names, tree.body))), self)
 
@@ -105,7 +105,7 @@ class Python(Text):
 def source(tree: Notation) -> str:
     """Python source.
 
-    >>> source(Total(((Symbol("x"), 0.5), (Number(1.0), -2.0))))
+    >>> source(Total(((Symbol("x"), 0.5), (Numeral(1.0), -2.0))))
     '(1/2)*x - 2'
     """
     return render(tree, Python())

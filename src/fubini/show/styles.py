@@ -8,16 +8,16 @@ from typing import Any
 from fubini.show.notation import (
     Applied,
     Big,
-    Bound,
+    Binding,
     Call,
-    Choice,
-    Comparison,
+    Cases,
     Infix,
     Lambda,
     Notation,
-    Number,
+    Numeral,
     Phrase,
-    Product,
+    PowerProduct,
+    Relation,
     Subscript,
     Symbol,
     Total,
@@ -83,12 +83,14 @@ class Text:
 
     def factor(self, tree: Notation) -> str:
         """A tree as a factor: a sum or a choice stands in parentheses."""
-        is_open = isinstance(tree, Total | Choice) or (isinstance(tree, Bound) and tree.kind in ("sum", "lse", "chain"))
+        is_open = isinstance(tree, Total | Cases) or (
+            isinstance(tree, Binding) and tree.kind in ("sum", "lse", "chain")
+        )
         return self.group(render(tree, self)) if is_open else render(tree, self)
 
     def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
         """Σ coefficient · term, numbers last."""
-        shown = [(isinstance(part, Number), c < 0, render(part, self), part, abs(c)) for part, c in terms]
+        shown = [(isinstance(part, Numeral), c < 0, render(part, self), part, abs(c)) for part, c in terms]
         written = ""
         for _, is_negative, text, part, size in sorted(shown, key=lambda term: term[:3]):
             term = self._term(part, text, size)
@@ -97,10 +99,10 @@ class Text:
         return written
 
     def _term(self, part: Notation, shown: str, size: float) -> str:
-        if isinstance(part, Number):
+        if isinstance(part, Numeral):
             return f"{size:g}"
         if size == 1:
-            return self.group(shown) if isinstance(part, Total | Choice) else shown
+            return self.group(shown) if isinstance(part, Total | Cases) else shown
         return f"{self.coefficient(size)} {self.factor(part)}"
 
     def coefficient(self, size: float) -> str:
@@ -133,7 +135,7 @@ class Text:
     def choice(self, test: str, first: str, second: str) -> str:
         return f"{first} if {test} else {second}"
 
-    def bound(self, tree: Bound) -> str:
+    def bound(self, tree: Binding) -> str:
         exp = " exp" if tree.kind in ("lse", "chain") else ""
         return f"{BINDERS[tree.kind]}_{','.join(tree.names)}{exp} {self.factor(tree.body)}"
 
@@ -164,19 +166,19 @@ def _plain(tree: Notation, style: Text) -> str:
             return style.index(render(base, style, ATOM), [render(index, style) for index in indices])
         case Big(symbol, indices, body):
             return style.big(symbol, [style.name(index) for index in indices], render(body, style, BINDS["*"]))
-        case Number(value):
+        case Numeral(value):
             return style.number(value)
         case Total(terms):
             return style.total(terms)
-        case Product(factors):
+        case PowerProduct(factors):
             return style.product(factors)
         case Applied(function, args):
             return style.applied(function, [render(arg, style) for arg in args])
-        case Comparison(symbol, args):
+        case Relation(symbol, args):
             return style.comparison(symbol, [render(arg, style) for arg in args])
-        case Choice(test, first, second):
+        case Cases(test, first, second):
             return style.choice(*(render(part, style) for part in (test, first, second)))
-        case Bound():
+        case Binding():
             return style.bound(tree)
         case Lambda(names, body):
             return f"lambda {', '.join(names)}: {render(body, style)}"
