@@ -71,7 +71,7 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
     if any(map(is_jax, factor.leaves())):
         mean, curvature, top, at_rest = _expanded(partial(evaluated, given), begin)
     else:
-        with double_precision():  # JAX would remember NumPy's arrays, once traced, in the width of that time
+        with double_precision():  # JAX would remember NumPy's arrays, once traced, in the precision of that time
             log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
             parts = _expanded(partial(evaluated, log), begin.astype(np.float64))
             mean, curvature, top, at_rest = map(np.asarray, parts)

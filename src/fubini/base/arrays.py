@@ -60,7 +60,7 @@ def is_traced(*arrays: Data) -> bool:
 
 
 def as_array(data: Data) -> Data:
-    """Data as given if JAX's; otherwise NumPy, with numbers in double width.
+    """Data as given if JAX's; otherwise NumPy, with numbers in double precision.
 
     >>> as_array([1, 2]).dtype.kind, as_array(np.float32(0.5)).dtype.name
     ('i', 'float64')
@@ -73,8 +73,8 @@ def as_array(data: Data) -> Data:
         raise DomainError(f"{data!r} as an array", expected="numbers, in rows of one length") from error
     if array.dtype.kind == "O" and any(isinstance(item, jax.Array) for item in array.flat):
         return jnp.asarray(data)
-    wide = {"f": np.float64, "i": np.int64, "u": np.int64}.get(array.dtype.kind)
-    return array if wide is None else array.astype(wide, copy=False)
+    dtype = {"f": np.float64, "i": np.int64, "u": np.int64}.get(array.dtype.kind)
+    return array if dtype is None else array.astype(dtype, copy=False)
 
 
 def owned(data: Data) -> Data:

@@ -239,7 +239,7 @@ def _restored(capture: Capture, leaves: Iterator[Data], made: list[Any]) -> Any:
         case "leaf":
             return next(leaves)
         case "numbers":
-            return capture.held.view()  # JAX remembers the width in which it first saw an array
+            return capture.held.view()  # JAX remembers the precision in which it first saw an array
         case "function":
             return _restored_function(capture, leaves, made)
         case "record":

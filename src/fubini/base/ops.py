@@ -234,9 +234,9 @@ class Lifted:
 
 
 def with_own_arrays(function: Callable) -> Callable:
-    """The function with the NumPy arrays it captures as JAX arrays of the width in force.
+    """The function with the NumPy arrays it captures as JAX arrays of the precision in force.
 
-    JAX remembers in which width it first saw a captured NumPy array, and a call in the other width then fails.
+    JAX remembers in which precision it first saw a captured NumPy array, and a call in the other one then fails.
     """
     if not isinstance(function, types.FunctionType):
         return function

@@ -67,7 +67,9 @@ def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) 
 
 
 @lru_cache(maxsize=64)
-def _compiled(log_density: FreeDensity, shapes: Shapes, given: Abstract, wide: bool) -> tuple[int, Callable[..., Data]]:
+def _compiled(
+    log_density: FreeDensity, shapes: Shapes, given: Abstract, float64: bool
+) -> tuple[int, Callable[..., Data]]:
     """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
     numbers = jax.tree_util.tree_unflatten(*given)
     size = sum(math.prod(shape) for _, shape in shapes)
@@ -76,7 +78,7 @@ def _compiled(log_density: FreeDensity, shapes: Shapes, given: Abstract, wide: b
     )
 
     def compiled(block: int) -> tuple[Any, int]:
-        points = jax.ShapeDtypeStruct((block, size), float if wide else np.float32)
+        points = jax.ShapeDtypeStruct((block, size), float if float64 else np.float32)
         executable = many.lower(points, numbers).compile()
         memory = executable.memory_analysis()
         return executable, 0 if memory is None else int(memory.temp_size_in_bytes)

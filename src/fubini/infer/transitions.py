@@ -133,8 +133,8 @@ class Compiled(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def compiled(transition: Transition, is_vectorised: bool, given: Abstract, wide: bool) -> Compiled:
-    """Compile before threads begin, which would each do it again; `wide` is the precision in force."""
+def compiled(transition: Transition, is_vectorised: bool, given: Abstract, float64: bool) -> Compiled:
+    """Compile before threads begin, which would each do it again; `float64` is the precision in force."""
     over_chains: Callable[[Callable], Callable] = lambda function: function  # noqa: E731
     if is_vectorised:
         over_chains = lambda function: jax.vmap(function, in_axes=(0, None))  # noqa: E731

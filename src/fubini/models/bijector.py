@@ -141,12 +141,12 @@ class Bijector:
 
 def unconstrained_shapes(flat_joint: FlatJoint) -> tuple[dict, dict]:
     """The shapes of the unconstrained numbers, as dicts and in the containers that users see."""
-    with precision(flat_joint.is_wide):
-        return _shapes_of(flat_joint.tree, tuple(map(signature, flat_joint.leaves)), flat_joint.is_wide)
+    with precision(flat_joint.is_float64):
+        return _shapes_of(flat_joint.tree, tuple(map(signature, flat_joint.leaves)), flat_joint.is_float64)
 
 
 @lru_cache(maxsize=1024)
-def _shapes_of(tree: Any, leaves: tuple, wide: bool) -> tuple[dict, dict]:
+def _shapes_of(tree: Any, leaves: tuple, float64: bool) -> tuple[dict, dict]:
     def look(leaves: list[Data]) -> tuple[dict, dict]:
         run = jax.tree_util.tree_unflatten(tree, leaves).run(Blank())
         numbers = unconstrained(run)

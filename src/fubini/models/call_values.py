@@ -29,7 +29,7 @@ class FlatJoint:
         self.outline: Outline = outline_of_parts(self.tree, self.leaves)
 
     @property
-    def is_wide(self) -> bool:
+    def is_float64(self) -> bool:
         """Whether its numbers are NumPy's, in double precision."""
         return not any(map(is_jax, self.leaves)) or is_double_precision()
 
@@ -38,13 +38,13 @@ class FlatJoint:
         """The joint without its observations."""
         return prior_of(self.joint)
 
-    def width(self) -> AbstractContextManager:
+    def precision(self) -> AbstractContextManager:
         """The precision that its answers are computed in."""
-        return precision(self.is_wide)
+        return precision(self.is_float64)
 
     def numbers(self, data: Data) -> Data:
         """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""
-        return np.asarray(data) if self.is_wide else jnp.asarray(data)
+        return np.asarray(data) if self.is_float64 else jnp.asarray(data)
 
     def rebuilt(self, leaves: list[Data]) -> Any:
         """The joint over other leaves."""

@@ -268,7 +268,7 @@ class EliminatedModel:
         """
         if self._has_tracers(values):
             return self._log_density.trace(values, numbers=self.numbers, many=many)
-        float64 = self.model.is_wide if float64 is None else float64
+        float64 = self.model.is_float64 if float64 is None else float64
         if self.kept or many:
             return self._log_density_at(values, many, float64)
         if float64 not in self._evidence:  # of data alone: one number
@@ -281,7 +281,7 @@ class EliminatedModel:
         """Draw the eliminated latents, and return all sites; along the leading axes of keys and values if many."""
         if self._has_tracers((keys, values)):
             return self._draws.trace(keys, values, numbers=self.numbers, many=many)
-        float64 = self.model.is_wide if float64 is None else float64
+        float64 = self.model.is_float64 if float64 is None else float64
         return self._run(self._draws, keys, values, many=many, float64=float64)
 
     def _has_tracers(self, arguments: Any) -> bool:
@@ -307,11 +307,11 @@ class EliminatedModel:
             answer = function.run(*arguments, numbers=self._numbers(is_double_precision()), many=many)
             return jax.tree_util.tree_map(np.asarray, answer) if float64 else answer
 
-    def _numbers(self, wide: bool) -> Any:
+    def _numbers(self, float64: bool) -> Any:
         """The data on the device, in float64 or float32."""
-        if wide not in self._on_device:
-            self._on_device[wide] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
-        return self._on_device[wide]
+        if float64 not in self._on_device:
+            self._on_device[float64] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
+        return self._on_device[float64]
 
 
 def _numbers(name: str, value: Any, domain: Domain, leaf: Leaf) -> Data:

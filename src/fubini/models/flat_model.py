@@ -35,14 +35,14 @@ class FlatModel(FlatJoint):
 
     def rounded(self, factor: Factor) -> Factor:
         """A factor whose numbers are NumPy's, in its precision: what is known of data alone is exact, then rounded."""
-        return factor if self.is_wide else jax.tree_util.tree_map(jnp.asarray, factor)
+        return factor if self.is_float64 else jax.tree_util.tree_map(jnp.asarray, factor)
 
     def once(self, question: Hashable, answer: Callable[[], Factor]) -> Factor:
         """An exact answer, computed once for the same model and numbers."""
         if current() is not exact or is_traced(*self.leaves) or self.tables is not None:
             return answer()
         try:
-            answers, key = self.reading.answers, (question, self.is_wide)
+            answers, key = self.reading.answers, (question, self.is_float64)
         except FubiniError:  # it may have factors none the less
             return answer()
         if key not in answers:

@@ -66,11 +66,11 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], Seen]:
     And the indices of its subsamples, so that they are the same in every run: they depend on the precision too.
     """
     given = jax.tree_util.tree_leaves(closure)
-    is_wide = not any(map(is_jax, given))
+    is_float64 = not any(map(is_jax, given))
     known: dict[str, Data] = {}
     seen = Seen({}, {}, {})
     for context in (nullcontext, jax.ensure_compile_time_eval):  # constants are computed only where data need it
-        with precision(is_wide), context():
+        with precision(is_float64), context():
             seen = _seen(closure, is_last=context is not nullcontext)
         known = {n: v for n, v in seen.observed.items() if not is_traced(v) or any(v is leaf for leaf in given)}
         if len(known) == len(seen.observed) and not is_traced(*seen.subsamples.values()):
@@ -78,7 +78,7 @@ def _observations(closure: Closure) -> tuple[dict[str, Data], Seen]:
     if is_traced(*seen.subsamples.values()):  # with a key that is traced, as one made inside of jit is
         NumPyroModel(closure).visit(Unknown(0, jax.random.key(0)), seen)
     subsamples = {name: i if is_traced(i) else np.asarray(i) for name, i in seen.subsamples.items()}
-    numbers = {name: np.asarray(value) for name, value in known.items()} if is_wide else known
+    numbers = {name: np.asarray(value) for name, value in known.items()} if is_float64 else known
     return numbers, seen._replace(subsamples=subsamples)
 
 

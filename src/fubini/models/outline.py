@@ -75,8 +75,8 @@ def outline_of(joint: Runnable) -> Outline:
 
 def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
     """Return the outline of a flattened joint."""
-    wide = not any(map(is_jax, leaves))
-    if not wide:
+    float64 = not any(map(is_jax, leaves))
+    if not float64:
         return _outlined(tree, tuple(map(signature, leaves)), is_double_precision())
     with double_precision():
         return _outlined(tree, tuple(map(signature, leaves)), True)
@@ -89,7 +89,7 @@ def signature(leaf: Data) -> tuple:
 
 
 @lru_cache(maxsize=1024)
-def _outlined(tree: Any, leaves: tuple, wide: bool) -> Outline:
+def _outlined(tree: Any, leaves: tuple, float64: bool) -> Outline:
     runs: list[Run] = []
 
     def look(leaves: list[Data]) -> tuple[dict, dict]:

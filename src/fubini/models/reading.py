@@ -107,7 +107,7 @@ def _read(flat_joint: FlatJoint) -> Reading:
 
     with double_precision(), trusting():
         shapes = _nested(flat_joint.outline)
-        given = [jax.ShapeDtypeStruct(np.shape(leaf), _wide(leaf)) for leaf in flat_joint.leaves]
+        given = [jax.ShapeDtypeStruct(np.shape(leaf), _traced_dtype(leaf)) for leaf in flat_joint.leaves]
         traced = jax.make_jaxpr(follow)(given, shapes)
         order = [_path(path) for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
         bounds: dict[str, FamilyBounds] = {}
@@ -133,7 +133,7 @@ def _interpret(
         terms.set_bounds(name, known)
     for name, array in named_arrays(flat_joint.joint):
         if name not in sites and name not in flat_joint.outline.reached:
-            reader.name(array.astype(_wide(array)), name)
+            reader.name(array.astype(_traced_dtype(array)), name)
     observed = flat(getattr(flat_joint.joint, "observed", {}))
     names = {id(value): name for name, value in observed.items()}
     inputs = [_input(reader, leaf, names.get(id(leaf), "")) for leaf in flat_joint.leaves]
@@ -178,7 +178,7 @@ def _path(keys: Any) -> str:
     return ".".join(str(key.key) for key in keys)
 
 
-def _wide(leaf: Data) -> Any:
+def _traced_dtype(leaf: Data) -> Any:
     if is_key(leaf):
         return leaf.dtype
     kind = np.dtype(leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype)
@@ -187,4 +187,4 @@ def _wide(leaf: Data) -> Any:
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
     """Known numbers; of a tracer, an array about which nothing is known."""
-    return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _wide(leaf)), name)
+    return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _traced_dtype(leaf)), name)

@@ -37,7 +37,7 @@ def statements(joint: Flavour) -> dict[str, str]:
         counts.extend(map(len, arrays))
         return [array for several in arrays for array in several]
 
-    with flat_joint.width(), trusting():
+    with flat_joint.precision(), trusting():
         values = _shapes(flat_joint.outline)
         traced = jax.make_jaxpr(follow)(flat_joint.leaves, values)
         writer = Formulas(named_arrays(joint))

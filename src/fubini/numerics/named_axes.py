@@ -78,7 +78,7 @@ def _take(data: Data, positions: list[Data]) -> Data:
 
 
 def _beyond_where_negative(at: Data, size: int) -> Data:
-    """A negative index out of range instead; one that is known has been checked. One width for both precisions."""
+    """A negative index out of range instead; one that is known has been checked. One dtype for both precisions."""
     return jnp.where(at < 0, jnp.asarray(size, at.dtype), at) if is_jax(at) else np.asarray(at, np.int32)
 
 

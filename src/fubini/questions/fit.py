@@ -63,10 +63,10 @@ def fit(
     if not isinstance(steps, (int, np.integer)) or steps < 1:
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
     goal = _default_objective(model) if objective is None else objective
-    wide = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
-    with precision(wide):
+    float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
+    with precision(float64):
         values, history = _climbed(model, goal, steps, optimizer or optax.adam(0.05), progress)
-    if wide:
+    if float64:
         values = jax.tree_util.tree_map(np.asarray, values)
     return Fitted(_with_params(model, values), np.asarray(history))
 

@@ -79,7 +79,7 @@ def infer(
     first, second, third = jax.random.split(key, 3)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
     require_room(asked, *((chains, draws, *domain.shape) for domain in eliminated_model.reading.domains.values()))
-    with within_memory(asked), model.width():
+    with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
         _require_fitting(discrete, method, options)
         chosen = "nuts" if method is None and options else method
@@ -201,7 +201,7 @@ def _run(
         "sites": {name: repr(domain) for name, domain in eliminated_model.reading.domains.items()},
         "eliminated": list(eliminated_model.eliminated),
         "model": hashlib.blake2b(eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
-        "width": 64 if eliminated_model.model.is_wide else 32,
+        "width": 64 if eliminated_model.model.is_float64 else 32,
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,

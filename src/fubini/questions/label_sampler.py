@@ -177,7 +177,7 @@ class LabelSampler:
         self._require_start(entries, begin)
         sampler = self.sampler(warmup, begin, entries)
         arrays = (*entries.values(), *begin.values())
-        with self.eliminated_model.model.width(), eval_context():
+        with self.eliminated_model.model.precision(), eval_context():
             file = None
             if checkpoint is not None:
                 file = Checkpoint(checkpoint, self._run(key, schedule, sampler.warmup, arrays))

@@ -43,7 +43,7 @@ def mode(model: FlatModel) -> Any:
             expected="data and arguments that are known: modes of real sites are computed by a search",
             advice="call map() outside; log_evidence, marginals and draws are traced",
         )
-    with model.width():
+    with model.precision():
         try:
             values = highest_values(eliminated_model)
         except DataError:

@@ -136,7 +136,7 @@ class OtherLatents:
 
     def begin(self, key: Data, values: Mapping[str, Any]) -> tuple[Any, Values]:
         """Values to begin with, from the prior; and the state of the no-U-turn sampler."""
-        with self.eliminated_model.model.width(), eval_context():
+        with self.eliminated_model.model.precision(), eval_context():
             plain = self.eliminated_model.model.prior
             sample = plain.sample(key)
             prior = sample if isinstance(sample, Mapping) else plain.flatten(sample, plain.outline.names)
@@ -147,7 +147,7 @@ class OtherLatents:
 
     def step(self, key: Data, state: Any, values: Values) -> tuple[Any, Values]:
         """New values of all of these latents."""
-        with self.eliminated_model.model.width(), eval_context():
+        with self.eliminated_model.model.precision(), eval_context():
             values = {name: jnp.asarray(value) for name, value in values.items()}
             if self.conjugate:
                 values = self._drawn(key, values, self.numbers)

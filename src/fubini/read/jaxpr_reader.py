@@ -211,7 +211,7 @@ def _one_result(equation: Any, place: int) -> Callable[..., Data]:
     kinds = [var.aval.dtype for var in equation.invars]
 
     def compute(*arrays: Data) -> Data:
-        with double_precision():  # the width it was traced in
+        with double_precision():  # the precision it was traced in
             given = (jnp.asarray(array).astype(kind) for array, kind in zip(arrays, kinds, strict=True))
             output = bind(*given, **params)
         output = output[place] if several else output

@@ -81,9 +81,9 @@ def _merged(at: list[Node], sizes: list[int]) -> Node:
 
 def _split(place: Node, sizes: list[int]) -> list[Node]:
     """Several positions from one"""
-    wide = [axis for axis, size in enumerate(sizes) if size != 1]
-    if len(wide) <= 1:
-        return [place if axis in wide else ZERO for axis in range(len(sizes))]
+    longer = [axis for axis, size in enumerate(sizes) if size != 1]
+    if len(longer) <= 1:
+        return [place if axis in longer else ZERO for axis in range(len(sizes))]
     positions: list[Node] = []
     for size in reversed(sizes):
         quotient = call("quotient", place, const(float(size)))

@@ -1,4 +1,4 @@
-"""Running a question to a sequence: as one compiled function, in the width of the data."""
+"""Running a question to a sequence: as one compiled function, in the precision of the data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SequenceOutline:
 
 
 def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
-    """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double width, and back to NumPy."""
+    """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double precision, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
     if engine != "numpy":
         factors = [[portable(factor) for factor in group] for group in factors]
