@@ -74,7 +74,8 @@ def replaced(of: Node, names: Mapping[Node, Node]) -> Node:
 def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
     """A node of the same kind over other parts; the body of a binder over fresh indices."""
     if not of.is_binder:
-        return make(of.kind, *of.args_with([visit(part) for part in of.children])) if of.children else of
+        parts = tuple([visit(part) for part in of.children])
+        return of if parts == of.children else make(of.kind, *of.args_with(parts))
     fresh, body = opened(of)
     new = visit(body)
     return of if new is body else closed(of.kind, fresh, new)

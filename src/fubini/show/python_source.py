@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from fubini.base.scalar_functions import scalar_function
@@ -15,6 +16,7 @@ LARGEST = 1000  # of the numerators and denominators that are written as such
 BINDERS = {"sum": "total", "lse": "log_total"}
 
 
+@lru_cache(maxsize=4096)
 def number(value: float) -> str:
     """A number as a person writes it, where that is exactly it.
 
@@ -41,9 +43,8 @@ class Python(Text):
     def number(self, value: float) -> str:
         return number(value)
 
-    def factor(self, tree: Notation) -> str:
-        """A tree as a factor: what is not one name or call stands in parentheses."""
-        shown = render(tree, self)
+    def grouped(self, tree: Notation, shown: str) -> str:
+        """The text of a factor: what is not one name or call stands in parentheses."""
         is_open = isinstance(tree, Total | PowerProduct | Phrase) or (isinstance(tree, Numeral) and not shown.isdigit())
         return self.group(shown) if is_open else shown
 
@@ -69,7 +70,7 @@ class Python(Text):
     def _multiplied(self, part: Notation, shown: str) -> str:
         """A term after a number, which must not be multiplied into the sums in it."""
         if not isinstance(part, PowerProduct):
-            return self.factor(part)
+            return self.grouped(part, shown)
         has_sum = any(isinstance(base, Total) for base, _ in part.factors)
         return f"({shown})" if has_sum or shown.startswith("1/") else shown
 

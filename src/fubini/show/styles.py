@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fubini.show.notation import (
@@ -82,11 +82,15 @@ class Text:
         return f"{value:g}".replace("-", "−").replace("inf", "∞")
 
     def factor(self, tree: Notation) -> str:
-        """A tree as a factor: a sum or a choice stands in parentheses."""
+        """A tree as a factor."""
+        return self.grouped(tree, render(tree, self))
+
+    def grouped(self, tree: Notation, shown: str) -> str:
+        """The text of a factor: a sum or a choice stands in parentheses."""
         is_open = isinstance(tree, Total | Cases) or (
             isinstance(tree, Binding) and tree.kind in ("sum", "lse", "chain")
         )
-        return self.group(render(tree, self)) if is_open else render(tree, self)
+        return self.group(shown) if is_open else shown
 
     def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
         """Σ coefficient · term, numbers last."""
@@ -103,7 +107,7 @@ class Text:
             return f"{size:g}"
         if size == 1:
             return self.group(shown) if isinstance(part, Total | Cases) else shown
-        return f"{self.coefficient(size)} {self.factor(part)}"
+        return f"{self.coefficient(size)} {self.grouped(part, shown)}"
 
     def coefficient(self, size: float) -> str:
         return "½" if size == 0.5 else f"{size:g}"
@@ -146,44 +150,50 @@ def _plain_first(shown: str) -> tuple[bool, str]:
 
 def render(tree: Notation, style: Text, level: int = 0) -> str:
     """The tree in a style, in parentheses where its operator binds less tightly than `level`."""
-    shown = _plain(tree, style)
-    return style.group(shown) if binding(tree) < level else shown
+    shown = _RENDERED[type(tree)](tree, style)
+    return style.group(shown) if level and binding(tree) < level else shown
 
 
-def _plain(tree: Notation, style: Text) -> str:
-    match tree:
-        case Symbol(name, kind):
-            return style.typed(name, kind) if kind else style.name(name)
-        case Infix(symbol, args):
-            fraction = style.has_fractions and symbol == "/"  # a fraction is its own parentheses
-            levels = [0] * len(args) if fraction else operand_levels(symbol, len(args))
-            return style.infix(symbol, [render(arg, style, low) for arg, low in zip(args, levels, strict=True)])
-        case Call(head, args, keywords):
-            named = [f"{style.name(key)}={render(arg, style)}" for key, arg in keywords]
-            called = style.name(head) if isinstance(head, str) else render(head, style, ATOM)
-            return style.call(called, [*(render(arg, style) for arg in args), *named])
-        case Subscript(base, indices):
-            return style.index(render(base, style, ATOM), [render(index, style) for index in indices])
-        case Big(symbol, indices, body):
-            return style.big(symbol, [style.name(index) for index in indices], render(body, style, BINDS["*"]))
-        case Numeral(value):
-            return style.number(value)
-        case Total(terms):
-            return style.total(terms)
-        case PowerProduct(factors):
-            return style.product(factors)
-        case Applied(function, args):
-            return style.applied(function, [render(arg, style) for arg in args])
-        case Relation(symbol, args):
-            return style.comparison(symbol, [render(arg, style) for arg in args])
-        case Cases(test, first, second):
-            return style.choice(*(render(part, style) for part in (test, first, second)))
-        case Binding():
-            return style.bound(tree)
-        case Lambda(names, body):
-            return f"lambda {', '.join(names)}: {render(body, style)}"
-        case Phrase(words):
-            return words
+def _symbol(tree: Symbol, style: Text) -> str:
+    return style.typed(tree.name, tree.type) if tree.type else style.name(tree.name)
+
+
+def _infix(tree: Infix, style: Text) -> str:
+    is_fraction = style.has_fractions and tree.symbol == "/"  # a fraction is its own parentheses
+    levels = [0] * len(tree.args) if is_fraction else operand_levels(tree.symbol, len(tree.args))
+    return style.infix(tree.symbol, [render(arg, style, low) for arg, low in zip(tree.args, levels, strict=True)])
+
+
+def _call(tree: Call, style: Text) -> str:
+    named = [f"{style.name(key)}={render(arg, style)}" for key, arg in tree.keywords]
+    called = style.name(tree.head) if isinstance(tree.head, str) else render(tree.head, style, ATOM)
+    return style.call(called, [*(render(arg, style) for arg in tree.args), *named])
+
+
+def _subscript(tree: Subscript, style: Text) -> str:
+    return style.index(render(tree.base, style, ATOM), [render(index, style) for index in tree.indices])
+
+
+def _big(tree: Big, style: Text) -> str:
+    return style.big(tree.symbol, [style.name(index) for index in tree.indices], render(tree.body, style, BINDS["*"]))
+
+
+_RENDERED: dict[type, Callable[[Any, Text], str]] = {
+    Symbol: _symbol,
+    Infix: _infix,
+    Call: _call,
+    Subscript: _subscript,
+    Big: _big,
+    Numeral: lambda tree, style: style.number(tree.value),
+    Total: lambda tree, style: style.total(tree.terms),
+    PowerProduct: lambda tree, style: style.product(tree.factors),
+    Applied: lambda tree, style: style.applied(tree.function, [render(arg, style) for arg in tree.args]),
+    Relation: lambda tree, style: style.comparison(tree.symbol, [render(arg, style) for arg in tree.args]),
+    Cases: lambda tree, style: style.choice(*(render(x, style) for x in (tree.test, tree.first, tree.second))),
+    Binding: lambda tree, style: style.bound(tree),
+    Lambda: lambda tree, style: f"lambda {', '.join(tree.names)}: {render(tree.body, style)}",
+    Phrase: lambda tree, style: tree.words,
+}
 
 
 def text(tree: Notation) -> str:
