@@ -156,7 +156,8 @@ def as_product(base: Node) -> tuple[float, dict[Node, float]]:
         case "add" if len(base.args) == 1:
             (part, coefficient), *_ = base.args
             return coefficient, dict(factors_in(part))
-    return 1.0, {base: 1.0}
+        case _:
+            return 1.0, {base: 1.0}
 
 
 def content(of: Node) -> tuple[dict[Node, float], Node]:

@@ -36,7 +36,7 @@ class Evaluation:
     def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
         self.arrays, self.xp = arrays, xp
         self.memo: dict[Node, Axes] = dict(before or {})
-        self.solutions: dict[tuple, LeastSquaresSolution] = {}
+        self.solutions: dict[tuple[Any, ...], LeastSquaresSolution] = {}
 
     def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
         """The body of a binder, over the same indices each time."""
@@ -265,7 +265,9 @@ class Evaluation:
                     tests[place] = (one.args[0], other)
         return tests
 
-    def _by_segments(self, over: tuple[Index, ...], factors: list, tests: dict[int, tuple[Index, Node]]) -> Axes:
+    def _by_segments(
+        self, over: tuple[Index, ...], factors: Sequence[tuple[Node, float]], tests: dict[int, tuple[Index, Node]]
+    ) -> Axes:
         """Σ_J [e(J) = c] k(J), for all c at once"""
         weights = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
         kept = tuple(i for i in weights.of if i not in over)
@@ -307,4 +309,5 @@ def _may_be_infinite(of: Node) -> bool:
 
 def _outer(rows: Sequence[Node]) -> tuple[Index, ...]:
     """Indices from outside, in the order in which they were made: there is one problem for each of their values."""
-    return tuple(sorted(frozenset().union(*(part.free for part in rows)), key=lambda i: i.serial))
+    none: frozenset[Index] = frozenset()
+    return tuple(sorted(none.union(*(part.free for part in rows)), key=lambda i: i.serial))

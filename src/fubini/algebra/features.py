@@ -88,7 +88,8 @@ def monomials(of: Node, latent: Leaf) -> list[Monomial]:
             ]
         case "call" if of.args[0] == "log":
             return [Monomial((), ONE, (_logarithm(of, latent),))]
-    raise NoClosedForm(latent, of, "a density in powers and logarithms of it")
+        case _:
+            raise NoClosedForm(latent, of, "a density in powers and logarithms of it")
 
 
 def _logarithm(of: Node, latent: Leaf) -> Feature:

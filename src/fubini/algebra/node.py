@@ -30,7 +30,7 @@ class Node:
     kind: ClassVar[str]
     is_binder: ClassVar[bool] = False
     is_commutative: ClassVar[bool] = False
-    args: tuple
+    args: tuple[Any, ...]
     children: tuple[Node, ...]
     free: frozenset[Index]
     leaves: frozenset[Leaf]  # all that its value depends on, those behind opaque ones included
@@ -44,11 +44,11 @@ class Node:
     def __repr__(self) -> str:
         return written(self)
 
-    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+    def nodes_among(self, args: tuple[Any, ...]) -> tuple[Node, ...]:
         """The arguments that are nodes."""
         return args
 
-    def args_with(self, children: Sequence[Node]) -> tuple:
+    def args_with(self, children: Sequence[Node]) -> tuple[Any, ...]:
         """The arguments with other nodes in place of the children."""
         return tuple(children)
 
@@ -69,10 +69,10 @@ class _Atom(Node):
 
     __slots__ = ()
 
-    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+    def nodes_among(self, args: tuple[Any, ...]) -> tuple[Node, ...]:
         return ()
 
-    def args_with(self, children: Sequence[Node]) -> tuple:
+    def args_with(self, children: Sequence[Node]) -> tuple[Any, ...]:
         return self.args
 
 
@@ -82,10 +82,10 @@ class _Weighted(Node):
     __slots__ = ()
     is_commutative = True
 
-    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+    def nodes_among(self, args: tuple[Any, ...]) -> tuple[Node, ...]:
         return tuple([part for part, _ in args])
 
-    def args_with(self, children: Sequence[Node]) -> tuple:
+    def args_with(self, children: Sequence[Node]) -> tuple[Any, ...]:
         return tuple((part, number) for part, (_, number) in zip(children, self.args, strict=True))
 
 
@@ -94,10 +94,10 @@ class _Headed(Node):
 
     __slots__ = ()
 
-    def nodes_among(self, args: tuple) -> tuple[Node, ...]:
+    def nodes_among(self, args: tuple[Any, ...]) -> tuple[Node, ...]:
         return args[1:]
 
-    def args_with(self, children: Sequence[Node]) -> tuple:
+    def args_with(self, children: Sequence[Node]) -> tuple[Any, ...]:
         return (self.args[0], *children)
 
 
@@ -220,7 +220,7 @@ class TriangleNode(_Headed, kind="triangle"):
     __slots__ = ()
 
 
-_interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
 
 
 def node(kind: str, *args: Any) -> Node:

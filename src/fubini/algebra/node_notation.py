@@ -21,7 +21,7 @@ from fubini.show.notation import (
 from fubini.show.styles import text
 
 
-def written(of: Any, names: Mapping | None = None) -> str:
+def written(of: Any, names: Mapping[Any, str] | None = None) -> str:
     """A node with its indices as letters.
 
     >>> from fubini.algebra.build import get, index, power
@@ -57,7 +57,7 @@ class NodeNotation:
             self.letters[key] = next((c for c in self.alphabet if c not in used), f"i{len(used)}")
         return self.letters[key]
 
-    def entry(self, leaf: Any, at: tuple) -> Notation:
+    def entry(self, leaf: Any, at: tuple[Any, ...]) -> Notation:
         """An entry of an array; axes of one entry are left out."""
         places = tuple(self.tree(part) for part, size in zip(at, leaf.shape, strict=True) if size != 1)
         return Subscript(Symbol(leaf.name), places) if places else Symbol(leaf.name)
@@ -92,7 +92,8 @@ class NodeNotation:
 
     def _binder(self, this: Any) -> Notation:
         sizes, body = this.args
-        before, letters = dict(self.letters), []
+        before = dict(self.letters)
+        letters: list[str] = []
         for place in range(len(sizes)):
             self.letters.pop((this.height, place), None)
             letters.append(self.letter((this.height, place)))

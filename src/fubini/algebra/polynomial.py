@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from fubini.algebra.build import ONE, add, factors_in, multiply
 from fubini.algebra.node import Node
@@ -57,7 +58,7 @@ def range_of_affine(of: Node) -> Bounds:
     finite = all(math.isfinite(end) for ends in ranges for end in ends)
     if not linear or not finite or len(variables) > MOST_VARIABLES:
         return -math.inf, math.inf
-    values = []
+    values: list[float] = []
     for corner in product(*ranges):
         at = dict(zip(variables, corner, strict=True))
         values.append(sum(c * math.prod(at[base] for base, _ in factors) for c, factors in products))
@@ -67,7 +68,7 @@ def range_of_affine(of: Node) -> Bounds:
 
 # -- entries of a simplex -------------------------------------------------------------------------------------------
 
-Shares = dict[tuple, dict[Node, float]]
+Shares = dict[tuple[Any, ...], dict[Node, float]]
 
 
 def _shares(terms: Sequence[tuple[Node, float]]) -> Shares:
@@ -79,7 +80,7 @@ def _shares(terms: Sequence[tuple[Node, float]]) -> Shares:
     return shares
 
 
-def _share_bounds(place: tuple, entries: Mapping[Node, float]) -> Bounds:
+def _share_bounds(place: tuple[Any, ...], entries: Mapping[Node, float]) -> Bounds:
     """Σ_k c_k θ_k is between the least and the greatest c; what has no term has c = 0."""
     some = [0.0] if len(entries) < place[0].shape[-1] else []
     return min((*entries.values(), *some)), max((*entries.values(), *some))

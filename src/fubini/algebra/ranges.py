@@ -34,7 +34,8 @@ def bounds(of: Node) -> Bounds:
             low, high = bounds(of.args[1])
             count = math.prod(of.args[0])
             return (low * count if low else 0.0), (high * count if high else 0.0)
-    return -math.inf, math.inf
+        case _:
+            return -math.inf, math.inf
 
 
 def _case_bounds(test: Node, first: Node, second: Node) -> tuple[Bounds, Bounds]:
@@ -111,7 +112,8 @@ def exceeds_zero(of: Node) -> bool:
             return exceeds_zero(of.args[1])
         case "where":
             return exceeds_zero(of.args[1]) and exceeds_zero(of.args[2])
-    return False
+        case _:
+            return False
 
 
 def is_surely_positive(of: Node) -> bool:
@@ -131,7 +133,8 @@ def _reaches(of: Node, up: bool) -> bool:
             return _product_reaches(of, up)
         case "call" if scalar_function(of.args[0]).is_increasing:
             return _reaches(of.args[1], up)
-    return True
+        case _:
+            return True
 
 
 def _product_reaches(of: Node, up: bool) -> bool:
@@ -160,4 +163,5 @@ def is_whole(of: Node) -> bool:
             return is_whole(of.args[1])
         case "call":
             return scalar_function(of.args[0]).is_whole
-    return False
+        case _:
+            return False

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from fubini.algebra.axes import Axes, aligned, taken
@@ -15,7 +14,7 @@ from fubini.algebra.build import factors_in
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.base.arrays import Data
-from fubini.numerics.arithmetic import constant, one_hot, scanned, taken_from, triangle
+from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle
 from fubini.numerics.least_squares import Unknowns
 
 PASSES = 32  # parts that many rows are taken in
@@ -78,9 +77,8 @@ class Rows:
             return triangle(rows[largest_first]), None
 
         empty = xp.zeros((self.width + 1, self.width + 1))
-        return scanned(
-            step if xp is np else jax.checkpoint(step, prevent_cse=False), empty, xp.arange(-(-count // size))
-        )[0]
+        places = xp.arange(-(-count // size))
+        return scanned(step if xp is np else recomputed(step, prevent_cse=False), empty, places)[0]
 
     def _parts(self) -> Parts:
         """The entries of the rows that are not zero by construction."""

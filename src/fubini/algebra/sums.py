@@ -88,7 +88,7 @@ def _components(over: Sequence[Index], factors: Factors) -> list[tuple[list[Inde
     for base, power in factors:
         own = [i for i in over if i in base.free]
         joined: tuple[list[Index], Factors] = (own, [(base, power)])
-        rest = []
+        rest: list[tuple[list[Index], Factors]] = []
         for group in groups:
             if set(group[0]) & set(joined[0]):
                 joined = ([*group[0], *(i for i in joined[0] if i not in group[0])], [*group[1], *joined[1]])

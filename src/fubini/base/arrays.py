@@ -114,7 +114,7 @@ def cached_for_precision(maxsize: int) -> Callable[[Callable[P, R]], Callable[P,
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize=maxsize)
-        def kept(is_double: bool, args: tuple, keywords: tuple) -> R:
+        def kept(is_double: bool, args: tuple[Any, ...], keywords: tuple[tuple[str, Any], ...]) -> R:
             return function(*args, **dict(keywords))  # type: ignore[call-arg]
 
         @wraps(function)
@@ -136,12 +136,12 @@ def is_double_precision() -> bool:
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
-def double_precision() -> AbstractContextManager:
+def double_precision() -> AbstractContextManager[Any]:
     """JAX in double precision, as NumPy is: for what is known, and for what is read."""
     return jax.enable_x64(True)
 
 
-def precision(is_double: bool) -> AbstractContextManager:
+def precision(is_double: bool) -> AbstractContextManager[Any]:
     """Double precision, or the one in force."""
     return jax.enable_x64(True) if is_double else nullcontext()
 

@@ -10,8 +10,11 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fubini.errors import DataError, DomainError, closest, listed
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=True)
@@ -194,13 +197,13 @@ def merge_domains(name: object, first: Domain, second: Domain) -> Domain:
     )
 
 
-def merge_inputs(*inputs: Mapping) -> dict:
+def merge_inputs(*inputs: Mapping[K, Domain]) -> dict[K, Domain]:
     """The union of typed names, in order of first appearance.
 
     >>> merge_inputs({"a": Bint[3], "b": Bint[2]}, {"b": Bint[2], "c": Bint[4]})
     {'a': Bint[3], 'b': Bint[2], 'c': Bint[4]}
     """
-    merged = dict(inputs[0]) if inputs else {}
+    merged: dict[K, Domain] = dict(inputs[0]) if inputs else {}
     for more in inputs[1:]:
         for name, domain in more.items():
             known = merged.setdefault(name, domain)

@@ -50,7 +50,7 @@ class Op:
     """
 
     name: str
-    function: Callable
+    function: Callable[..., Any]
     infer: Callable[..., Domain] = field(compare=False)
     symbol: str = ""
     elementwise: bool = True
@@ -74,7 +74,7 @@ class Op:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple | str:
+    def __reduce__(self) -> tuple[Any, ...] | str:
         if isinstance(self.function, Lifted):
             return (lift, (self.function.function,))
         return self.name  # ours are module-level names
@@ -113,11 +113,15 @@ def _choice(condition: Domain, first: Domain, second: Domain) -> Domain:
     return _arithmetic("where", max)(first, second).with_shape(_broadcast("where", (condition, first, second)))
 
 
-def _elementwise(name: str, infer: Callable, symbol: str = "", degree: Callable = _no_polynomial) -> Op:
+def _elementwise(
+    name: str, infer: Callable[..., Domain], symbol: str = "", degree: Callable[..., Any] = _no_polynomial
+) -> Op:
     return Op(name, of_numpy(name), infer, symbol, degree=degree)
 
 
-def _scalar(function: ScalarFunction, name: str = "", infer: Callable | None = None, symbol: str = "") -> Op:
+def _scalar(
+    function: ScalarFunction, name: str = "", infer: Callable[..., Domain] | None = None, symbol: str = ""
+) -> Op:
     """The op of a scalar function."""
     name, exponent = name or function.name, function.exponent or 0.5
     is_polynomial = exponent > 0 and exponent == int(exponent)
@@ -167,7 +171,7 @@ UNITS: dict[Op, float | bool] = {
 }
 
 
-def reduction(op: Op) -> Callable:
+def reduction(op: Op) -> Callable[..., Any]:
     """The numerics that fold an associative op over one axis: `fold(xp, array, axis)`."""
     if op is logaddexp:
         return _logsumexp
@@ -189,7 +193,7 @@ def _logsumexp(xp: Any, array: Data, axis: int) -> Data:
     return xp.where(zero, -xp.inf, xp.log(xp.where(zero, 1.0, total))) + xp.squeeze(top, axis)
 
 
-def _shaped(function: Callable) -> Callable[..., Domain]:
+def _shaped(function: Callable[..., Any]) -> Callable[..., Domain]:
     """The typing rule of an arbitrary JAX function: trace it on abstract arrays.
 
     One that `reads_arguments_alone`, so that no captured array can change, is traced once for the same domains.
@@ -218,7 +222,7 @@ def _shaped(function: Callable) -> Callable[..., Domain]:
 class Lifted:
     """A JAX function as the numerics of an op: NumPy data go through double precision and come back as NumPy."""
 
-    function: Callable
+    function: Callable[..., Any]
 
     def __call__(self, xp: Any, *arrays: Data) -> Data:
         if any(map(is_jax, arrays)):
@@ -233,7 +237,7 @@ class Lifted:
         return with_own_arrays(self.function)(*arrays)
 
 
-def with_own_arrays(function: Callable) -> Callable:
+def with_own_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with the NumPy arrays it captures as JAX arrays of the precision in force.
 
     JAX remembers in which precision it first saw a captured NumPy array, and a call in the other one then fails.
@@ -251,7 +255,7 @@ def with_own_arrays(function: Callable) -> Callable:
     return own
 
 
-def at_call(function: Callable) -> Callable:
+def at_call(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its arrays captured anew at each call: what is mapped or differentiated before it is run."""
 
     def run(*args: Data) -> Data:
@@ -268,7 +272,7 @@ def _rebound(cell: types.CellType) -> types.CellType:
     return types.CellType(jnp.asarray(content)) if isinstance(content, np.ndarray) else cell
 
 
-def lift(function: Callable) -> Op:
+def lift(function: Callable[..., Any]) -> Op:
     """Any JAX function as an op on Values: written for one sample, mapped over named axes.
 
     >>> lift(jnp.tanh)

@@ -67,7 +67,7 @@ class Semiring:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple | str:
+    def __reduce__(self) -> tuple[Any, ...] | str:
         return (builtin_semiring, (self.name,)) if self in _BUILTIN else super().__reduce__()
 
     def product(self, xp: Any, carrier: Data, axis: int) -> Data:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import jax
 from numpyro.distributions import constraints
 
@@ -55,7 +57,7 @@ def above_one(parameters: Vectors) -> Vector:
 DIRICHLET = register(
     Family(
         "Dirichlet",
-        {"concentration": constraints.independent(constraints.positive, 1)},
+        {"concentration": constraints.independent(cast(Any, constraints.positive), 1)},
         lambda parameters: None,
         log_dirichlet,
         names=("Dirichlet",),

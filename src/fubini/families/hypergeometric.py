@@ -58,7 +58,11 @@ def mode(parameters: Parameters) -> Node:
 HYPERGEOMETRIC = register(
     Family(
         "Hypergeometric",
-        dict.fromkeys(("first", "second", "draws"), constraints.nonnegative_integer),
+        {
+            "first": constraints.nonnegative_integer,
+            "second": constraints.nonnegative_integer,
+            "draws": constraints.nonnegative_integer,
+        },
         lambda p: Support(ZERO, p["draws"], True),
         log_hypergeometric,
         signature=Signature("ratio", from_ratio),

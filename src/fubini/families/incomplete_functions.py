@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import jax.numpy as jnp
-from jax.scipy.special import betainc, gammainc, gammaincc, log_ndtr
+from jax.scipy import special
 
 from fubini.algebra.build import ZERO, power, times
 from fubini.algebra.node import Node, node
@@ -17,7 +19,7 @@ def log_mass_of_normal(low: Data, high: Data) -> Data:
     """log(Φ(high) − Φ(low)), right in both tails"""
     flip = low + high > 0  # the left tail is the one that does not cancel
     a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
-    log_a, log_b = log_ndtr(a), log_ndtr(b)
+    log_a, log_b = cast(Data, special.log_ndtr(a)), cast(Data, special.log_ndtr(b))
     return log_b + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))
 
 
@@ -26,8 +28,8 @@ def log_mass_of_gamma(shape: Data, low: Data, high: Data) -> Data:
     """log ∫ x^(a−1) e^(−x) dx / Γ(a) from low to high, by the tail that does not cancel"""
     shape, low, high = (jnp.asarray(part, float) for part in (shape, low, high))
     end = jnp.where(jnp.isinf(high), low + 1.0, high)
-    below = jnp.where(jnp.isinf(high), 1.0, gammainc(shape, end)) - gammainc(shape, low)
-    above = gammaincc(shape, low) - jnp.where(jnp.isinf(high), 0.0, gammaincc(shape, end))
+    below = jnp.where(jnp.isinf(high), 1.0, special.gammainc(shape, end)) - special.gammainc(shape, low)
+    above = special.gammaincc(shape, low) - jnp.where(jnp.isinf(high), 0.0, special.gammaincc(shape, end))
     return jnp.log(jnp.maximum(jnp.where(low > shape, above, below), 0.0))
 
 
@@ -35,8 +37,8 @@ def log_mass_of_gamma(shape: Data, low: Data, high: Data) -> Data:
 def log_mass_of_beta(a: Data, b: Data, low: Data, high: Data) -> Data:
     """log ∫ x^(a−1) (1 − x)^(b−1) dx / B(a, b) from low to high, by the side that does not cancel"""
     a, b, low, high = (jnp.asarray(part, float) for part in (a, b, low, high))
-    below = betainc(a, b, high) - betainc(a, b, low)
-    above = betainc(b, a, 1.0 - low) - betainc(b, a, 1.0 - high)
+    below = special.betainc(a, b, high) - special.betainc(a, b, low)
+    above = special.betainc(b, a, 1.0 - low) - special.betainc(b, a, 1.0 - high)
     return jnp.log(jnp.maximum(jnp.where(low * (a + b) > a, above, below), 0.0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def root_of_covariance(covariance: Data) -> Data:
 
 def root_of_precision(precision: Data) -> Data:
     """A with AᵀA = P"""
-    return jnp.swapaxes(jnp.linalg.cholesky(precision), -1, -2)
+    return jnp.swapaxes(cast(Data, jnp.linalg.cholesky(precision)), -1, -2)
 
 
 class MatrixForm(NamedTuple):
@@ -59,9 +59,18 @@ class MatrixForm(NamedTuple):
     covariance: Callable[[Data], Data]
 
 
+def _squared(root: Data) -> Data:
+    """L Lᵀ"""
+    return root @ jnp.swapaxes(root, -1, -2)
+
+
+def _same(matrix: Data) -> Data:
+    return matrix
+
+
 FORMS = {
-    "scale_tril": MatrixForm(inverse, -1.0, lambda matrix: matrix @ jnp.swapaxes(matrix, -1, -2)),
-    "covariance_matrix": MatrixForm(root_of_covariance, -0.5, lambda matrix: matrix),
+    "scale_tril": MatrixForm(inverse, -1.0, _squared),
+    "covariance_matrix": MatrixForm(root_of_covariance, -0.5, _same),
     "precision_matrix": MatrixForm(root_of_precision, 0.5, jnp.linalg.inv),
 }
 
@@ -70,7 +79,7 @@ def derived(names: Collection[str]) -> dict[str, DerivedParameter]:
     """The root of the precision; of entries that are missing, with variance 1 and independent of the others."""
     key, form = next((key, form) for key, form in FORMS.items() if key in names)
     if "present" not in names:
-        return {"root": DerivedParameter("whitening", (key,), form.root, lambda matrix: matrix, 2, form.degree)}
+        return {"root": DerivedParameter("whitening", (key,), form.root, _same, 2, form.degree)}
 
     def root(matrix: Data, present: Data) -> Data:
         both = (present[..., :, None] != 0) & (present[..., None, :] != 0)

@@ -89,7 +89,7 @@ def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
 def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain: str) -> Eliminated:
     at = _batch(latent)
     coefficients: dict[Key, list[Node]] = {}
-    outside = []
+    outside: list[Node] = []
     for monomial in monomials(with_latent, latent):
         feature, *others = monomial.features or (None,)
         if feature is None:
@@ -125,7 +125,8 @@ def _terms(parts: Iterable[Node]) -> tuple[Node, ...]:
 def _dirichlet(rest: tuple[Node, ...], with_latent: Node, latent: Leaf) -> Eliminated:
     """∫ Π_c x_c^(α_c − 1) dx  =  Π Γ(α_c) / Γ(Σ α_c)"""
     at, c = _batch(latent, 1), Index(latent.shape[-1], "c")
-    parts, outside = [], []
+    parts: list[Node] = []
+    outside: list[Node] = []
     for monomial in monomials(with_latent, latent):
         feature, *others = monomial.features or (None,)
         if feature is None:
@@ -157,7 +158,9 @@ class Bump(NamedTuple):
 def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: bool) -> Eliminated:
     """∫ Π exp(−½ p (x − m)²) dx  =  √(2π/P) · exp(−½ scatter); squares are joined in pairs, never multiplied out"""
     at = _batch(latent)
-    bumps, pushes, outside = [], [], []
+    bumps: list[Bump] = []
+    pushes: list[Node] = []
+    outside: list[Node] = []
     averaged: frozenset[Leaf] = frozenset()
     delicate: list[Square] = []
     parts = list(squares(with_latent, latent))
@@ -294,7 +297,8 @@ def may_cancel(of: Node) -> bool:
             return any(may_cancel(base) for base, _ in of.args)
         case "call" | "where":
             return any(may_cancel(part) for part in of.args if isinstance(part, Node))
-    return False
+        case _:
+            return False
 
 
 def may_vanish(of: Node) -> bool:

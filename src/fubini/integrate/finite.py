@@ -67,7 +67,8 @@ def summed(with_latent: Node, latent: Leaf, size: int) -> Summed:
     at = tuple(Index(extent, "i") for extent in latent.shape)
     k, following = Index(size, "k"), Index(size, "k")
     low = const(latent.first)
-    logits, links = [], []
+    logits: list[Node] = []
+    links: list[Node] = []
     for over, body, places in potentials:
         pairs = zip(places, (k, following), strict=False)
         names = {get(latent, *place): plus(index(value), low) for place, value in pairs}

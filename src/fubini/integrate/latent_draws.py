@@ -58,7 +58,7 @@ def placed(layout: LatentLayout, unknowns: Data, latents: Sequence[Leaf]) -> dic
     xp = xp_of(unknowns)
     if layout.flipped:
         unknowns = xp.flip(unknowns, axis=len(layout.independent))
-    arrays = {}
+    arrays: dict[Leaf, Data] = {}
     for latent in latents:
         others = [axis for axis in range(len(latent.shape)) if axis not in layout.axes]
         shape = (*layout.shape[:-1], *(latent.shape[axis] for axis in others))

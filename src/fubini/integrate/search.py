@@ -72,7 +72,7 @@ class Search:
     ) -> None:
         self.latents, self.later, self.adjusted = latents, later, adjusted
         self.tries = TRIES
-        self.seen: set[tuple] = set()
+        self.seen: set[tuple[object, ...]] = set()
         self.least: PartialElimination | None = None
 
     def best(self, terms: tuple[Node, ...]) -> PartialElimination:
@@ -85,9 +85,7 @@ class Search:
         """The real latents that share terms with this one, directly or through others, in one block."""
         if self.latents[name].domain.kind != "real":
             return None
-        *_, names = (
-            group for place, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False)
-        )
+        *_, names = (group for _, group in zip(range(2), self._groups(terms, name, list(self.latents)), strict=False))
         try:
             return IntegrationStep(names, eliminated_together(terms, [self.latents[other].leaf for other in names]))
         except NoClosedForm:

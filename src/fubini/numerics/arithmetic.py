@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,11 @@ import numpy as np
 from fubini.base.arrays import Data
 from fubini.base.scalar_functions import ScalarFunction, scalar_function
 from fubini.numerics.small_matrices import orthogonal_triangular, turned
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+numpy_solve: Callable[[Data, Data], Data] = np.linalg.solve  # its overloads tell nothing of Data
 
 
 def xp_of(*arrays: Data) -> Any:
@@ -51,17 +56,22 @@ def segment_sums(data: Data, target: Data, count: int) -> Data:
 
 def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any, reverse: bool = False) -> Any:
     """`jax.lax.scan`; on NumPy, a loop."""
-    leaves, tree = jax.tree_util.tree_flatten(over)
+    leaves, tree = cast("tuple[list[Data], Any]", jax.tree_util.tree_flatten(over))
     if xp_of(start, *leaves) is jnp:
         return jax.lax.scan(step, start, over, reverse=reverse)
     length = len(leaves[0])
-    outputs = []
+    outputs: list[Any] = []
     for place in reversed(range(length)) if reverse else range(length):
         start, kept = step(start, tree.unflatten([leaf[place] for leaf in leaves]))
         outputs.append(kept)
     if not outputs:
         return start, None
     return start, jax.tree_util.tree_map(lambda *parts: np.stack(parts), *(outputs[::-1] if reverse else outputs))
+
+
+def recomputed(step: Callable[P, R], prevent_cse: bool = True) -> Callable[P, R]:
+    """`jax.checkpoint`: a step whose numbers are computed again for derivatives, not kept."""
+    return cast("Callable[P, R]", jax.checkpoint(step, prevent_cse=prevent_cse))
 
 
 def repeated(step: Callable[[Any, Data], Any], start: Any, steps: Data) -> Any:
@@ -94,6 +104,6 @@ def upper_solved(U: Data, right: Data) -> Data:
     if xp_of(U, right) is jnp:
         return jax.lax.linalg.triangular_solve(U, right, left_side=True, lower=False)
     try:
-        return np.linalg.solve(U, right)
+        return numpy_solve(U, right)
     except np.linalg.LinAlgError:
         return np.full(right.shape, np.nan)

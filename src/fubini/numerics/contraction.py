@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +19,8 @@ import numpy as np
 
 from fubini.base.arrays import Data, namespace
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring
+from fubini.base.semirings import Pair, Semiring
+from fubini.numerics.arithmetic import recomputed
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, fitting, gauged, reduced, safe_linear
@@ -56,11 +57,14 @@ def layout(a: tuple[Name, ...], b: tuple[Name, ...], keep: frozenset[Name]) -> C
     )
 
 
+Moves = tuple[tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]
+
+
 class CompiledContraction(NamedTuple):
     """A contraction of two linear NumPy arrays, laid out once for all arrays of these shapes and matching axes."""
 
-    left: tuple  # axes to drop, their order after that, the shape to multiply in
-    right: tuple
+    left: Moves  # axes to drop, their order after that, the shape to multiply in
+    right: Moves
     combine: Callable[[Semiring, np.ndarray, np.ndarray], np.ndarray]
     axes: tuple[int, ...]  # where each axis of the result comes from: axis k of a, or axis ~k of b
     shape: tuple[int, ...]
@@ -74,7 +78,12 @@ class CompiledContraction(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def numpy_kernel(
-    semiring: Semiring, a_shape: tuple, b_shape: tuple, matching: tuple, keep_a: tuple, keep_b: tuple
+    semiring: Semiring,
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    matching: tuple[int, ...],
+    keep_a: tuple[bool, ...],
+    keep_b: tuple[bool, ...],
 ) -> CompiledContraction:
     """The kernel for arrays of these shapes; `matching` gives for each axis of b the axis of a with its name, or −1."""
     batch, inner = ([axis for axis in matching if axis >= 0 and bool(keep_a[axis]) == kept] for kept in (True, False))
@@ -90,7 +99,7 @@ def numpy_kernel(
     if not inner:
         left = (batch + rows, (n_batch, n_rows, 1))
         right = (batch_b + columns, (n_batch, 1, n_columns))
-        combine: Callable = _multiply
+        combine: Callable[[Semiring, np.ndarray, np.ndarray], np.ndarray] = _multiply
     elif semiring.ufunc is not np.add or _terms_are_faster(n_batch, n_rows, n_inner, n_columns):
         left = (inner + rows + batch, (n_inner, n_rows, 1, n_batch))
         right = (inner_b + columns + batch_b, (n_inner, 1, n_columns, n_batch))
@@ -117,7 +126,7 @@ def _terms_are_faster(n_batch: int, n_rows: int, n_inner: int, n_columns: int) -
     return 3.3 * n_inner + 0.0025 * work < one_by_one
 
 
-def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> tuple:
+def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> Moves:
     """Count axes after some are dropped; return no order where they are in order already."""
     if drop:
         order = [axis - sum(1 for gone in drop if gone < axis) for axis in order]
@@ -125,7 +134,9 @@ def _moves(drop: list[int], order: list[int], shape: tuple[int, ...]) -> tuple:
     return tuple(drop), None if in_order else tuple(order), shape
 
 
-def _prepared(semiring: Semiring, array: np.ndarray, drop: tuple, order: tuple | None, shape: tuple) -> np.ndarray:
+def _prepared(
+    semiring: Semiring, array: np.ndarray, drop: tuple[int, ...], order: tuple[int, ...] | None, shape: tuple[int, ...]
+) -> np.ndarray:
     if drop:
         array = semiring.add(np, array, drop)
     if order is not None:
@@ -156,7 +167,12 @@ def _combined(semiring: Semiring, total: np.ndarray, more: np.ndarray) -> np.nda
 
 
 def contract(
-    semiring: Semiring, a: Scaled, a_names: tuple, b: Scaled, b_names: tuple, keep: frozenset
+    semiring: Semiring,
+    a: Scaled,
+    a_names: tuple[Name, ...],
+    b: Scaled,
+    b_names: tuple[Name, ...],
+    keep: frozenset[Name],
 ) -> tuple[Scaled, tuple[Name, ...]]:
     """⊕ a·b over every name not in `keep`; the names of the result come in an order of our choice."""
     if semiring.homogeneous and namespace(*a[:2], *b[:2]) is np:
@@ -173,7 +189,12 @@ def contract(
 
 
 def _in_linear_space(
-    semiring: Semiring, a: Scaled, a_names: tuple, b: Scaled, b_names: tuple, keep: frozenset
+    semiring: Semiring,
+    a: Scaled,
+    a_names: tuple[Name, ...],
+    b: Scaled,
+    b_names: tuple[Name, ...],
+    keep: frozenset[Name],
 ) -> tuple[Scaled, tuple[Name, ...]] | None:
     """NumPy: a kernel on linear weights; None where a product of two weights may leave the range of doubles."""
     x, y = fitting(a, b)
@@ -217,7 +238,7 @@ def _in_log_space(
     return _loop_in_log_space(semiring, (w, s), (v, t), depth), names[depth:]
 
 
-def _loop_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
+def _loop_in_log_space(semiring: Semiring, a: Pair, b: Pair, depth: int) -> Scaled:
     """NumPy: two passes over the inner index, so that memory stays that of the result."""
     flat = _flat_inner(a, b, depth, np)
     shape = np.broadcast_shapes(flat[0].shape[1:], flat[2].shape[1:])
@@ -232,7 +253,7 @@ def _loop_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
     return Scaled(total, top)
 
 
-def _flat_inner(a: tuple, b: tuple, depth: int, xp: Any) -> list:
+def _flat_inner(a: Pair, b: Pair, depth: int, xp: Any) -> list[Data]:
     """The arrays with their first `depth` axes, the inner ones, repeated where of extent 1 and made one."""
     inner = np.broadcast_shapes(a[0].shape, b[0].shape)[:depth]
     return [xp.broadcast_to(x, inner + x.shape[depth:]).reshape(-1, *x.shape[depth:]) for x in (*a, *b)]
@@ -242,7 +263,7 @@ def _flat_inner(a: tuple, b: tuple, depth: int, xp: Any) -> list:
 FEW_CELLS = 2**16
 
 
-def _broadcast_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
+def _broadcast_in_log_space(semiring: Semiring, a: Pair, b: Pair, depth: int) -> Scaled:
     """All products at once."""
     (w, s), (v, t) = a, b
     inner = tuple(range(depth))
@@ -253,12 +274,12 @@ def _broadcast_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) 
     return Scaled(semiring.add(jnp, w * v * jnp.exp(jnp.minimum(s + t - top, limit)), inner), top)
 
 
-def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Scaled:
+def _scan_in_log_space(semiring: Semiring, a: Pair, b: Pair, depth: int) -> Scaled:
     """The same as a scan over the inner index, so that memory stays that of the result."""
     outer = np.broadcast_shapes(a[0].shape, b[0].shape)[depth:]
     flat = _flat_inner(a, b, depth, jnp)
 
-    def greatest(top: Data, term: tuple) -> tuple:
+    def greatest(top: Data, term: tuple[Data, ...]) -> tuple[Data, None]:
         w, s, v, t = map(jax.lax.stop_gradient, term)
         return jnp.maximum(top, jnp.where((w > 0) & (v > 0), s + t, -jnp.inf)), None
 
@@ -267,8 +288,8 @@ def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
     top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
     limit = LOG_GREATEST[np.dtype(dtype).name]
 
-    @jax.checkpoint
-    def accumulate(total: Data, term: tuple) -> tuple:
+    @recomputed
+    def accumulate(total: Data, term: tuple[Data, ...]) -> tuple[Data, None]:
         w, s, v, t = term
         more = w * v * jnp.exp(jnp.minimum(s + t - top, limit))
         return semiring.add(jnp, jnp.stack([total, more]), (0,)), None
@@ -278,7 +299,7 @@ def _scan_in_log_space(semiring: Semiring, a: tuple, b: tuple, depth: int) -> Sc
 
 
 def contract_plain(
-    semiring: Semiring, x: Data, x_names: tuple, y: Data, y_names: tuple, keep: frozenset
+    semiring: Semiring, x: Data, x_names: tuple[Name, ...], y: Data, y_names: tuple[Name, ...], keep: frozenset[Name]
 ) -> tuple[Data, tuple[Name, ...]]:
     """⊕ x·y of weights as they are, on JAX: for a caller who knows that no product leaves the range of the dtype."""
     roles = layout(x_names, y_names, keep)
@@ -294,7 +315,7 @@ _asked = threading.local()
 
 
 @contextmanager
-def log_space_alone() -> Iterator[None]:
+def log_space_alone() -> Generator[None, None, None]:
     """Contractions traced inside go in log space at once: for a caller who knows that linear weights do not fit."""
     before = getattr(_asked, "log_space", False)
     _asked.log_space = True

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.ndimage import maximum_filter
+from scipy import ndimage
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 from fubini.numerics.log_sum_exp import log_sum_exp
@@ -112,9 +112,9 @@ def integrate(
 def _peaks(survey: Survey, boxes: Sequence[Frame]) -> list[Peak]:
     """The peaks on all grids on which the density was looked at, the highest first; each covers a box that holds it."""
     greatest = max(float(values.max()) for _, values in survey.looks)
-    starts = []
+    starts: list[tuple[Any, Frame, np.ndarray, np.ndarray]] = []
     for frame, values in survey.looks:
-        tops = (maximum_filter(values, size=3, mode="nearest") == values) & (values >= greatest - LOWEST)
+        tops = (ndimage.maximum_filter(values, size=3, mode="nearest") == values) & (values >= greatest - LOWEST)
         nodes, step = frame.nodes(len(values)), frame.spacing(len(values))
         starts.extend((values[index], frame, nodes[index], step) for index in map(tuple, np.argwhere(tops)))
     peaks: list[Peak] = []
@@ -148,8 +148,9 @@ def _peak(log_density: LogDensity, frame: Frame, boxes: Sequence[Frame]) -> Peak
 def _cell(frame: Frame, node: np.ndarray, step: np.ndarray, boxes: Sequence[Frame]) -> Frame:
     """A node and one step around it, along the axes of the box that it lies in."""
     point = frame.points(node)
+    first: np.ndarray = point[0]
     axes = next((box.axes for box in boxes if box.holds(point)[0]), frame.axes)
-    centre = np.linalg.solve(axes, point[0])
+    centre = np.linalg.solve(axes, first)
     reach = np.abs(np.linalg.solve(axes, frame.axes)) @ step
     return Frame(axes, centre - reach, centre + reach)
 
@@ -204,7 +205,7 @@ def _rounding(peak: Peak, log_weight: float) -> float:
 def _grid(log_density: LogDensity, peak: Peak, ends: np.ndarray, step: float) -> Grid:
     """The grid from −ends[0] to ends[1] along each axis, with nodes at whole multiples of the step."""
     counts = np.ceil(ends / (2 * step)).astype(int) * 2  # even: every second node makes a grid of its own
-    along = [step * np.arange(-low, high + 1) for low, high in counts.T]
+    along: list[np.ndarray] = [step * np.arange(-low, high + 1) for low, high in counts.T]
     t = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1)
     points = peak.points(np.sinh(t))
     log_jacobian = np.sum(np.log(np.cosh(t)), axis=-1)

@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 
     def nodes(self, count: int) -> np.ndarray:
         """Coordinates z of a grid, [axis, …, number]."""
-        along = [np.linspace(low, high, count) for low, high in zip(self.low, self.high, strict=True)]
+        along: list[np.ndarray] = [np.linspace(low, high, count) for low, high in zip(self.low, self.high, strict=True)]
         return np.stack(np.meshgrid(*along, indexing="ij"), axis=-1)
 
     def points(self, z: np.ndarray) -> np.ndarray:

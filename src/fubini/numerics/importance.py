@@ -60,7 +60,7 @@ def importance_sample(random: np.random.Generator, log_density: LogDensity, at: 
     )
     log_weights = log_density(points) - log_q - np.log(n)
     ratios = np.exp(log_weights - log_weights.max(initial=-np.inf))
-    error = float(np.std(ratios) / np.mean(ratios) / np.sqrt(n)) if np.any(ratios > 0) else np.inf
+    error = float(ratios.std() / ratios.mean() / np.sqrt(n)) if np.any(ratios > 0) else np.inf
     return Weighed(points, log_weights, error)
 
 

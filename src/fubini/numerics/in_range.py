@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import get_opaque_trace_state
+from jax.extend import core
 
 from fubini.base.arrays import Data, cached_for_precision, is_traced
 
@@ -32,13 +32,13 @@ _open: ContextVar[RangeChecks | None] = ContextVar("open questions", default=Non
 def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -> T:
     """`fast` where `safe`, else `carefully`. The body of a loop is another trace: it decides by itself."""
     questions = _open.get()
-    if questions is None or questions.trace != get_opaque_trace_state():
-        return jax.lax.cond(safe, fast, carefully)
+    if questions is None or questions.trace != core.get_opaque_trace_state():
+        return cast(T, jax.lax.cond(safe, fast, carefully))
     questions.asked.append(jnp.all(safe))
     return fast()
 
 
-def compiled(function: Callable, key: tuple, *given: Any) -> Any:
+def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) -> Any:
     """function(*key, *given), compiled for each key; the careful way where the fast one overflows."""
     if not is_traced(*jax.tree.leaves(given)):
         result, safe = _compiled(function, key, True)(*given)
@@ -48,7 +48,7 @@ def compiled(function: Callable, key: tuple, *given: Any) -> Any:
 
 
 @cached_for_precision(2048)
-def _compiled(function: Callable, key: tuple, is_hopeful: bool) -> Callable:
+def _compiled(function: Callable[..., Any], key: tuple[Any, ...], is_hopeful: bool) -> Callable[..., Any]:
     def answer(*given: Any) -> Any:
         return function(*key, *given)
 
@@ -59,7 +59,7 @@ def _hopeful(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
     """The result as if everything was in range, and whether it was."""
 
     def run(*given: Any) -> tuple[T, Data]:
-        questions = RangeChecks(get_opaque_trace_state(), [])
+        questions = RangeChecks(core.get_opaque_trace_state(), [])
         token = _open.set(questions)
         try:
             result = function(*given)

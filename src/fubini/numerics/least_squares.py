@@ -73,7 +73,7 @@ def solve(parts: Sequence[tuple[Data, Data]], frame: Unknowns, outer: tuple[int,
     lead = (*outer, *frame.axes)
     if frame.length is None and outer and all(m.shape[: len(lead)] == (1,) * len(lead) for m, _ in parts):
         return _shared(parts, frame, outer)
-    rows = []
+    rows: list[Data] = []
     for matrix, right in parts:
         count = matrix.shape[-2]
         whole = xp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
@@ -230,7 +230,7 @@ def _chain(rows: Data) -> tuple[Data, Data, Any]:
     xp, size = xp_of(rows), (rows.shape[-1] - 1) // 2
     rows = xp.moveaxis(rows, -3, 0)
 
-    def step(carried: Data, here: Data) -> tuple[Data, tuple]:
+    def step(carried: Data, here: Data) -> tuple[Data, tuple[Data, Data, Triangle]]:
         both = xp.concatenate([carried, here], axis=-2)
         U, turned, remaining, logdet = _reduced(both[..., :size], both[..., size:])
         V, c = turned[..., :-1], turned[..., -1]
@@ -256,7 +256,7 @@ def _solved_cell(triangle: Triangle, noise: Data, centre: float) -> Data:
     return upper_solved(triangle.U, centre * triangle.c[..., None] + noise)
 
 
-def _solved_chain(triangles: tuple[Triangle, Triangle], noise: Data, centre: float) -> Data:
+def _solved_chain(triangles: tuple[Triangle | None, Triangle], noise: Data, centre: float) -> Data:
     steps, last = triangles
     xp = xp_of(last.U, noise)
     noise = xp.moveaxis(noise, -3, 0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter
+from scipy import ndimage
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 
@@ -56,7 +56,7 @@ class Survey:
 
     def outside(self, modes: Sequence[Mode]) -> tuple[float, Frame]:
         """The greatest log mass, of all grids, that lies in none of the boxes, and a box around most of it."""
-        masses = []
+        masses: list[tuple[float, Frame]] = []
         for frame, values in self.looks:
             count = len(values)
             log_mass = np.where(_on(modes, frame, count), -np.inf, values) + frame.log_cell(count)
@@ -133,7 +133,7 @@ def _wider_and_wider(size: int, modes: Sequence[Mode]) -> Iterator[Frame]:
         yield Frame(first.axes, middle - half, middle + half)
 
 
-def _cells_around(frame: Frame, place: tuple, count: int) -> Frame:
+def _cells_around(frame: Frame, place: tuple[np.intp, ...], count: int) -> Frame:
     """Two on each side of a node."""
     z, step = frame.nodes(count)[place], frame.spacing(count)
     return Frame(frame.axes, z - 2 * step, z + 2 * step)
@@ -147,7 +147,7 @@ def _known(modes: Sequence[Mode], point: np.ndarray) -> Mode | None:
 def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Frame]:
     """Boxes around the nodes that are higher than their neighbours and in no box of a mode yet, the highest first."""
     nodes = frame.nodes(len(values))
-    places = np.argwhere((maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
+    places = np.argwhere((ndimage.maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
     high = sorted(map(tuple, places), key=lambda place: -values[place])
     return [
         _cells_around(frame, place, len(values))

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +57,7 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
     rest = [name for name in names if name not in indexed]
     xp = namespace(data, *(index for index, _ in indices.values()))
     front = xp.moveaxis(xp.asarray(data), [names.index(name) for name in indexed], range(len(indexed)))
-    positions = []
+    positions: list[Data] = []
     for name in indexed:
         index, used = indices[name] if name in indices else (np.arange(inputs[name].extent), (name,))
         if name in indices:
@@ -120,7 +121,9 @@ def scatter(
     return _scatter_add(xp, shape, positions, source, [sizes[name].size for name in indices]), (*indices, *rest)
 
 
-def _scatter_add(xp: object, shape: list, positions: tuple, source: Data, sizes: list) -> Data:
+def _scatter_add(
+    xp: object, shape: list[Any], positions: tuple[Data, ...], source: Data, sizes: list[int | None]
+) -> Data:
     if xp is np:
         out = np.zeros(shape, source.dtype)
         np.add.at(out, positions, source)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,7 +71,8 @@ class EliminatedQuadratic(NamedTuple):
 @lru_cache(maxsize=4096)
 def places(reals: Reals) -> dict[Name, range]:
     """The positions of each variable's elements."""
-    ranges, start = {}, 0
+    ranges: dict[Name, range] = {}
+    start = 0
     for name, domain in reals:
         size = math.prod(domain.shape)
         ranges[name] = range(start, start + size)
@@ -82,7 +83,8 @@ def places(reals: Reals) -> dict[Name, range]:
 @lru_cache(maxsize=4096)
 def positions(reals: Reals, names: frozenset[Name]) -> tuple[Positions, Positions]:
     """The positions of some variables, and those of the others."""
-    chosen, others = [], []
+    chosen: list[int] = []
+    others: list[int] = []
     for name, place in places(reals).items():
         (chosen if name in names else others).extend(place)
     return tuple(chosen), tuple(others)
@@ -110,7 +112,7 @@ def padded(quadratic: Quadratic, own: Reals, onto: Reals) -> Quadratic:
         return quadratic
     v, v_names, M, M_names, white = quadratic
     source = np.asarray(_sources(own, onto), int)
-    size = M.shape[-1]
+    size: int = M.shape[-1]
     order = source[source < size]
     if not np.array_equal(order, np.arange(size)):
         M = M[..., order] if white else M[..., order[:, None], order]
@@ -128,8 +130,9 @@ def _placed(data: Data, where: np.ndarray, size: int, axes: int) -> Data:
     shape = (*data.shape[: data.ndim - axes], *(size,) * axes)
     index = (..., where) if axes == 1 else (..., where[:, None], where)
     if is_jax(data):
-        if np.array_equal(where, np.arange(where[0], where[-1] + 1)):
-            margin = (int(where[0]), size - 1 - int(where[-1]))
+        first, last = int(where[0]), int(where[-1])
+        if np.array_equal(where, np.arange(first, last + 1)):
+            margin = (first, size - 1 - last)
             return jnp.pad(data, [(0, 0)] * (data.ndim - axes) + [margin] * axes)
         return jnp.zeros(shape, data.dtype).at[index].set(data)
     made = np.zeros(shape, data.dtype)
@@ -140,7 +143,16 @@ def _placed(data: Data, where: np.ndarray, size: int, axes: int) -> Data:
 # -- by name --------------------------------------------------------------------------------------------------------
 
 
-def by_name(function: Callable, *parts: tuple[Data, Names, int]) -> tuple[Data, Names]:
+Part = tuple[Data, Names, int]
+
+
+@overload
+def by_name(function: Callable[[Data, Data], Data], x: Part, y: Part, /) -> tuple[Data, Names]: ...
+@overload
+def by_name(function: Callable[[Data, Data, Data], Data], x: Part, y: Part, z: Part, /) -> tuple[Data, Names]: ...
+@overload
+def by_name(function: Callable[..., Data], *parts: Part) -> tuple[Data, Names]: ...
+def by_name(function: Callable[..., Data], *parts: Part) -> tuple[Data, Names]:
     """function of arrays with their named axes matched; each comes with its names and the rank of its event."""
     names = parts[0][1]
     if all(part[1] == names for part in parts[1:]):
@@ -260,7 +272,9 @@ def all_rows(R: Data) -> Positions:
 
 def tolerance(K: Data) -> float:
     """The share of a number that is rounding alone, after operations on matrices of this size and type."""
-    return 8.0 * K.shape[-1] * (2.0**-52 if K.dtype == np.float64 else float(jnp.finfo(K.dtype).eps))
+    if K.dtype == np.float64:
+        return 8.0 * K.shape[-1] * 2.0**-52
+    return 8.0 * K.shape[-1] * float(cast(Data, jnp.finfo(K.dtype).eps))
 
 
 def used(quadratic: Quadratic) -> Sequence[Name]:

@@ -14,6 +14,7 @@ from fubini.errors import DataError
 from fubini.numerics.named_axes import Index, align, gather, substituted_names
 from fubini.numerics.quadratic import (
     Names,
+    Part,
     Positions,
     Quadratic,
     Shifted,
@@ -91,13 +92,18 @@ def compressed(quadratic: Quadratic) -> Shifted:
 def _compressed_in_parts(quadratic: Quadratic, size: int) -> Shifted:
     """The triangle of the first rows, then of that and the next rows, and so on; NumPy alone."""
     r, r_names, R, R_names, _ = quadratic
-    done, logs = None, []
+    done: Quadratic | None = None
+    logs: list[Part] = []
     for start in range(0, R.shape[-2], size):
         part = Quadratic(r[..., start : start + size], r_names, R[..., start : start + size, :], R_names, True)
         done, log, names = compressed(part) if done is None else added(done, part)
         logs.append((_as_data(log), names, 0))
     assert done is not None
-    return Shifted(done, *by_name(lambda *parts: sum(parts), *logs))
+    return Shifted(done, *by_name(_sum_of, *logs))
+
+
+def _sum_of(*logs: Data) -> Data:
+    return sum(logs)
 
 
 def _sorted_rows(quadratic: Quadratic) -> Quadratic:
@@ -132,7 +138,7 @@ def _cleared_difference(x: Data, y: Data) -> Data:
     return xp.where(small, 0.0, gap) if xp is np else gap - stop_gradient(xp.where(small, gap, 0.0))
 
 
-def _combined(a: Quadratic, b: Quadratic, combine: Callable) -> Shifted:
+def _combined(a: Quadratic, b: Quadratic, combine: Callable[[Data, Data], Data]) -> Shifted:
     x, y = canonical(a), canonical(b)
     h, h_names = by_name(combine, (x.rest.vector, x.rest.vector_names, 1), (y.rest.vector, y.rest.vector_names, 1))
     K, K_names = by_name(combine, (x.rest.matrix, x.rest.matrix_names, 2), (y.rest.matrix, y.rest.matrix_names, 2))
@@ -248,7 +254,9 @@ def gathered(quadratic: Quadratic, inputs: Mapping[Name, Domain], indices: Mappi
     return Quadratic(vector, vector_names, matrix, matrix_names, white)
 
 
-def _gathered(data: Data, names: Names, inputs: Mapping, indices: Mapping[Name, Index]) -> tuple[Data, Names]:
+def _gathered(
+    data: Data, names: Names, inputs: Mapping[Name, Domain], indices: Mapping[Name, Index]
+) -> tuple[Data, Names]:
     own_indices = {name: index for name, index in indices.items() if name in names}
     if not own_indices:
         return data, names

@@ -7,12 +7,13 @@ information than rounding leaves is detected, and reported.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
+from fubini.numerics.arithmetic import numpy_solve
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import (
     EliminatedQuadratic,
@@ -83,7 +84,7 @@ def _schur_complement_of_one(
         W, u, size = C / math.sqrt(pivot), b / math.sqrt(pivot), 0.5 * math.log(pivot)
     else:
         L, ok = root(block(K, gone, gone))
-        both = np.linalg.solve(L, np.concatenate([C, b[:, None]], axis=1))
+        both = numpy_solve(L, np.concatenate([C, b[:, None]], axis=1))
         W, u, size = both[:, :-1], both[:, -1], float(np.log(L.diagonal()).sum())
     log = 0.5 * float(u @ u) + (0.5 * len(gone) * math.log(2 * math.pi) - size if integrate else 0.0)
     rest = Quadratic(block(h, kept) - u @ W, (), _clean(A - W.T @ W, A), ())
@@ -113,13 +114,15 @@ def _reflected(quadratic: Quadratic, gone: Positions, kept: Positions, integrate
     return EliminatedQuadratic(Quadratic(r, r_names, A, R_names, True), log, names, align(ok, R_names, names))
 
 
-def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[tuple, Data, Data]:
+def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[tuple[Data, Data, Names], Data, Data]:
     """QᵀA and Qᵀr without the rows that Q makes of B, its pivots, and where B has full rank beyond rounding."""
     xp = namespace(B, A, r)
     sizes = norms(B, -2)
     if xp is not np and B.shape[-1] > 1:
         return _projected(B, A, r, r_names, R_names, sizes)
-    pivots, oks, limit = [], [], tolerance(B)
+    pivots: list[Data] = []
+    oks: list[Data] = []
+    limit = tolerance(B)
     for place in range(B.shape[-1]):
         B, A, r, r_names = _with_pivot_first(B, A, r, r_names, R_names)
         v, beta, pivot = _householder(B[..., 0])
@@ -151,7 +154,8 @@ def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names)
         top = int(np.abs(B[:, 0]).argmax())
         if top == 0:
             return B, A, r, r_names
-        order = np.arange(B.shape[0])
+        count: int = B.shape[0]
+        order = np.arange(count)
         order[0], order[top] = top, 0
         return B[order], A[order], r[order], r_names
     else:
@@ -161,10 +165,12 @@ def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names)
     return xp.take_along_axis(B, rows, axis=-2), xp.take_along_axis(A, rows, axis=-2), r, r_names
 
 
-def _projected(B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data) -> tuple[tuple, Data, Data]:
+def _projected(
+    B: Data, A: Data, r: Data, r_names: Names, R_names: Names, sizes: Data
+) -> tuple[tuple[Data, Data, Names], Data, Data]:
     """(1 − QQᵀ)A and (1 − QQᵀ)r for B = QU: as many rows as before, which a traced program differentiates with ease."""
     Q, U = orthogonal_triangular(B)
-    pivots = jnp.diagonal(U, axis1=-2, axis2=-1)
+    pivots = cast(Data, jnp.diagonal(U, axis1=-2, axis2=-1))
     ok = jnp.all(jnp.abs(pivots) > tolerance(B) * sizes, axis=-1)
     A = A - Q @ (transposed(Q) @ A)
     r, r_names = by_name(
@@ -201,7 +207,7 @@ def root(K: Data) -> tuple[Data, Data]:
         return xp.sqrt(xp.where(ok[..., None, None], K, 1.0)), ok
     diagonal = xp.diagonal(K, axis1=-2, axis2=-1)
     try:
-        L = lower_root(K) if xp is jnp else np.linalg.cholesky(K)
+        L = lower_root(K) if xp is jnp else xp.linalg.cholesky(K)
     except np.linalg.LinAlgError:
         return np.broadcast_to(np.eye(K.shape[-1]), K.shape), _definite_cells(K)
     pivots = xp.diagonal(L, axis1=-2, axis2=-1)
@@ -221,7 +227,7 @@ def _half_solved(L: Data, right: Data) -> Data:
         return right / L
     if is_jax(L) or is_jax(right):
         return lower_solved(jnp.asarray(L), jnp.asarray(right))
-    return np.linalg.solve(L, right)
+    return numpy_solve(L, right)
 
 
 def _log_diagonal(L: Data) -> Data:
@@ -305,7 +311,7 @@ def _inverse_root(quadratic: Quadratic, elements: Positions) -> tuple[Data, Data
     ok = xp.all(xp.abs(pivots) > tolerance(R) * norms(R, -2), axis=-1)
     eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), U.shape)
     U = xp.where(ok[..., None, None], U, eye)
-    return (over(eye, U) if xp is jnp else np.linalg.solve(U, eye)), ok, Q
+    return (over(eye, U) if xp is jnp else numpy_solve(U, eye)), ok, Q
 
 
 def given_rest(quadratic: Quadratic, elements: Positions) -> EliminatedQuadratic:
@@ -339,8 +345,12 @@ def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, 
     """A draw H(Qᵀv + ε) of covariance H Hᵀ for each cell of the noise ε, and where there is one."""
     v, v_names, _, M_names, _ = quadratic
     half, ok, turned = _inverse_root(quadratic, first_positions(quadratic.size))
+
+    def draw(H: Data, Q: Data, x: Data, e: Data) -> Data:
+        return times_vector(H, times_vector(transposed(Q), x) + e)
+
     data, names = by_name(
-        lambda H, Q, x, e: times_vector(H, times_vector(transposed(Q), x) + e),
+        draw,
         (half, M_names, 2),
         (turned, M_names, 2),
         (v, v_names, 1),

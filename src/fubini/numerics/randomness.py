@@ -74,11 +74,11 @@ class WhiteNoise:
         """One row for each draw."""
         return self.numbers if self.numbers.ndim == 2 else self.numbers[None]
 
-    def tree_flatten(self) -> tuple[tuple, None]:
+    def tree_flatten(self) -> tuple[tuple[Data], None]:
         return (self.numbers,), None
 
     @classmethod
-    def tree_unflatten(cls, static: None, children: tuple) -> WhiteNoise:
+    def tree_unflatten(cls, static: None, children: tuple[Data]) -> WhiteNoise:
         new = object.__new__(cls)
         new.numbers = children[0]
         return new

@@ -7,13 +7,15 @@ ordinary arithmetic, for any number of matrices at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
 from fubini.numerics.quadratic import scale_of
+
+Pair = tuple[Data, Data]
 
 UNROLLED = 3  # columns up to which a loop is written out
 
@@ -54,7 +56,11 @@ def _reflected(W: Data, v: Data) -> Data:
 def _looped(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
     """step(…step(start, 0)…, steps − 1), written out where there are few."""
     if steps > UNROLLED:
-        return jax.lax.fori_loop(0, steps, lambda place, now: step(now, place), start)
+
+        def body(place: Data, now: Any) -> Any:
+            return step(now, place)
+
+        return cast(Any, jax.lax.fori_loop(0, steps, body, start))
     for place in range(steps):
         start = step(start, jnp.asarray(place))
     return start
@@ -92,7 +98,7 @@ def orthogonal_triangular(A: Data) -> tuple[Data, Data]:
 
 
 @orthogonal_triangular.defjvp
-def _derivative(primals: tuple, tangents: tuple) -> tuple:
+def _derivative(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair]:
     """dU = (X − Ω) U,  dQ = Q Ω + (1 − QQᵀ) dA U⁻¹,  X = Qᵀ dA U⁻¹,  Ω its lower half less the transpose of that."""
     (A,), (dA,) = primals, tangents
     Q, U = orthogonal_triangular(A)
@@ -121,7 +127,7 @@ def lower_root(K: Data) -> Data:
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
     places = jnp.arange(L.shape[-1])
-    batch = jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2])
+    batch = cast("tuple[int, ...]", jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2]))
     right = jnp.broadcast_to(right, batch + right.shape[-2:])
 
     def row(X: Data, place: Data) -> Data:
@@ -151,7 +157,7 @@ def turned(A: Data) -> Data:
 
 
 @turned.defjvp
-def _derivative_of_turned(primals: tuple, tangents: tuple) -> tuple:
+def _derivative_of_turned(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Data, Data]:
     (A,), (dA,) = primals, tangents
     Q, U = moving(A)
     return U, jnp.swapaxes(Q, -1, -2) @ dA
@@ -164,7 +170,7 @@ def moving(A: Data) -> tuple[Data, Data]:
 
 
 @moving.defjvp
-def _derivative_of_moving(primals: tuple, tangents: tuple) -> tuple:
+def _derivative_of_moving(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair]:
     (A,), (dA,) = primals, tangents
     Q, U = moving(A)
     dU = jnp.swapaxes(Q, -1, -2) @ dA
