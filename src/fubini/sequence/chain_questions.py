@@ -18,10 +18,10 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
+from fubini.factors.carry import filled, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
-from fubini.sequence.carry import filled, settled
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.scan import (
     multiplied_in_pairs,

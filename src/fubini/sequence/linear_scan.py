@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
+from fubini.factors.carry import CarryLayout
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import SAFE_LOG
-from fubini.sequence.carry import CarryLayout
 from fubini.sequence.linear import (
     LinearWeights,
     Names,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -15,12 +16,13 @@ from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.base.semirings import sum_product
 from fubini.errors import Intractable, listed
+from fubini.factors.carry import layout_of, settled
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.gaussian_carry import GaussianLayout
 from fubini.factors.mixture import Mixture, require_discrete
-from fubini.sequence.carry import layout_of, settled
+from fubini.factors.slices import slices
 from fubini.sequence.compiled import run
 from fubini.sequence.links import fixed_bound
-from fubini.sequence.slices import slices
 from fubini.sequence.steps import joined
 from fubini.show.notation import Big, Notation
 from fubini.terms.exactness import combined, projected
@@ -93,9 +95,9 @@ def _filtered(plate: _Plate, start: Sequence[Factor], bodies: Sequence[Factor]) 
     (first,), (body,) = start, bodies
     cut = slices(body, plate.name)
     batch = {name: domain for name, domain in body.inputs.items() if domain.is_finite and name != plate.name}
-    layout = layout_of([first], (), batch, sum_product)
-    every = tuple(name for name, _ in layout.batch)
-    layout = layout._replace(vector_names=every, matrix_names=every, white=True)
+    layout = layout_of([first], (), batch, sum_product).over_everything()
+    assert isinstance(layout, GaussianLayout)
+    layout = replace(layout, white=True)
 
     def step(carry: Factor, parts: Any) -> tuple[Factor, None]:
         whole = joined([carry, cut.at(parts)])

@@ -20,6 +20,7 @@ from fubini.base.names import Name
 from fubini.base.semirings import sum_product
 from fubini.eliminate.engine import engine_of
 from fubini.errors import Intractable, NoRule, listed
+from fubini.factors.carry import CarryLayout, filled, layout_of, settled
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import summed as mixed
@@ -27,7 +28,6 @@ from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import read_log
-from fubini.sequence.carry import CarryLayout, filled, layout_of, settled
 from fubini.sequence.chain_questions import evidence
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.steps import Steps, joined, prepared, summed
@@ -158,10 +158,8 @@ def filter_of(
             expected="no real variable beside the states",
             advice="condition on it, or make it a state that does not change",
         )
-    batch = ((SAMPLES, Bint[n]), *plain.batch)
-    cells = {name: domain for name, domain in batch if name not in exact}
-    every = tuple(name for name, _ in batch)
-    layout = plain._replace(batch=batch, vector_names=every, matrix_names=every)
+    layout = plain.over(SAMPLES, Bint[n]).over_everything()
+    cells = {name: domain for name, domain in layout.batch if name not in exact}
     return Filter(steps, names, cells, layout), first
 
 

@@ -19,17 +19,17 @@ from fubini.base.domains import Bint
 from fubini.base.names import Bound, Name
 from fubini.base.semirings import Semiring
 from fubini.eliminate.forward import embed
+from fubini.factors.carry import CarryLayout, layout_of, lightened, settled, weighed
 from fubini.factors.delta import Delta
+from fubini.factors.slices import slices
 from fubini.factors.table import Table
 from fubini.numerics.contraction import log_space_alone
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
-from fubini.sequence.carry import CarryLayout, layout_of, lightened, settled, weighed
 from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
-from fubini.sequence.slices import slices
 from fubini.sequence.steps import Steps, joined, summed
-from fubini.terms.factor import Factor, rename, substitute
+from fubini.terms.factor import Factor, Unit, rename, substitute
 from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array, Variable
 
@@ -82,7 +82,7 @@ def scanned_back(steps: Steps) -> Factor:
     The last is 1; the one before the first step comes first, so that there is one more than there are steps.
     """
     layout = steps.layout([])
-    last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
+    last = settled(embed(steps.semiring, Unit({})), layout)
 
     def generally() -> tuple[Factor, Factor | None]:
         cut = steps.cut()
@@ -254,7 +254,7 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
     if steps.is_linear and lag == 1:
         layout = steps.layout([])
         table, safe = multiplied(*pairs(steps, layout))
-        order = CarryLayout(tuple(table.inputs.items()), (), (), (), False, layout.dtype, True)
+        order = replace(layout, batch=tuple(table.inputs.items()))
         return if_in_range(safe, lambda: table, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag
@@ -284,7 +284,7 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
     """Return the carries of `scanned_back` from the products of the last steps, all of them at once."""
     layout = steps.layout([])
     over_time = layout.over(steps.time, Bint[steps.length])
-    last = settled(embed(steps.semiring, Table(np.ones(()))), layout)
+    last = settled(embed(steps.semiring, Unit({})), layout)
 
     def ended(products: Factor) -> Factor:
         made = settled(summed([products], steps.links.after, steps.semiring), over_time)

@@ -13,13 +13,13 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
 from fubini.eliminate.forward import contract, embed, forward, results
+from fubini.factors.carry import CarryLayout, layout_of, settled
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
+from fubini.factors.slices import Slices, slices
 from fubini.factors.table import Table
-from fubini.sequence.carry import CarryLayout, layout_of, settled
 from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
-from fubini.sequence.slices import Slices, slices
 from fubini.terms.factor import Factor, Unit, rename, terms_of
 
 

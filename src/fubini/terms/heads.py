@@ -43,6 +43,10 @@ DESCRIBE = Head("describe")  # (factor, names): how these are integrated out of 
 MARGINAL = Head("marginal")  # (factor, name, other names): the others integrated out, normalised over the name
 INTEGRATE = Head("integrate")  # (open integral): weighted points in place of a density that has no closed form
 EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
+SLICES = Head("slices")  # (factor, name): the factor cut along a name, as a loop runs over it
+SETTLE = Head("settle")  # (factor, layout): the same function in one fixed layout, as a loop hands it on
+LIGHTEN = Head("lighten")  # (factor, names): a settled factor over its greatest weight along the names; the log of that
+WEIGH = Head("weigh")  # (factor, logs): a settled factor times exp(logs), which broadcast against its weights
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -71,3 +75,7 @@ exact_describe = _of_exact(DESCRIBE)
 exact_marginal = _of_exact(MARGINAL)
 exact_integrate = _of_exact(INTEGRATE)
 exact_expect = _of_exact(EXPECT)
+exact_slices = _of_exact(SLICES)
+exact_settle = _of_exact(SETTLE)
+exact_lighten = _of_exact(LIGHTEN)
+exact_weigh = _of_exact(WEIGH)

@@ -1,0 +1,42 @@
+"""Slices of factors along a name, as a loop takes them: arrays that depend on it with it in front, the others once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fubini.base.arrays import Data
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import SLICES, exact_slices
+from fubini.terms.value import to_value
+
+
+class Slices(NamedTuple):
+    """A factor along a name: arrays with that axis in front, and how to make the factor of one slice of them."""
+
+    stacked: tuple[Data, ...]
+    at: Callable[[Sequence[Data]], Factor]
+
+
+def slices(factor: Factor, name: Name) -> Slices:
+    """A factor cut along a name; one that lacks the name is the same in every slice."""
+    if name not in factor.inputs:
+        return Slices((), lambda _: factor)
+    return interpret(SLICES, factor, name)
+
+
+def axis_in_front(data: Data, names: tuple[Name, ...], name: Name) -> Data:
+    """An array with the axis of a name moved to the front."""
+    return jnp.moveaxis(jnp.asarray(data), names.index(name), 0)
+
+
+@exact_slices.rule
+def slice_any(f: Factor, name: Name) -> Slices:
+    """f(i = 0), f(i = 1), …  by substitution, mapped over all of them"""
+    every = jax.vmap(lambda k: substitute(f, {name: to_value(k)}))(jnp.arange(f.inputs[name].extent))
+    return Slices(tuple(every.leaves()), lambda leaves: every.rebuilt(iter(leaves)))
