@@ -7,6 +7,7 @@ import zipfile
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -51,13 +52,25 @@ POST = classes().condition(y=np.array([-2.0, -1.9, 0.1, 0.2, 3.0, 3.1]))
 SAMPLER = POST.eliminate("mu").gibbs("z", engine="python")
 
 
-def gibbs(path, **options):
-    return SAMPLER.run(jax.random.key(0), sweeps=20, chains=2, checkpoint=path, progress=False, **options)
+def gibbs(path, sampler=SAMPLER, **options):
+    return sampler.run(jax.random.key(0), sweeps=20, chains=2, checkpoint=path, progress=False, **options)
+
+
+@fb.model
+def scaled_classes():
+    z = yield dist.Categorical(np.array([0.5, 0.3, 0.2])).expand([6])
+    s = yield dist.HalfCauchy(1.0)
+    y = yield dist.Normal(jnp.array([-2.0, 0.0, 3.0])[z] * s, s)
+
+
+SCALED = scaled_classes().condition(y=np.array([-2.0, -1.9, 0.1, 0.2, 3.0, 3.1])).gibbs("z", engine="python")
+NESTED = fb.JointNamed({"a": classes(), "w": lambda a: dist.Normal(a.mu[0], 1.0)}).condition(w=0.5)
 
 
 SAMPLERS = {  # of labels, by transitions on JAX
     "block gibbs": lambda: POST.gibbs("z", blocked=True).sampler(),
     "gibbs by numpyro": lambda: discrete_gibbs(FlatModel(POST), 0),
+    "nested, by numpyro": lambda: discrete_gibbs(FlatModel(NESTED), 0),
 }
 
 
@@ -69,6 +82,7 @@ def by_driver(kind: str, path) -> dict[str, np.ndarray]:
 RUNS = {
     "nuts": lambda path: infer(path).posterior,
     "gibbs": gibbs,
+    "gibbs with nuts": lambda path: gibbs(path, SCALED),
     **{kind: partial(by_driver, kind) for kind in SAMPLERS},
 }
 
@@ -126,14 +140,16 @@ def test_an_unchanged_checkpoint_gives_the_draws_of_the_whole_run(kind, stopped,
         ("block gibbs", "state:0.values.z"),
         ("gibbs by numpyro", "state:1.z.z"),
         ("gibbs by numpyro", "state:1.block_states.0.z.z"),
-        *((kind, "drawn:z") for kind in ("gibbs", *SAMPLERS)),
+        ("nested, by numpyro", "state:0.z.a.z"),
+        ("nested, by numpyro", "drawn:a.z"),
+        *((kind, "drawn:z") for kind in ("gibbs", "block gibbs", "gibbs by numpyro")),
     ],
 )
 def test_labels_out_of_range_are_refused(label, kind, array, stopped, tmp_path) -> None:
     """With a digest that fits: they ended in a segmentation fault."""
     values = arrays_of(stopped[kind])[array].copy()
     values.flat[0] = np.iinfo(values.dtype).min if label is None else label
-    refused(kind, forged(stopped[kind], **{array: values}), tmp_path, "values of 'z' are not from 0 to 2")
+    refused(kind, forged(stopped[kind], **{array: values}), tmp_path, r"values of '(a\.)?z' are not from 0 to 2")
 
 
 def test_labels_of_another_type_or_shape_are_refused(stopped, tmp_path) -> None:
@@ -189,6 +205,9 @@ def test_states_and_draws_that_are_not_finite_are_refused(number, stopped, tmp_p
     "kind, array",
     [
         ("block gibbs", "state:0.values.mu"),
+        ("gibbs with nuts", "state:0.others.s"),
+        ("gibbs with nuts", "state:0.nuts.z.s"),
+        ("gibbs with nuts", "state:1.nuts.potential_energy"),
         ("gibbs by numpyro", "state:0.z.mu"),
         ("gibbs by numpyro", "state:0.block_states.1.z.mu"),
     ],

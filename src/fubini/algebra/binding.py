@@ -75,7 +75,8 @@ def remade(of: Node, visit: Callable[[Node], Node]) -> Node:
     """A node of the same kind over other parts; the body of a binder over fresh indices."""
     if not of.is_binder:
         parts = tuple([visit(part) for part in of.children])
-        return of if parts == of.children else make(of.kind, *of.args_with(parts))
+        is_same = parts == of.children and of.kind != "mul"  # a product that is made anew may cancel more
+        return of if is_same else make(of.kind, *of.args_with(parts))
     fresh, body = opened(of)
     new = visit(body)
     return of if new is body else closed(of.kind, fresh, new)

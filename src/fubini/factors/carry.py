@@ -1,11 +1,13 @@
 """Carries: factors in one fixed layout, so that a loop can hand them on.
 
 A layout is decided from structure alone: which names, in which order, and in which form. Settling a factor changes its
-layout and nothing else. A representation brings a layout of its own, and rules that settle, lighten and weigh.
+layout and nothing else. There is one layout without real variables and one with them; how a factor is cut, settled,
+lightened and weighed, the rules of its representation say.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +21,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring
 from fubini.errors import Intractable
+from fubini.factors.delta import Delta
 from fubini.numerics.named_axes import align
 from fubini.terms.factor import Factor, Product, Unit, terms_of
 from fubini.terms.heads import LIGHTEN, SETTLE, WEIGH, exact_settle
@@ -28,7 +31,7 @@ NamedDomains = tuple[tuple[Name, Domain], ...]
 
 
 @dataclass(frozen=True)
-class CarryLayout:
+class CarryLayout(ABC):
     """Of all carries: bounded integers and other variables in order, the type of numbers, whether weights multiply."""
 
     batch: NamedDomains
@@ -37,9 +40,9 @@ class CarryLayout:
     homogeneous: bool
 
     @property
+    @abstractmethod
     def holds(self) -> str:
         """What it can hold, for errors."""
-        raise AssertionError("a layout says what it holds")
 
     def over(self, name: Name, domain: Domain) -> CarryLayout:
         """The same layout with one more batch name, in front, that all of its arrays depend on."""
@@ -109,7 +112,7 @@ def settle_any(f: Factor, layout: CarryLayout) -> Factor:
 
 
 def _advice(factor: Factor) -> str:
-    if factor.pins:
+    if isinstance(factor, Delta):
         return "a state that is known exactly cannot be handed on; give it a little noise"
     if isinstance(factor, (Product, Unit)):
         return "make the step factor linear in the states, or sample them: `with fb.monte_carlo(key, n):`"

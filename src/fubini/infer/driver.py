@@ -15,7 +15,7 @@ from fubini.errors import DomainError
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.sampler import Draw, Sampler, State
 
-STRETCHES = 20  # of a run with checkpoints or progress: after each they are written and shown
+STRETCHES = 20  # of a run; after each there is a checkpoint, and progress is shown
 
 
 Stretch = tuple[int, int]  # transitions that are skipped, and draws after them
@@ -35,10 +35,10 @@ class Schedule(NamedTuple):
         whole = self.sweeps // self.thin
         return whole if self.keep is None else min(self.keep, whole)
 
-    def stretches(self, warmup: int, number: int = STRETCHES) -> Iterator[Stretch]:
-        """Yield the transitions that are skipped and the draws that are kept in each of so many stretches of a run."""
+    def stretches(self, warmup: int) -> Iterator[Stretch]:
+        """Yield the transitions that are skipped and the draws that are kept in each stretch of a run."""
         skipped = warmup + (self.sweeps // self.thin - self.kept) * self.thin
-        length = max(1, -(-(skipped + self.kept * self.thin) // number))
+        length = max(1, -(-(skipped + self.kept * self.thin) // STRETCHES))
         while skipped >= length:
             yield length, 0
             skipped -= length
@@ -65,8 +65,7 @@ def run(
     sampler: Sampler, key: Data, schedule: Schedule, file: Checkpoint | None = None, progress: bool = False
 ) -> Draw:
     """Draw [chain, draw, …] by a sampler; where there is a checkpoint, go on from it."""
-    number = STRETCHES if progress or file is not None else 1
-    state, stretches = sampler.init(key, schedule.chains), list(schedule.stretches(sampler.warmup, number))
+    state, stretches = sampler.init(key, schedule.chains), list(schedule.stretches(sampler.warmup))
     drawn, done = _room(sampler.draw(state), schedule), 0
     if file is not None:
         state, done = _resume(file, sampler, state, drawn, stretches, schedule.thin)

@@ -38,25 +38,26 @@ TOGETHER = 1024  # proposals that are weighed at once
 DISCARDED = 16  # steps of each chain before its draws
 
 
-class WeighedProposals(NamedTuple):
-    """Proposals [chain, proposal, …] that chains will take in order: how likely each is, and when it is accepted."""
+class GridPath(NamedTuple):
+    """Where chains go by the proposals weighed last: arrays [chain, transition, …]."""
 
     points: np.ndarray
     log_p: np.ndarray
-    log_weight: np.ndarray  # the log density less the one that they were drawn by
-    luck: np.ndarray  # the logarithm of a uniform number
+    log_weight: np.ndarray  # the log density less the one that the proposals were drawn by
+    moved: np.ndarray  # whether the proposal was accepted
 
 
 class GridState(NamedTuple):
-    """Of each chain: its point, log density and log weight, whether it just moved, and the proposals to come."""
+    """The path of each chain, how many of its transitions were made, and the generator of the next proposals."""
 
-    point: np.ndarray
-    log_p: np.ndarray
-    log_weight: np.ndarray
-    moved: np.ndarray
-    ahead: WeighedProposals
-    used: np.ndarray  # how many of these are behind
+    path: GridPath
+    made: np.ndarray
     generator: np.ndarray
+
+    @property
+    def present(self) -> GridPath:
+        """The last transition that was made: arrays [chain, …]."""
+        return GridPath(*(part[:, int(self.made) - 1] for part in self.path))
 
 
 class GridSampler:
@@ -81,17 +82,20 @@ class GridSampler:
                 nearest=str(reason),
                 advice='leave method= out, or use method="nuts"',
             ) from None
-        ahead = self._weigh(random, chains)
-        first, log_p, log_weight = ahead.points[:, 0], ahead.log_p[:, 0], ahead.log_weight[:, 0]
-        return GridState(first, log_p, log_weight, np.ones(chains), ahead, np.array(1), generator_state(random))
+        path = self._walk(random, chains)
+        return GridState(path, np.array(1), generator_state(random))
 
-    def _weigh(self, random: np.random.Generator, chains: int) -> WeighedProposals:
-        """Draw and weigh some proposals for each chain, at once."""
+    def _walk(self, random: np.random.Generator, chains: int, before: GridPath | None = None) -> GridPath:
+        """Draw and weigh some proposals for each chain, at once, and accept or refuse them one after another."""
         assert self._proposals is not None, "init comes first"
         shape = (chains, max(1, TOGETHER // chains))
         points, log_p, log_weight = _weighed(random, evaluation(self.target), self._proposals, math.prod(shape))
         luck = np.log(random.uniform(size=shape))
-        return WeighedProposals(points.reshape(*shape, -1), log_p.reshape(shape), log_weight.reshape(shape), luck)
+        new = GridPath(points.reshape(*shape, -1), log_p.reshape(shape), log_weight.reshape(shape), np.ones(shape))
+        if before is None:  # chains begin with their first proposal
+            return _accept(new, luck[:, 1:])
+        joined = GridPath(*(np.concatenate([old[:, None], part], 1) for old, part in zip(before, new, strict=True)))
+        return GridPath(*(part[:, 1:] for part in _accept(joined, luck)))
 
     def _surveyed(self, random: np.random.Generator) -> Proposals:
         if not 1 <= self.target.size <= MOST_NUMBERS:
@@ -100,19 +104,19 @@ class GridSampler:
             return _proposals(random, evaluation(self.target, bar.update), self.target)
 
     def step(self, state: GridState, skip: int, draws: int, thin: int) -> tuple[GridState, Draw]:
-        """Accept or refuse proposals one after another, and weigh new ones where there are none."""
-        parts, missing = [], skip + draws * thin
+        """Go along the path, and on by new proposals where it ends."""
+        parts, missing, place = [], skip + draws * thin, 0
         while missing:
-            if int(state.used) == state.ahead.luck.shape[1]:
+            if int(state.made) == state.path.log_p.shape[1]:
                 random = generator_of(state.generator)
-                ahead = self._weigh(random, len(state.point))
-                state = state._replace(ahead=ahead, used=np.array(0), generator=generator_state(random))
-            count = min(missing, state.ahead.luck.shape[1] - int(state.used))
-            state, part = _walk(state, count)
-            parts.append(part)
-            missing -= count
-        read = skip + thin * np.arange(1, draws + 1) - 1
-        points, log_p, moved = (np.concatenate(part, axis=1)[:, read] for part in zip(*parts, strict=True))
+                path = self._walk(random, len(state.path.log_p), state.present)
+                state = GridState(path, np.array(0), generator_state(random))
+            begin = int(state.made)
+            count = min(missing, state.path.log_p.shape[1] - begin)
+            first = skip + max(1, (place - skip) // thin + 1) * thin - place - 1  # of those that are kept
+            parts.append([part[:, begin + first : begin + count : thin] for part in state.path])
+            state, missing, place = state._replace(made=np.array(begin + count)), missing - count, place + count
+        points, log_p, _, moved = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
         return state, self._draw(points, log_p, moved)
 
     def _draw(self, points: np.ndarray, log_p: np.ndarray, moved: np.ndarray) -> Draw:
@@ -120,15 +124,16 @@ class GridSampler:
 
     def draw(self, state: GridState) -> Draw:
         """Read the present draws [chain, …]."""
-        return self._draw(state.point, state.log_p, state.moved)
+        here = state.present
+        return self._draw(here.points, here.log_p, here.moved)
 
     def fault(self, state: GridState, drawn: Draw, transitions: int) -> str | None:
-        """A state is at a point that has a density and that proposals reach."""
-        if np.isnan(state.log_weight).any() or np.isnan(state.ahead.log_weight).any():
+        """A path goes through points that have a density and that proposals reach."""
+        if np.isnan(state.path.log_weight).any():
             return "a weight is not a number"
-        if not 0 <= int(state.used) <= state.ahead.luck.shape[1]:
-            return "it has used more proposals than there are"
-        finite = fault_of_numbers((state.point, state.log_p, state.ahead.points))
+        if not 1 <= int(state.made) <= state.path.log_p.shape[1]:
+            return "it is past the end of its path"
+        finite = fault_of_numbers((state.path.points, state.path.log_p))
         return finite or fault_of_generator(state.generator)
 
 
@@ -182,18 +187,13 @@ def _weighed(
     return points, log_p, log_p - proposals.log_density(points)
 
 
-def _walk(state: GridState, count: int) -> tuple[GridState, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The state after so many transitions, and points, log densities and moves [chain, transition] on the way."""
-    begin, end = int(state.used), int(state.used) + count
-    ahead = WeighedProposals(*(part[:, begin:end] for part in state.ahead))
-    weights = np.concatenate([state.log_weight[:, None], ahead.log_weight], axis=1)
-    steps = np.stack([_accepted(*pair) for pair in zip(weights, ahead.luck, strict=True)])
-    every = (np.arange(len(steps))[:, None], steps)
-    points = np.concatenate([state.point[:, None], ahead.points], axis=1)[every]
-    log_p = np.concatenate([state.log_p[:, None], ahead.log_p], axis=1)[every]
-    moved = np.diff(steps, axis=1, prepend=0).astype(bool).astype(float)
-    last = state._replace(point=points[:, -1], log_p=log_p[:, -1], log_weight=weights[every][:, -1], moved=moved[:, -1])
-    return last._replace(used=np.array(end)), (points, log_p, moved)
+def _accept(proposals: GridPath, luck: np.ndarray) -> GridPath:
+    """The path of chains that begin with the first of these proposals, and accept or refuse each of the others."""
+    positions = np.stack([_accepted(*pair) for pair in zip(proposals.log_weight, luck, strict=True)])
+    positions = np.pad(positions, ((0, 0), (1, 0)))
+    points, log_p, log_weight, _ = (part[np.arange(len(positions))[:, None], positions] for part in proposals)
+    moved = np.diff(positions, axis=1, prepend=-1).astype(bool).astype(float)
+    return GridPath(points, log_p, log_weight, moved)
 
 
 def _accepted(log_weight: np.ndarray, luck: np.ndarray) -> np.ndarray:

@@ -119,7 +119,8 @@ def fit_independent_normals(
     start = flattened(_start(first, target), target.shapes)
     init, update, parameters = _optimisation(target.log_density, _shapes(target), steps, particles)
     state, elbos = init(second, start, target.numbers), []
-    with tqdm(total=steps, disable=not progress, desc="svi: fitting", unit="iteration") as bar:
+    made = STRETCHES * max(steps // STRETCHES, 1)
+    with tqdm(total=made, disable=not progress, desc="svi: fitting", unit="iteration") as bar:
         for _ in range(STRETCHES):
             state, elbo = update(state, target.numbers)
             elbos.append(np.asarray(elbo))

@@ -12,7 +12,7 @@ from numpyro.infer.hmc import hmc
 
 from fubini.base.arrays import Data
 from fubini.infer.sampler import Draw
-from fubini.infer.stored_states import fault_of_count, fault_of_numbers, first_fault
+from fubini.infer.stored_states import fault_of_count, fault_of_numbers
 from fubini.infer.target import Free, FreeDensity, Target, impossible_if_not_finite
 from fubini.infer.transitions import Transition, Transitions
 
@@ -74,15 +74,14 @@ def _draw(state: Any, numbers: Any) -> Draw:
 
 
 def nuts_fault(state: Any, drawn: Draw, transitions: int) -> str | None:
+    """A state is that after so many transitions, and sound."""
+    return fault_of_count(state.i, transitions) or fault_of_nuts(state)
+
+
+def fault_of_nuts(state: Any) -> str | None:
     """A state is at a point of positive density, with steps and masses that are positive."""
     adapted = state.adapt_state
     finite = (*state.z.values(), state.potential_energy, adapted.step_size)
     masses = jax.tree_util.tree_leaves((adapted.inverse_mass_matrix, adapted.mass_matrix_sqrt))
     is_moving = np.all(np.asarray(adapted.step_size) > 0)
-    return first_fault(
-        [
-            fault_of_count(state.i, transitions),
-            fault_of_numbers((*finite, *masses)),
-            None if is_moving else "a step size is not positive",
-        ]
-    )
+    return fault_of_numbers((*finite, *masses)) or (None if is_moving else "a step size is not positive")

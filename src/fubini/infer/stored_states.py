@@ -24,9 +24,9 @@ def fault_of_range(name: str, values: Any, low: float | None, high: float | None
     values = np.asarray(values)
     low, high = (-np.inf if low is None else low), (np.inf if high is None else high)
     inside = np.all((values >= low) & (values <= high))
-    return None if inside else f"values of {name!r} are not from {low:g} to {high:g}"
+    return None if inside else f"values of {name!r} are not from {low:.15g} to {high:.15g}"
 
 
 def first_fault(faults: Iterable[str | None]) -> str | None:
-    """The first of some checks that says something."""
+    """The first fault that some checks report."""
     return next((fault for fault in faults if fault), None)

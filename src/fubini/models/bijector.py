@@ -51,8 +51,8 @@ class Constrain(Alike):
             else biject_to(numpyro_distribution.support)(free)
         )
 
-    def at_observed(self, name: str, source: Distribution, value: Data) -> Chosen:
-        return self.at(0, name, source) if name in self.free else super().at_observed(name, source, value)
+    def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
+        return self.at(0, name, source) if name in self.free else super().with_value(name, source, value)
 
     def within(self, place: int, name: str) -> Constrain:
         return Constrain(self.free.get(name, {}), self.log_dets)

@@ -232,9 +232,9 @@ class Visitor(Messenger):
             else from_numpyro_distribution(numpyro_distribution).to_power(scale)
         )
         if self._is_fixed(msg):
-            value, density, seen = (*self.choice.at_observed(name, source, msg["value"])[:2], True)
+            value, density, seen = (*self.choice.with_value(name, source, msg["value"])[:2], True)
         elif msg["value"] is not None and not msg["is_observed"]:  # drawn or given inside a scan
-            value, density, seen = self.choice.at_observed(name, source, msg["value"])
+            value, density, seen = self.choice.with_value(name, source, msg["value"])
         else:
             value, density, seen = self.choice.at(self.count, name, source)
         msg["value"] = value

@@ -69,8 +69,8 @@ class Held:
         key, find = self.choice.series(place)
         return key, lambda site: self.observed[site["name"]] if site["name"] in self.observed else find(site)
 
-    def at_observed(self, name: str, source: Distribution, value: Data) -> Chosen:
-        return self.at(0, name, source) if name in self.observed else self.choice.at_observed(name, source, value)
+    def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
+        return self.at(0, name, source) if name in self.observed else self.choice.with_value(name, source, value)
 
 
 def observations(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:

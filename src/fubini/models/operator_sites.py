@@ -34,7 +34,7 @@ class Symbols(Alike):
         self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 
-    def at_observed(self, name: str, source: Distribution, value: Any) -> Chosen:
+    def with_value(self, name: str, source: Distribution, value: Any) -> Chosen:
         self.factors.append(source(value))
         return Chosen(value, lambda: 0.0)
 

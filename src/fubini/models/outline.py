@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -65,6 +65,16 @@ class Outline:
     def free(self) -> tuple[str, ...]:
         """The sites whose values a density needs."""
         return tuple(site.name for site in self.sites if site.kind in ("random", "joint"))
+
+    def free_domains(self, path: str = "") -> Iterator[tuple[str, Domain]]:
+        """Yield the domain of each of these sites; those of nested joints go by their path, "inner.x"."""
+        for name in self.free:
+            site = self[name]
+            if site.inner is not None:
+                yield from site.inner.free_domains(f"{path}{name}.")
+            else:
+                assert site.domain is not None
+                yield f"{path}{name}", site.domain
 
 
 def outline_of(joint: Runnable) -> Outline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -126,7 +126,7 @@ def _interpret(
     bounds: Mapping[str, FamilyBounds],
 ) -> Reading:
     """The reading of a traced model, some sites of which are known to have bounds."""
-    reader, domains = Reader(), dict(_free(flat_joint.outline, ""))
+    reader, domains = Reader(), dict(flat_joint.outline.free_domains())
     sites = {name: leaf_of(name, domain) for name, domain in domains.items()}
     terms = SiteTerms(reader, sites, domains)
     for name, known in bounds.items():
@@ -148,16 +148,6 @@ def _interpret(
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------
-
-
-def _free(outline: Outline, path: str) -> Iterator[tuple[str, Domain]]:
-    for name in outline.free:
-        site = outline[name]
-        if site.inner is not None:
-            yield from _free(site.inner, f"{path}{name}.")
-        else:
-            assert site.domain is not None
-            yield f"{path}{name}", site.domain
 
 
 def _nested(outline: Outline) -> dict[str, Any]:

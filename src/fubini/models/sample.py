@@ -167,7 +167,7 @@ class Choice(Protocol):
         """Return a key and the known series for sites inside a scan, which chooses their values itself."""
         ...
 
-    def at_observed(self, name: str, source: Distribution, value: Data) -> Chosen:
+    def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
         """A site whose value was chosen elsewhere."""
         ...
 
@@ -210,7 +210,7 @@ class Given:
         key = None if self.key is None else jax.random.fold_in(self.key, place)
         return key, lambda site: self.values.get(site["name"])
 
-    def at_observed(self, name: str, source: Distribution, value: Data) -> Chosen:
+    def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
         return Chosen(value, lambda: log_density(source, value))
 
 
@@ -250,7 +250,7 @@ class Alike:
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         return jax.random.key(0), lambda site: None
 
-    def at_observed(self, name: str, source: Distribution, value: Data) -> Chosen:
+    def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
         return Chosen(value, lambda: log_density(source, value))
 
 

@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.base.semirings import Pair
 from fubini.numerics.quadratic import scale_of
-
-Pair = tuple[Data, Data]
 
 UNROLLED = 3  # columns up to which a loop is written out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +11,9 @@ import numpy as np
 from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data
 from fubini.compile.machine import Machine
+from fubini.infer.nuts import fault_of_nuts
 from fubini.infer.sampler import Draw
-from fubini.infer.stored_states import fault_of_count, fault_of_range, first_fault
+from fubini.infer.stored_states import fault_of_count, fault_of_numbers, fault_of_range, first_fault
 from fubini.numerics.randomness import fault_of_generator, generator_of, generator_state, words
 from fubini.questions.moves import OtherLatents
 
@@ -128,4 +129,12 @@ class LabelSweeps:
                 if given is None or not np.array_equal(labels.ravel()[held], given.ravel()[held]):
                     return f"fixed entries of {name!r} have moved"
         made = fault_of_count([one.sweeps for one in state], transitions)
-        return made or first_fault(fault_of_generator(one.generator) for one in state)
+        return made or first_fault(fault for one in state for fault in _faults(one))
+
+
+def _faults(state: ChainState) -> Iterator[str | None]:
+    """Faults of the generator, and of the latents that are no labels."""
+    yield fault_of_generator(state.generator)
+    yield fault_of_numbers(state.others.values())
+    if state.nuts is not None:
+        yield fault_of_nuts(state.nuts)

@@ -59,7 +59,7 @@ def _weights(run: Any) -> list[Data]:
 
 def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
     """Make the sampler of all latents of a model."""
-    latents = {site.name: site.domain for site in model.outline.sites if site.kind == "random" and site.domain}
+    latents = dict(model.outline.free_domains())
     infinite = [name for name, domain in latents.items() if domain.is_discrete and domain.kind != "bint"]
     if infinite:
         raise NoRule(
@@ -68,15 +68,18 @@ def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
             advice="truncate the support, count from 0, or integrate the latent out of the model by hand",
         )
     labels = tuple((name, domain.extent) for name, domain in latents.items() if domain.is_discrete)
-    transition = _transition(model.tree, tuple(latents), labels, warmup)
+    is_mixed = len(labels) < len(latents)
+    transition = _transition(model.tree, model.outline.free, labels, is_mixed, warmup)
     numbers = jax.tree_util.tree_map(jax.numpy.asarray, model.leaves)
     return Transitions("gibbs", transition, numbers, warmup)
 
 
 @lru_cache(maxsize=64)
-def _transition(tree: Any, names: tuple[str, ...], labels: tuple[tuple[str, int], ...], warmup: int) -> Transition:
+def _transition(
+    tree: Any, names: tuple[str, ...], labels: tuple[tuple[str, int], ...], is_mixed: bool, warmup: int
+) -> Transition:
     """One sweep; the same for all data, so that what is compiled is used again. `labels` have so many values each."""
-    kernel: Any = DiscreteHMCGibbs(NUTS(as_numpyro(tree)), modified=len(labels) < len(names))
+    kernel: Any = DiscreteHMCGibbs(NUTS(as_numpyro(tree)), modified=is_mixed)
 
     def init(key: Data, start: Any, leaves: list[Data]) -> Any:
         try:
@@ -95,12 +98,11 @@ def _transition(tree: Any, names: tuple[str, ...], labels: tuple[tuple[str, int]
         return Draw(dict(kernel.postprocess_fn((leaves,), {})(state.z)), {})
 
     def fault(state: Any, drawn: Draw, transitions: int) -> str | None:
-        stored = (state.z, *(block.z for block in state.block_states), drawn.values)
+        blocks = [block.z for block in state.block_states]
         ranges = (
             fault_of_range(name, values[name], 0, size - 1)
-            for values in stored
             for name, size in labels
-            if name in values
+            for values in (state.z, drawn.values, *(z for z in blocks if name in z))
         )
         finite = fault_of_numbers(state.z.values())
         return finite or nuts_fault(state.hmc_state, drawn, transitions) or first_fault(ranges)

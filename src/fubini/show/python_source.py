@@ -34,7 +34,7 @@ def number(value: float) -> str:
     if 0 < square.numerator < LARGEST and (square.numerator / square.denominator) ** 0.5 == abs(value):
         inside = f"{square.numerator}/{square.denominator}" if square.denominator > 1 else f"{square.numerator}"
         return f"{'-' if value < 0 else ''}sqrt({inside})"
-    return repr(value)
+    return repr(float(value))
 
 
 class Python(Text):
