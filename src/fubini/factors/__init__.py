@@ -7,6 +7,8 @@ from fubini.factors import gaussian_rules as gaussian_rules
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice
+from fubini.factors import sparse_choice as sparse_choice
+from fubini.factors import sparse_rules as sparse_rules
 from fubini.factors import table_choice as table_choice
 from fubini.factors import table_rules as table_rules
 from fubini.factors import weight_rules as weight_rules
