@@ -149,11 +149,12 @@ def add_sparse_factors(f: Sparse, g: Sparse, capacity: int | None = None) -> Spa
     """f + g, over the union of the keys; of the greater capacity unless one is given."""
     inputs, xp = merge_inputs(f.inputs, g.inputs), engine_of_all(f, g)
     capacity, names = capacity or max(f.capacity, g.capacity), tuple(inputs)
-    first, second = (sort_over(extend(h.with_capacity(capacity), inputs), names, xp) for h in (f, g))
+    wide = [extend(h.with_capacity(capacity), inputs) for h in (f, g)]
+    first, second = (sort_over(h, names, xp) for h in wide)
     keys = xp.concatenate([first.keys, second.keys])
     both = sort(Keyed(keys, concatenate((first.pair, second.pair)), first.end))
     count = count_groups(both.keys, both.end)
-    absent = require_capacity(count, capacity, f"{f} + {g}", f.absent + g.absent)
+    absent = require_capacity(count, capacity, f"{f} + {g}", wide[0].absent + wide[1].absent)
     summed = add_groups(sum_product, both, min(capacity, both.end, both.slots))
     return Sparse._of(_masked(summed), absent, inputs, capacity, f.exactness | g.exactness)
 
