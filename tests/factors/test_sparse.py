@@ -16,7 +16,7 @@ from fubini.errors import DataError, DomainError, MemoryLimit
 from fubini.factors.sparse import Sparse
 from fubini.numerics.randomness import Randomness
 from fubini.terms.exactness import projected
-from fubini.terms.heads import CHOOSE, DRAW, EXCLUDE, MULTIPLY
+from fubini.terms.heads import CHOOSE, DRAW, EXCLUDE, JOIN, MULTIPLY
 
 # Koller and Friedman, figure 4.3.
 A = np.array([[0.5, 0.8], [0.1, 0.0], [0.3, 0.9]])
@@ -194,9 +194,9 @@ def test_normalize_sparse(xp: Any) -> None:
     f = sparse(C, "a", "b", xp=xp)
     assert_sparse(f.normalize(), C / C.sum(), "a", "b")
     assert_sparse(f.normalize("b"), C / C.sum(1, keepdims=True), "a", "b")
-    with pytest.raises(DataError, match="normalising .* zero everywhere"):
+    with pytest.raises(DataError, match=r"normalising .* zero everywhere"):
         sparse([[0.0, 0.0], [0.0, 1.0]], "a", "b", xp=xp).normalize("b")
-    with pytest.raises(DataError, match="normalising .* zero everywhere"):
+    with pytest.raises(DataError, match=r"normalising .* zero everywhere"):
         sparse([0.0, 0.0], "a", xp=xp).normalize()
 
 
@@ -211,7 +211,7 @@ def test_add_sparse(xp: Any) -> None:
 @both
 def test_add_sparse_table(xp: Any) -> None:
     f = sparse(C, "a", "b", xp=xp)
-    assert_sparse(f + table([1.0, 0.0, 0.0], "b", xp=xp), C + [1.0, 0.0, 0.0], "a", "b")
+    assert_sparse(f + table([1.0, 0.0, 0.0], "b", xp=xp), C + np.array([1.0, 0.0, 0.0]), "a", "b")
     assert_sparse(1.0 + f, C + 1.0, "a", "b")
 
 
@@ -560,7 +560,7 @@ def log_evidence(weights: Any) -> Any:
     f = Sparse(CELLS, weights, INPUTS)
     g = fb.Table(np.linspace(0.5, 1.5, 15).reshape(5, 3), ("b", "c"))
     h = Sparse.from_table(fb.Table(np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.5]]), ("d", "c")))
-    return fb.eliminate([f, g, h, f**2.0], ("a", "b", "c", "d")).log().data
+    return fb.eliminate([f, g, h, f.sum("b") ** 0.5], ("a", "b", "c", "d")).log().data
 
 
 def test_under_jit_and_traced_once() -> None:
@@ -586,7 +586,7 @@ def test_under_vmap() -> None:
     dense[tuple(CELLS.T)] = WEIGHTS
     assert_sparse(batch, np.asarray(scales)[:, None, None] * dense, "i", "a", "b")
     unnamed = jax.vmap(lambda s: Sparse(CELLS, s * WEIGHTS, INPUTS))(scales)
-    with pytest.raises(DomainError, match="fb.name_axis"):
+    with pytest.raises(DomainError, match=r"fb\.name_axis"):
         unnamed.sum("a")
     np.testing.assert_allclose(
         jax.vmap(lambda s: log_evidence(s * WEIGHTS))(scales),
@@ -636,7 +636,8 @@ def test_eliminate_and_marginals(xp: Any) -> None:
     for name, marginal in found.items():
         assert marginal.exactness.is_exact
         np.testing.assert_allclose(marginal.weights, expected[name].weights, rtol=1e-5, atol=1e-7)
-    assert_sparse(fb.eliminate(mixed, tuple("bcd")), spread(fb.eliminate(tables, tuple("bcd")), ("a", "e")), "a", "e")
+    kept = interpret(JOIN, fb.eliminate(mixed, tuple("bcd")))
+    assert_sparse(kept, spread(fb.eliminate(tables, tuple("bcd")), ("a", "e")), "a", "e")
 
 
 @both
@@ -671,7 +672,7 @@ def test_plates(xp: Any) -> None:
 def test_explain() -> None:
     mixed, _ = network(np)
     text = str(fb.explain(mixed, sum=tuple("abcde")))
-    assert "Sparse(a: Bint[3], b: Bint[3])" in text and "exact" in text
+    assert "5 steps" in text and "Σ_e #4(e) #5(d,e)" in text and "exact" in text
 
 
 def test_impossible_evidence() -> None:

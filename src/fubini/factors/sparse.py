@@ -119,7 +119,7 @@ class Sparse(Factor):
         keyed = Keyed(xp.arange(flat.shape[0]), Scaled(flat, shift, *bounds), flat.shape[0])
         count = count_positive(keyed)
         capacity = as_capacity(capacity, CAPACITY if is_traced(count) else max(CAPACITY, int(count)))
-        absent = require_capacity(count, capacity, table, fault_of(table))
+        absent = require_capacity(count, capacity, table, fault_of(table), flat)
         return cls._of(drop_zeros(keyed, capacity), absent, table.inputs, capacity, table.exactness)
 
     def _fill(self, cells: Data, pair: Scaled, absent: Data, inputs: dict[Name, Domain], capacity: int | None) -> None:
@@ -134,7 +134,7 @@ class Sparse(Factor):
         keyed = sort(pad(Keyed(xp.where(inside, keys, end), pair, end)))
         count = count_groups(keyed.keys, end)
         capacity = as_capacity(capacity, max(CAPACITY, keyed.slots))
-        absent = require_capacity(count, capacity, f"a Sparse over {listed(inputs)}", absent)
+        absent = require_capacity(count, capacity, f"a Sparse over {listed(inputs)}", absent, pair.weights)
         summed = add_groups(sum_product, keyed, min(capacity, end, keyed.slots))
         self._assign(Keyed(summed.keys, mask(summed.pair, summed.used), end), absent, inputs, capacity, exactly)
 
@@ -262,7 +262,7 @@ class Sparse(Factor):
         """
         keyed = self.keyed
         count = count_positive(keyed) if keyed.slots > capacity else 0
-        absent = require_capacity(count, as_capacity(capacity, 1), self, self._absent)
+        absent = require_capacity(count, as_capacity(capacity, 1), self, self._absent, keyed.pair.weights)
         return Sparse._of(drop_zeros(keyed, capacity), absent, self.inputs, capacity, self.mark)
 
     # -- what every factor supplies ---------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ def join_sparse_factors(f: Sparse, g: Sparse, capacity: int | None = None) -> Sp
     own, theirs, width = f.keyed_on(xp), sort_over(g, (*shared, *extra), xp), count_cells(g.inputs, extra)
     matches = match(f.key_over(shared, own, -1), theirs.keys // width)
     capacity = capacity or max(f.capacity, g.capacity)
-    absent = require_capacity(matches.total, capacity, f"{f} * {g}", f.absent + g.absent)
+    weights = (own.pair.weights, theirs.pair.weights)
+    absent = require_capacity(matches.total, capacity, f"{f} * {g}", f.absent + g.absent, *weights)
     end = own.end * width
     alone = count_cells(f.inputs, [name for name in f.names if name not in shared])
     most = (own.slots * min(theirs.slots, width), theirs.slots * min(own.slots, alone), end, capacity)
@@ -154,7 +155,7 @@ def add_sparse_factors(f: Sparse, g: Sparse, capacity: int | None = None) -> Spa
     keys = xp.concatenate([first.keys, second.keys])
     both = sort(Keyed(keys, concatenate((first.pair, second.pair)), first.end))
     count = count_groups(both.keys, both.end)
-    absent = require_capacity(count, capacity, f"{f} + {g}", wide[0].absent + wide[1].absent)
+    absent = require_capacity(count, capacity, f"{f} + {g}", wide[0].absent + wide[1].absent, both.pair.weights)
     summed = add_groups(sum_product, both, min(capacity, both.end, both.slots))
     return Sparse._of(_masked(summed), absent, inputs, capacity, f.exactness | g.exactness)
 
@@ -184,7 +185,7 @@ def substitute_positions(f: Sparse, args: Mapping[Name, Array]) -> Factor:
     by_key = xp.argsort(shared, stable=True)
     matches = match(f.key_over(order, own, -1), shared[by_key])
     asked = f"{f} at {', '.join(f'{name}={value}' for name, value in args.items())}"
-    absent = require_capacity(matches.total, f.capacity, asked, f.absent + fault)
+    absent = require_capacity(matches.total, f.capacity, asked, f.absent + fault, own.pair.weights)
     apart = count_cells(f.inputs, [name for name in kept if name not in both])
     count = shared.shape[0] * min(own.slots, apart)
     first, second, valid = list_pairs(matches, min(count, f.capacity))
@@ -243,7 +244,8 @@ def exclude_rows(semiring: Semiring, f: Sparse, names: Sequence[Name]) -> Sparse
     keys = xp.where(rows[:, None] < 0, end, cells).reshape(-1)
     keyed = sort(Keyed(keys, mask(Scaled(xp.reshape(others.weights, -1), shift), keys < end), end))
     count = count_positive(keyed)
-    absent = require_capacity(count, f.capacity, f"the products over {listed(names)} but one of {f}", f.absent)
+    asked = f"the products over {listed(names)} but one of {f}"
+    absent = require_capacity(count, f.capacity, asked, f.absent, keyed.pair.weights)
     return Sparse._of(drop_zeros(keyed, f.capacity), absent, inputs, f.capacity, f.exactness)
 
 

@@ -66,8 +66,13 @@ def as_capacity(given: int | None, default: int) -> int:
     return int(given)
 
 
-def require_capacity(count: Data, capacity: int, asked: object, absent: Data) -> Data:
-    """The weight of absent cells; an error that says which capacity is needed, or NaN, where there are more cells."""
+def require_capacity(count: Data, capacity: int, asked: object, absent: Data, *weights: Data) -> Data:
+    """The weight of absent cells; an error that says which capacity is needed, or NaN, where there are more cells.
+
+    The derivatives with respect to the weights given are NaN then, also of those that found no slot.
+    """
+    if is_traced(count):
+        absent = sum((jnp.sum(0.0 * numbers) for numbers in weights), absent)
 
     def error() -> MemoryLimit:
         needed = "a greater one" if is_traced(count) else str(int(count))

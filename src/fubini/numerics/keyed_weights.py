@@ -180,7 +180,7 @@ def list_pairs(matches: Matches, slots: int) -> tuple[Data, Data, Data]:
     xp = namespace(low)
     stops = xp.cumsum(counts)
     if xp is np:
-        first = np.repeat(np.arange(counts.size), counts)
+        first: Data = np.arange(counts.shape[0]).repeat(counts)
         pair = np.arange(first.size)
         return first, pair - (stops - counts)[first] + low[first], np.ones(first.size, bool)
     pair = jnp.arange(slots)
