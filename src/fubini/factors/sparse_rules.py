@@ -129,13 +129,19 @@ def _division_by_zero(f: Factor, g: Factor, wide: Sparse, keyed: Keyed, ok: Data
 
 
 @exact_normalize.rule
-def normalize_sparse(f: Sparse, total: Sparse | Table) -> Sparse:
+def normalize_sparse(f: Sparse, total: Sparse) -> Sparse:
+    """f(x, y) / Z(y),  Z > 0 for every y"""
+    keyed = total.keyed
+    return _over_mass(f, total, count_positive(keyed) == keyed.end)
+
+
+@exact_normalize.rule
+def normalize_sparse_table(f: Sparse, total: Table) -> Sparse:
     """f / Z,  Z > 0"""
-    if isinstance(total, Sparse):
-        keyed = total.keyed
-        ok = count_positive(keyed) == keyed.end
-    else:
-        ok = namespace(total.pair.weights).all(total.pair.weights > 0)
+    return _over_mass(f, total, namespace(total.pair.weights).all(total.pair.weights > 0))
+
+
+def _over_mass(f: Sparse, total: Sparse | Table, ok: Data) -> Sparse:
     keyed, _ = cell_by_cell(f, total, divided)
     xp = namespace(keyed.keys, ok)
     (absent,) = require(ok, lambda: no_mass(f), xp.asarray(f.absent + absent_of(total)))

@@ -180,9 +180,9 @@ def list_pairs(matches: Matches, slots: int) -> tuple[Data, Data, Data]:
     xp = namespace(low)
     stops = xp.cumsum(counts)
     if xp is np:
-        first: Data = np.arange(counts.shape[0]).repeat(counts)
-        pair = np.arange(first.size)
-        return first, pair - (stops - counts)[first] + low[first], np.ones(first.size, bool)
+        first = xp.repeat(xp.arange(counts.shape[0]), counts)
+        pair = xp.arange(first.shape[0])
+        return first, pair - (stops - counts)[first] + low[first], xp.ones(first.shape[0], bool)
     pair = jnp.arange(slots)
     first = jnp.minimum(jnp.searchsorted(stops, pair, side="right"), counts.shape[0] - 1)
     valid = pair < stops[-1]
