@@ -1,0 +1,62 @@
+"""Choosing an assignment of a diagram: its arg max, or a draw, by one pass from the root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fubini.base.arrays import Data, namespace, require
+from fubini.base.names import Name
+from fubini.factors.diagram import Diagram
+from fubini.factors.table_choice import draw_index, nothing_to_choose, over_samples
+from fubini.numerics.decision_descent import descend, greatest_below, log_cells_between, mass_below
+from fubini.numerics.randomness import Randomness
+from fubini.numerics.scaled import read_log
+from fubini.terms.heads import exact_choose, exact_draw
+from fubini.terms.value import Array
+
+
+def _over(f: Diagram, names: Sequence[Name]) -> Diagram:
+    """The diagram with the names chosen as its levels, and all others as its batch."""
+    return f.with_batch([name for name in f.names if name not in names])
+
+
+def _arrays(values: Sequence[Data], f: Diagram, batch: tuple[Name, ...], domains: dict) -> dict[Name, Array]:
+    inputs = {name: domains[name] for name in batch}
+    return {name: Array._of(value, batch, inputs, f.inputs[name]) for name, value in zip(f.names, values, strict=True)}
+
+
+@exact_choose.rule
+def choose_diagram(f: Diagram, names: tuple) -> dict:
+    """arg max over the names: at each node the first child with the greatest weight below it"""
+    f = _over(f, names)
+    best = greatest_below(f.nodes, read_log(f.terminals.pair))
+    xp = namespace(best)
+    ok = best[..., f.nodes.root] > -np.inf
+
+    def scores(level: int, kids: Data) -> Data:
+        return xp.take_along_axis(best, kids, axis=-1)
+
+    values = descend(f.nodes, scores, lambda found: xp.argmax(found, axis=-1), best.shape[:-1])
+    values = [require(ok, lambda: nothing_to_choose(names), xp.asarray(value))[0] for value in values]
+    return _arrays(values, f, f.batch, f.inputs)
+
+
+@exact_draw.rule
+def draw_diagram(randomness: Randomness, f: Diagram, names: tuple) -> dict:
+    """x ~ f / Σ f: at each node a child with its share of the mass below, for each sample and cell of the others"""
+    f = _over(f, names)
+    terminals = over_samples(f.terminals, randomness)
+    mass = mass_below(f.nodes, read_log(terminals.pair))
+    batch = terminals.names[:-1]
+
+    def scores(level: int, kids: Data) -> Data:
+        xp = namespace(mass, kids)
+        between = xp.asarray(log_cells_between(f.nodes, level))[kids]
+        return xp.take_along_axis(xp.asarray(mass), kids, axis=-1) + between
+
+    values = descend(f.nodes, scores, lambda found: draw_index(randomness, found, names), mass.shape[:-1])
+    ok = mass[..., f.nodes.root] > -np.inf
+    values = [require(ok, lambda: nothing_to_choose(names), value)[0] for value in values]
+    return _arrays(values, f, batch, terminals.inputs)
