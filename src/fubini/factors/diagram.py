@@ -42,6 +42,8 @@ OPERAND = _Axis("operand")  # the axis along which the terminals of several oper
 class Diagram(Factor):
     """f(x) = the weight of the terminal that the values of x lead to, from the root; `names` are the levels in order.
 
+    `order` has names beside its own: diagrams that are given one order keep to it in all that is made of them.
+
     >>> f = Diagram([[0.5, 0.5], [0.25, 0.5]], ("a", "b"))
     >>> f
     Diagram(a: Bint[2], b: Bint[2], nodes=2, terminals=2)
@@ -50,12 +52,13 @@ class Diagram(Factor):
     """
 
     names: tuple[Name, ...] = static_field()
+    order: tuple[Name, ...] = static_field()
     nodes: Nodes = static_field()
     terminals: Table = term_field()
 
     def __init__(self, weights: Data, names: Axes = (), *, order: Sequence[Name] = ()) -> None:
         made = Diagram.from_table(Table(weights, names), order)
-        self._set(names=made.names, nodes=made.nodes, terminals=made.terminals, inputs=made.inputs)
+        self.__dict__.update(made.__dict__)
 
     @classmethod
     def from_table(cls, table: Table, order: Sequence[Name] = (), batch: Sequence[Name] = ()) -> Diagram:
@@ -66,24 +69,31 @@ class Diagram(Factor):
         """
         if len(set(order)) != len(order):
             raise NameClash(f"a Diagram with levels {listed(order)}", expected="different names")
+        known = set(order)
+        order = (*order, *(name for name in table.names if name not in known and name not in batch))
         levels = [name for name in order if name in table.inputs and name not in batch]
-        levels += [name for name in table.names if name not in levels and name not in batch]
         table = table.transposed([*(name for name in table.names if name in batch), *levels])
         sizes = [table.inputs[name].extent for name in levels]
         outer = {name: table.inputs[name] for name in table.names if name in batch}
         flat = _reshaped(table, outer, {TERMINAL: int(np.prod(sizes))})
         nodes = from_cells(np.arange(flat.inputs[TERMINAL].extent).reshape(sizes), flat.inputs[TERMINAL].extent)
-        return cls._of(tuple(levels), nodes, flat, {name: table.inputs[name] for name in levels})
+        return cls._of(levels, nodes, flat, table.inputs, order)
 
     @classmethod
-    def _of(cls, names: Sequence[Name], nodes: Nodes, terminals: Table, domains: Mapping[Name, Domain]) -> Diagram:
+    def _of(
+        cls,
+        names: Sequence[Name],
+        nodes: Nodes,
+        terminals: Table,
+        domains: Mapping[Name, Domain],
+        order: tuple[Name, ...],
+    ) -> Diagram:
         """Make a diagram from numerics; terminals that are known to be equal are merged."""
-        terminals = terminals.transposed([*(name for name in terminals.names if name is not TERMINAL), TERMINAL])
-        nodes, terminals = _merged(nodes, terminals)
+        nodes, terminals = _merged(nodes, _with_terminals_last(terminals))
         batch = {name: domain for name, domain in terminals.inputs.items() if name is not TERMINAL}
         new = object.__new__(cls)
         inputs = {**batch, **{name: domains[name] for name in names}}
-        new._set(names=tuple(names), nodes=nodes, terminals=terminals, inputs=inputs)
+        new._set(names=tuple(names), order=order, nodes=nodes, terminals=terminals, inputs=inputs)
         return new
 
     @property
@@ -131,13 +141,16 @@ class Diagram(Factor):
         levels = tuple(names.get(name, name) for name in self.names)
         domains = {names.get(name, name): self.inputs[name] for name in self.names}
         batch = {old: new for old, new in names.items() if old in self.terminals.inputs}
-        return Diagram._of(levels, self.nodes, self.terminals._renamed(batch) if batch else self.terminals, domains)
+        terminals = self.terminals._renamed(batch) if batch else self.terminals
+        others = {name for name in self.order if name not in self.names and name not in names.values()}
+        order = tuple(names.get(name, name) for name in self.order if name in self.names or name in others)
+        return Diagram._of(levels, self.nodes, terminals, domains, order)
 
     def _marked(self, mark: Exactness) -> Diagram:
-        return Diagram._of(self.names, self.nodes, self.terminals._marked(mark), self.inputs)
+        return self.weighted(self.terminals._marked(mark))
 
     def _evaluated(self, children: tuple) -> Factor:
-        return Diagram._of(self.names, self.nodes, children[0], self.inputs)
+        return self.weighted(children[0])
 
     def notation(self) -> Notation:
         typed = tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items())
@@ -161,34 +174,40 @@ class Diagram(Factor):
 
     # -- levels -----------------------------------------------------------------------------------------------------
 
-    def ordered(self, names: Sequence[Name]) -> Diagram:
-        """The same function with its levels in another order.
+    def ordered(self, order: Sequence[Name]) -> Diagram:
+        """The same function with its levels in the order of the names in `order`, then as they are.
 
         >>> Diagram([[1.0, 2.0], [3.0, 3.0]], ("a", "b")).ordered(("b", "a")).node_count
         3
         """
+        if tuple(order) == self.order:
+            return self
+        known = set(order)
+        order = (*order, *(name for name in self.order if name not in known))
+        names = [name for name in order if name in self.names]
         nodes, left = self.nodes, list(self.names)
-        kept = 0
-        while kept < len(names) and left[kept] == names[kept]:
-            kept += 1
+        kept = next((k for k, (old, new) in enumerate(zip(left, names, strict=True)) if old != new), len(names))
         for name in names[kept:]:
             nodes = move_to_end(nodes, left.index(name))
             left.append(left.pop(left.index(name)))
-        return Diagram._of(tuple(names), nodes, self.terminals, self.inputs)
+        return Diagram._of(names, nodes, self.terminals, self.inputs, order)
 
     def with_batch(self, names: Iterable[Name]) -> Diagram:
         """The same function with some levels as names of the batch.
 
         f(x, y) = w(x, t(y)), where the levels of y lead to the terminals of all f(x = v, ·) together.
         """
+        moved = set(self.names).intersection(names)
+        if not moved:
+            return self
         levels, nodes, terminals = list(self.names), self.nodes, self.terminals
-        for name in [name for name in self.names if name in names]:
+        for name in [name for name in self.names if name in moved]:
             nodes, tuples = cofactors(nodes, levels.index(name))
             terminals = take(terminals, tuples)._renamed({OPERAND: name})
             domains = {other: self.inputs.get(other, domain) for other, domain in terminals.inputs.items()}
             terminals = Table._of(terminals.pair, domains, terminals.exactness)
             levels.remove(name)
-        return Diagram._of(levels, nodes, terminals, self.inputs)
+        return Diagram._of(levels, nodes, terminals, self.inputs, self.order)
 
     def restricted(self, values: Mapping[Name, int]) -> Factor:
         """f(x = v, ·) for known values of some levels."""
@@ -197,7 +216,7 @@ class Diagram(Factor):
             nodes, tuples = restrict(nodes, levels.index(name), value)
             terminals = take(terminals, tuples[:, 0])
             levels.remove(name)
-        return leveled(levels, nodes, terminals, self.inputs)
+        return Diagram._of(levels, nodes, terminals, self.inputs, self.order).simplified()
 
     def folded(self, names: Sequence[Name], fold: Callable[[Table, tuple[Name, ...]], Table]) -> Factor:
         """A commutative operation over all values of some names, the last level first: a fold of its cofactors."""
@@ -207,27 +226,30 @@ class Diagram(Factor):
             nodes, terminals = _merged(nodes, fold(take(terminals, tuples), (OPERAND,)))
             levels.remove(name)
         batch = tuple(name for name in names if name not in self.names)
-        return leveled(levels, nodes, fold(terminals, batch) if batch else terminals, self.inputs)
+        terminals = fold(terminals, batch) if batch else terminals
+        return Diagram._of(levels, nodes, terminals, self.inputs, self.order).simplified()
 
-    def with_terminals(self, terminals: Table) -> Factor:
-        """The same nodes with other weights, or, where there is no level, the table of them."""
-        return leveled(self.names, self.nodes, terminals, self.inputs)
+    def weighted(self, terminals: Table) -> Diagram:
+        """The same nodes with other weights."""
+        return Diagram._of(self.names, self.nodes, terminals, self.inputs, self.order)
 
-
-def leveled(names: Sequence[Name], nodes: Nodes, terminals: Table, domains: Mapping[Name, Domain]) -> Factor:
-    """A diagram, or, where no level remains, the table of its batch."""
-    if names:
-        return Diagram._of(names, nodes, terminals, domains)
-    return terminals.at({TERMINAL: nodes.root})
+    def simplified(self) -> Factor:
+        """The diagram, or, where it has no level, the table of its batch."""
+        return self if self.names else self.terminals.at({TERMINAL: self.nodes.root})
 
 
 def take(terminals: Table, index: np.ndarray) -> Table:
     """The terminals at an index; along the axis `OPERAND` where there is a tuple of them for each terminal."""
+    terminals = _with_terminals_last(terminals)
     weights, shift, low, high = terminals.pair
     shift = shift[..., index] if np.ndim(shift) else shift
     outer = {name: domain for name, domain in terminals.inputs.items() if name is not TERMINAL}
     inner = dict(zip((TERMINAL, OPERAND), map(Bint.__getitem__, index.shape), strict=False))
     return Table._of(Scaled(weights[..., index], shift, low, high), {**outer, **inner}, terminals.exactness)
+
+
+def _with_terminals_last(terminals: Table) -> Table:
+    return terminals.transposed([*(name for name in terminals.names if name is not TERMINAL), TERMINAL])
 
 
 def _reshaped(table: Table, outer: Mapping[Name, Domain], inner: Mapping[Name, int]) -> Table:
@@ -251,9 +273,10 @@ def _merged(nodes: Nodes, terminals: Table) -> tuple[Nodes, Table]:
     different, classes = unique_rows((columns.T + 0.0).view(f"i{columns.itemsize}"))  # + 0.0: a zero has no sign
     if len(different) == nodes.terminals:
         return nodes, terminals
-    first = np.zeros(len(different), np.int64)
-    first[classes[::-1]] = np.arange(nodes.terminals)[::-1]
-    return reduce_nodes(nodes, classes, len(different)), take(terminals, first)
+    first = np.full(len(different), nodes.terminals)
+    np.minimum.at(first, classes, np.arange(nodes.terminals))
+    rank = np.argsort(np.argsort(first))  # in order of appearance: which numbers are equal decides, not their size
+    return reduce_nodes(nodes, rank[classes], len(different)), take(terminals, np.sort(first))
 
 
 def to_table(f: Diagram) -> Table:

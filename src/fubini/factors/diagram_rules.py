@@ -135,8 +135,8 @@ def divide_diagram_gaussian(f: Diagram, g: Gaussian) -> Factor:
     return interpret(DIVIDE, to_table(f), g)
 
 
-@exact_divide.rule
-def divide_gaussian_diagram(f: Gaussian, g: Diagram) -> Factor:
+@exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))
+def divide_by_diagram(f: Factor, g: Diagram) -> Factor:
     """f(a, x)/g(a), g as a table"""
     return interpret(DIVIDE, f, to_table(g))
 
@@ -144,8 +144,7 @@ def divide_gaussian_diagram(f: Gaussian, g: Diagram) -> Factor:
 @exact_normalize.rule
 def normalize_diagram(f: Diagram, total: Diagram) -> Factor:
     """f / Z,  Z > 0"""
-    positive = Diagram._of(total.names, total.nodes, with_mass(f, total.terminals), total.inputs)
-    both = pair_up(f, positive, zeros=(True, False))
+    both = pair_up(f, total.weighted(with_mass(f, total.terminals)), zeros=(True, False))
     return both.made(pointwise(both.first, both.second, divided))
 
 
@@ -180,10 +179,9 @@ def add_table_diagram(f: Table, g: Diagram) -> Factor:
 @exact_sum.rule
 def sum_diagram(semiring: Semiring, f: Diagram, names: tuple) -> Factor:
     """⊕_x f(x, y)  =  ⊕_v f(x = v, y), of the cofactors of x, once for each tuple of nodes"""
-    carrier = Diagram._of(f.names, f.nodes, embedded(semiring, f.terminals), f.inputs)
-    total = carrier.folded(names, lambda table, gone: table.reduced(semiring, gone))
+    total = f.weighted(embedded(semiring, f.terminals)).folded(names, lambda t, gone: t.reduced(semiring, gone))
     if isinstance(total, Diagram):
-        return total.with_terminals(read_out(semiring, total.terminals))
+        return total.weighted(read_out(semiring, total.terminals))
     return read_out(semiring, total)  # type: ignore[arg-type]
 
 
@@ -197,7 +195,7 @@ def multiply_out_diagram(f: Diagram, names: tuple) -> Factor:
 def exclude_diagram(semiring: Semiring, f: Diagram, names: tuple) -> Factor:
     """g(i, x)  =  Π_{j≠i} f(j, x), i as a batch"""
     wide = f.with_batch(names)
-    return wide.with_terminals(interpret(EXCLUDE, semiring, wide.terminals, names))
+    return wide.weighted(interpret(EXCLUDE, semiring, wide.terminals, names)).simplified()
 
 
 # -- the operations on one ------------------------------------------------------------------------------------------
@@ -211,7 +209,7 @@ def power_diagram(f: Diagram, exponent: Value) -> Factor:
     names = (*wide.terminals.names, *(name for name in power.names if name not in wide.terminals.inputs))
     zero = (wide.terminals.aligned(names).weights == 0) & (align(power.array, power.names, names) < 0)
     require(~zero, lambda: _zero_to_negative(f))
-    return wide.with_terminals(interpret(POWER, wide.terminals, exponent))
+    return wide.weighted(interpret(POWER, wide.terminals, exponent)).simplified()
 
 
 def _zero_to_negative(f: Diagram) -> DataError:
@@ -237,7 +235,7 @@ def substitute_diagram(f: Diagram, values: Mapping) -> Factor:
     if not isinstance(rest, Diagram):
         return interpret(SUBSTITUTE, rest, others)
     wide = rest.with_batch({*others, *(name for value in others.values() for name in value.inputs)})
-    return wide.with_terminals(interpret(SUBSTITUTE, wide.terminals, others))
+    return wide.weighted(interpret(SUBSTITUTE, wide.terminals, others)).simplified()
 
 
 @exact_expect.rule

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ class Nodes:
 
     >>> xor = from_cells(np.array([[0, 1], [1, 0]]), 2)
     >>> xor.count, xor.terminals, [level.tolist() for level in xor.children]
-    (3, 2, [[[3, 2]], [[0, 1], [1, 0]]])
+    (3, 2, [[[2, 3]], [[0, 1], [1, 0]]])
     """
 
     terminals: int
@@ -51,7 +52,7 @@ class Nodes:
         return np.repeat(numbers, [self.terminals, *(len(rows) for rows in self.children[::-1])])
 
     @cached_property
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[Any, ...]:
         return (
             self.terminals,
             self.root,
@@ -154,10 +155,11 @@ def path_to(nodes: Nodes, terminal: int) -> tuple[int, ...]:
     leads[terminal] = True
     for start, rows in zip(nodes.starts[::-1], nodes.children[::-1], strict=True):
         leads[start : start + len(rows)] = leads[rows].any(axis=1)
-    values, reference = [], nodes.root
+    values: list[int] = []
+    reference = nodes.root
     for level, rows in enumerate(nodes.children):
         at_level = nodes.levels[reference] == level
         kids = rows[reference - nodes.starts[level]] if at_level else np.full(rows.shape[1], reference)
         values.append(int(leads[kids].argmax()))
-        reference = kids[values[-1]]
+        reference = int(kids[values[-1]])
     return tuple(values)
