@@ -18,7 +18,7 @@ from fubini.errors import NameClash, listed
 from fubini.factors.table import Axes, Table
 from fubini.numerics.decision_nodes import Nodes, from_cells, reduce_nodes, to_cells, unique_rows
 from fubini.numerics.decision_refinement import cofactors, move_to_end, restrict
-from fubini.numerics.scaled import Scaled
+from fubini.numerics.scaled import SAFE_LOG, Scaled, bounded, gauged
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
@@ -37,6 +37,14 @@ class _Axis(Bound):
 
 TERMINAL = _Axis("terminal")  # the last axis of the table of terminals
 OPERAND = _Axis("operand")  # the axis along which the terminals of several operands stand
+
+
+Fold = Callable[[Table, tuple[Name, ...]], Table]  # over the names
+Change = Callable[[Table], Table]  # of the numbers
+
+
+def _unchanged(table: Table) -> Table:
+    return table
 
 
 class Diagram(Factor):
@@ -89,7 +97,7 @@ class Diagram(Factor):
         order: tuple[Name, ...],
     ) -> Diagram:
         """Make a diagram from numerics; terminals that are known to be equal are merged."""
-        nodes, terminals = _merged(nodes, _with_terminals_last(terminals))
+        nodes, terminals = _merged(nodes, _portable(_with_terminals_last(terminals)))
         batch = {name: domain for name, domain in terminals.inputs.items() if name is not TERMINAL}
         new = object.__new__(cls)
         inputs = {**batch, **{name: domains[name] for name in names}}
@@ -218,15 +226,17 @@ class Diagram(Factor):
             levels.remove(name)
         return Diagram._of(levels, nodes, terminals, self.inputs, self.order).simplified()
 
-    def folded(self, names: Sequence[Name], fold: Callable[[Table, tuple[Name, ...]], Table]) -> Factor:
+    def folded(
+        self, names: Sequence[Name], fold: Fold, embed: Change = _unchanged, read: Change = _unchanged
+    ) -> Factor:
         """A commutative operation over all values of some names, the last level first: a fold of its cofactors."""
-        levels, nodes, terminals = list(self.names), self.nodes, self.terminals
+        levels, nodes, terminals = list(self.names), self.nodes, embed(self.terminals)
         for name in [name for name in reversed(self.names) if name in names]:
             nodes, tuples = cofactors(nodes, levels.index(name), is_symmetric=True)
             nodes, terminals = _merged(nodes, fold(take(terminals, tuples), (OPERAND,)))
             levels.remove(name)
         batch = tuple(name for name in names if name not in self.names)
-        terminals = fold(terminals, batch) if batch else terminals
+        terminals = read(fold(terminals, batch) if batch else terminals)
         return Diagram._of(levels, nodes, terminals, self.inputs, self.order).simplified()
 
     def weighted(self, terminals: Table) -> Diagram:
@@ -250,6 +260,19 @@ def take(terminals: Table, index: np.ndarray) -> Table:
 
 def _with_terminals_last(terminals: Table) -> Table:
     return terminals.transposed([*(name for name in terminals.names if name is not TERMINAL), TERMINAL])
+
+
+def _portable(terminals: Table) -> Table:
+    """NumPy's numbers as single precision holds them too: their range is in the shift where it is wide."""
+    pair = terminals.pair
+    if type(pair.weights) is not np.ndarray or not pair.is_linear or _is_narrow(pair):
+        return terminals
+    pair = bounded(pair)  # the bounds of a product are loose
+    return Table._of(pair if _is_narrow(pair) else gauged(pair), terminals.inputs, terminals.exactness)
+
+
+def _is_narrow(pair: Scaled) -> bool:
+    return abs(pair.low) < SAFE_LOG["float32"] and abs(pair.high) < SAFE_LOG["float32"]
 
 
 def _reshaped(table: Table, outer: Mapping[Name, Domain], inner: Mapping[Name, int]) -> Table:

@@ -179,10 +179,11 @@ def add_table_diagram(f: Table, g: Diagram) -> Factor:
 @exact_sum.rule
 def sum_diagram(semiring: Semiring, f: Diagram, names: tuple) -> Factor:
     """⊕_x f(x, y)  =  ⊕_v f(x = v, y), of the cofactors of x, once for each tuple of nodes"""
-    total = f.weighted(embedded(semiring, f.terminals)).folded(names, lambda t, gone: t.reduced(semiring, gone))
-    if isinstance(total, Diagram):
-        return total.weighted(read_out(semiring, total.terminals))
-    return read_out(semiring, total)  # type: ignore[arg-type]
+
+    def reduce(table: Table, gone: tuple) -> Table:
+        return table.reduced(semiring, gone)
+
+    return f.folded(names, reduce, embed=partial(embedded, semiring), read=partial(read_out, semiring))
 
 
 @exact_multiply_out.rule
