@@ -12,6 +12,7 @@ import fubini as fb
 from fubini.base.interpretations import interpret
 from fubini.errors import DataError, NameClash, UnknownName
 from fubini.factors.diagram import Diagram
+from fubini.factors.promotion import to_kind
 from fubini.numerics.randomness import source_of
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Weight
@@ -104,10 +105,10 @@ def test_join_diagram(f):
 
 
 def test_diagram_to_table(f):
-    """By promotion, beside a representation that has no rule with diagrams."""
-    found = interpret(fb.heads.CONTRACT, fb.sum_product, f, fb.Table(np.ones(3), ("a",)), frozenset("b"))
-    assert_is(found, Diagram, A.sum(0), "b")
-    np.testing.assert_array_equal(f.weights, A)
+    """The promotion, also where a pair has no rule of its own."""
+    assert_is(to_kind(f, fb.Table), fb.Table, A, "a", "b")
+    found = interpret(fb.heads.NORMALIZE, fb.Table(A, ("a", "b")), Diagram(B[0], ("b",)))
+    assert_is(found, fb.Table, A / B[0], "a", "b")
 
 
 def test_multiply_diagrams(f, g):
