@@ -110,14 +110,13 @@ def test_multiply_trains_beyond_the_bound() -> None:
     (f, p), (g, q) = train("abcd", 6), train("abcd", 6)
     exact = interpret(fb.heads.MULTIPLY, f, g)
     assert_same(exact, p * q)  # the ranks of the product are 36, but 6 values are on one side of the middle
-    h, r = train("abcde", 4)
+    h, _ = train("abcde", 4)
     with pytest.warns(NegativeEntries):
         rounded = interpret(fb.heads.MULTIPLY, h, f)
         assert rounded.rank == 6 and max(rounded.ranks) == 6
         assert str(rounded.exactness) == "projected(train)"
         want = entries(h, "abcde") * entries(f, "abcd")[..., None]
         np.testing.assert_allclose(entries(rounded, "abcde"), want, rtol=1e-9)
-    del r
 
 
 def test_multiply_train_table() -> None:
@@ -214,7 +213,7 @@ def test_renaming_keeps_the_order_of_the_cores() -> None:
     f, p = train("abc")
     assert_same(f(a="z"), p(a="z"))
     assert f(a="z").order == ("z", "b", "c") and f(a="b", b="a").order == ("b", "a", "c")
-    assert_same(f(a="b", b="a")(c=1), p(b="a", a="b")(c=1)) if SIZES["a"] == SIZES["b"] else None
+    assert_same(f(a="c", c="a")(c=1), p(a="c", c="a")(c=1))
 
 
 def test_divide_train_table() -> None:
@@ -231,7 +230,8 @@ def test_divide_trains_of_rank_one() -> None:
     assert g.ranks == (1,)
     assert_same(f / g, p / train_to_table(g))
     assert_same(p / g, p / train_to_table(g), fb.Table)
-    assert_same(table("cd") / g, table("cd") / g, Train)
+    q = table("cd")
+    assert_same(q / g, q / train_to_table(g))
 
 
 def test_divide_trains_where_entries_are_few() -> None:
@@ -451,8 +451,7 @@ def test_chain_of_twelve_beyond_the_bound() -> None:
     assert str(total.exactness) == "projected(train)"
     dense = np.einsum(",".join(a + b for a, b in pairwise("abcdefghijkl")) + "->abcdefghijkl",
                       *(pair.weights for pair in pairs), optimize=True)  # fmt: skip
-    with pytest.warns(NegativeEntries):
-        gap = np.linalg.norm(whole.weights - dense) / np.linalg.norm(dense)
+    gap = np.linalg.norm(whole.weights - dense) / np.linalg.norm(dense)
     assert 0.0 < gap <= whole.rounding_error
     assert abs(float(total) / float(fb.eliminate(pairs, names)) - 1.0) < whole.rounding_error
 
@@ -462,9 +461,7 @@ def test_eliminate(on_jax) -> None:
     dense = RNG.random((2, 3, 2))
     p = fb.Table(jnp.asarray(dense) if on_jax else dense, ("a", "b", "c"))
     f, q, r = Train.from_table(p, 20), table("cd"), table("de")
-    expected = fb.eliminate([p, q, r], "abc")
     found = fb.eliminate([f, q, r], ("a", "b", "c"))
-    del expected
     want = np.einsum("abc,cd,de->de", dense, q.weights, r.weights)
     np.testing.assert_allclose(entries(found, "de"), want, rtol=1e-5 if on_jax else 1e-12)
     assert str(found.exactness) == "exact"
@@ -504,8 +501,7 @@ def test_argmax() -> None:
 def test_explain() -> None:
     f, q = train("abc")[0], table("cd")
     text = str(fb.explain([f, q], sum=("a", "b", "c", "d")))
-    assert "Train" in text or "a" in text
-    assert "exact" in text
+    assert "exact" in text, text
 
 
 def test_two_hundred_names() -> None:
@@ -523,17 +519,20 @@ def test_two_hundred_names() -> None:
 # -- negative entries -----------------------------------------------------------------------------------------------
 
 
+def band() -> fb.Factor:
+    """A band matrix projected onto rank 2, which is −0.07 in its corners."""
+    return Train.from_table(fb.Table([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]], ("a", "b")), 2)
+
+
 def test_negative_entries_are_counted_and_reported() -> None:
-    dense = np.eye(3) + 0.01
-    f = Train.from_table(fb.Table(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]), ("a", "b")), 2)
+    f = band()
     assert isinstance(f, Train) and f.count_negative() == 2
     with pytest.warns(NegativeEntries, match="2 negative entries of 9, read as 0"):
         assert np.all(f.weights >= 0)
-    del dense
 
 
 def test_a_negative_total_is_an_error() -> None:
-    f = Train.from_table(fb.Table(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]), ("a", "b")), 2)
+    f = band()
     with pytest.raises(DataError, match="the total of a train, which rounding made negative"):
         f(a=0, b=2)
     traced = jax.jit(lambda k: f(a=k, b=2).log().data)(0)

@@ -154,7 +154,8 @@ class Train(Factor):
         >>> Train.ones({"b": fb.Bint[2], "a": fb.Bint[3]}, rank=4).batch
         {}
         """
-        return {name: domain for name, domain in self.inputs.items() if name not in self.order}
+        order = set(self.order)
+        return {name: domain for name, domain in self.inputs.items() if name not in order}
 
     @property
     def size(self) -> int:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fubini.base.arrays import Data, is_traced, namespace, stop_gradient
+from fubini.base.arrays import Data, is_jax, is_traced, namespace, stop_gradient
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.errors import NoRule, listed, warn
+from fubini.errors import DataError, NoRule, listed, warn
 from fubini.factors.table_choice import draw_index
 from fubini.factors.train import LARGEST_TABLE, Train, train_to_table
 from fubini.factors.train_pairs import absorbed
 from fubini.factors.train_pieces import NegativeEntries, noise_level
-from fubini.numerics.randomness import SAMPLES, Randomness
+from fubini.numerics.named_axes import align
+from fubini.numerics.randomness import SAMPLES, Randomness, require_key, source_of
 from fubini.numerics.scaled import positive_log
 from fubini.numerics.tensor_train import scale_core
 from fubini.terms.factor import substitute
-from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
+from fubini.terms.heads import CHOOSE, DRAW, exact_argmax, exact_choose, exact_draw, exact_sample
 from fubini.terms.value import Array
 
 
@@ -46,6 +48,32 @@ def draw_train(randomness: Randomness, f: Train, names: tuple) -> dict:
         return interpret(DRAW, randomness, train_to_table(f, f"draws of {listed(names)}"), names)
     chosen = interpret(DRAW, randomness, f.sum(*inner), outer)
     return {**chosen, **interpret(DRAW, randomness, substitute(f, chosen), inner)}
+
+
+@exact_argmax.rule
+def argmax_train(f: Train, names: tuple) -> dict:
+    """arg max over the names, without a plan: its sizes say nothing of the cost of a train"""
+    chosen = interpret(CHOOSE, f, names)
+    return {name: _plain(chosen[name], tuple(other for other in f.inputs if other not in names)) for name in names}
+
+
+@exact_sample.rule
+def sample_train(key: Any, f: Train, names: tuple, n: int | None) -> dict:
+    """x ~ f / Σ f, without a plan: its sizes say nothing of the cost of a train"""
+    require_key(key)
+    if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
+    engine = "xla" if any(map(is_jax, f.leaves())) else "numpy"
+    chosen = interpret(DRAW, source_of(key, 1 if n is None else int(n), engine), f, names)
+    order = (SAMPLES, *(other for other in f.inputs if other not in names))
+    draws = {name: _plain(chosen[name], order) for name in names}
+    return draws if n is not None else {name: value[0] for name, value in draws.items()}
+
+
+def _plain(value: Array, order: tuple[Name, ...]) -> Data:
+    """The numbers of an assignment with its axes in order."""
+    data = align(value.array, value.names, order)
+    return data if is_jax(data) else np.array(data)[()]
 
 
 def _draw(randomness: Randomness, f: Train, names: Sequence[Name]) -> dict[Name, Array]:

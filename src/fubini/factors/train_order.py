@@ -32,13 +32,13 @@ def merge_orders(first: Sequence[Name], second: Sequence[Name], others: Iterable
     for order in (first, second):
         for one, two in pairwise(order):
             before[two].add(one)
-    merged: list[Name] = []
+    merged: dict[Name, None] = {}
     waiting = sorted(position, key=lambda name: (natural_key(name), position[name]))
     while waiting:
-        free = next((name for name in waiting if before[name].issubset(merged)), None)
+        free = next((name for name in waiting if before[name] <= merged.keys()), None)
         if free is None:
             return None
-        merged.append(free)
+        merged[free] = None
         waiting.remove(free)
     return tuple(merged)
 

@@ -59,7 +59,8 @@ def sum_pieces(pieces: Pieces, names: Sequence[Name]) -> Pieces:
 def _aligned(f: Operand, g: Operand) -> tuple[Pieces, Pieces]:
     """Both as arrays over one batch and one order of names."""
     domains = merge_inputs(f.inputs, g.inputs)
-    outer = {name: domains[name] for name in domains if any(name in h.batch for h in (f, g) if isinstance(h, Train))}
+    batch = {name for h in (f, g) if isinstance(h, Train) for name in h.batch}
+    outer = {name: domain for name, domain in domains.items() if name in batch}
     rank = max(h.rank for h in (f, g) if isinstance(h, Train))
     first, second = _order(f, outer), _order(g, outer)
     free = [name for name in domains if name not in outer]
