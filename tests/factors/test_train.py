@@ -188,6 +188,26 @@ def test_multiply_out_train() -> None:
     assert_same(f.product("a", "b"), p.product("a", "b"), fb.Table)
 
 
+def test_exclude_train() -> None:
+    f, p = train("abc")
+    for names in (("b",), ("a", "c"), ("a", "b")):
+        found, expected = (interpret(fb.heads.EXCLUDE, fb.sum_product, h, names) for h in (f, p))
+        assert_same(found, expected, Train if len(names) == 1 else fb.Table)
+    assert_same(interpret(fb.heads.EXCLUDE, fb.sum_product, f(b=fb.Array(np.array([1]), ("i",))), ("i",)),
+                fb.Table(np.ones((1, 2, 2)), ("i", "a", "c")))  # fmt: skip
+
+
+@pytest.mark.parametrize("on_jax", [False, True])
+def test_marginals_with_a_plate(on_jax) -> None:
+    dense = RNG.random((4, 2, 3, 2))
+    p = fb.Table(jnp.asarray(dense) if on_jax else dense, ("i", "a", "b", "c"))
+    f = Train.from_table(p, 40)
+    scopes = {"a": (), "b": (), "c": ("i",)}
+    found, expected = (fb.marginals(h, scopes, plates=("i",)) for h in (f, p))
+    for name in "abc":
+        assert_same(found[name], expected[name], fb.Table, rtol=1e-4 if on_jax else 1e-10)
+
+
 def test_substitute_train() -> None:
     f, p = train("abcd")
     assert_same(f(b=1), p(b=1))

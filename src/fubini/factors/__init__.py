@@ -10,5 +10,6 @@ from fubini.factors import open_choice as open_choice
 from fubini.factors import table_choice as table_choice
 from fubini.factors import table_rules as table_rules
 from fubini.factors import train_choice as train_choice
+from fubini.factors import train_plates as train_plates
 from fubini.factors import train_rules as train_rules
 from fubini.factors import weight_rules as weight_rules

@@ -2,7 +2,8 @@
 
 Ranks are shapes, never read off numbers, so a train is compiled and differentiated like any array. An operation whose
 ranks stay within the bound is exact. One whose ranks may pass it is rounded, and its result tagged `projected(train)`,
-with the relative Frobenius errors of all roundings behind it added up in `rounding_error`.
+with the relative Frobenius errors of all roundings behind it added up in `rounding_error`: a measure, not a bound,
+since an error may grow in a product. Entries below the least positive number of the dtype times the greatest are 0.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Train(Factor):
         ((2, 2), exact, True)
         >>> h = Train.from_table(f, rank=1)
         >>> h.exactness, f"{h.rounding_error:.2f}"
-        (projected(train), '0.14')
+        (projected(train), '0.13')
         """
         outer = as_names(batch, "the batch")
         inner = [name for name in table.inputs if name not in outer]

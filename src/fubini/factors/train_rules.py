@@ -35,7 +35,6 @@ from fubini.terms.heads import (
     exact_expect,
     exact_join,
     exact_multiply,
-    exact_multiply_out,
     exact_normalize,
     exact_power,
     exact_substitute,
@@ -137,16 +136,6 @@ def contract_table_train(semiring: Semiring, f: Table, g: Train, keep: frozenset
 def _contracted(pieces: Pieces, keep: frozenset[Name]) -> Factor:
     names = tuple(name for name in (*pieces.names, *pieces.batch) if name is not None and name not in keep)
     return _summed(sum_pieces(pieces, names), names)
-
-
-@exact_multiply_out.rule
-def multiply_out_train(f: Train, names: tuple) -> Factor:
-    """Π_i f(i, x)  =  f(0, x) f(1, x) ⋯, rounded where the ranks pass the bound"""
-    whole: Factor = f
-    for name in names:
-        cells = [substitute(whole, {name: to_value(k)}) for k in range(f.inputs[name].extent)]
-        whole = reduce(lambda one, two: interpret(MULTIPLY, one, two), cells)
-    return whole
 
 
 # -- substitution ---------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def _triangular_factors(cores: Sequence[Data]) -> list[tuple[Data, Data]]:
     """For each bond L and G = L Lᵀ, the Gram matrix of all cores after it, to scale: G alone has derivatives."""
     xp = namespace(*cores)
     lower = gram = xp.ones((1, 1), cores[-1].dtype)
-    factors = []
+    factors: list[tuple[Data, Data]] = []
     for core in reversed(cores[1:]):
         wide = xp.matmul(stop_gradient(core), lower[..., None, :, :])  # (…, n, r, l)
         tall = xp.moveaxis(wide, -2, -1).reshape(*wide.shape[:-3], -1, wide.shape[-2])
@@ -90,7 +90,8 @@ def _leading_basis(block: Data, factor: tuple[Data, Data], rank: int) -> tuple[D
     xp = namespace(block)
     matrix = xp.matmul(stop_gradient(block), lower)
     if xp is jnp:
-        return _differentiable_basis(block @ gram @ xp.swapaxes(block, -1, -2), matrix, rank)
+        made: tuple[Data, Data] = _differentiable_basis(block @ gram @ xp.swapaxes(block, -1, -2), matrix, rank)
+        return made
     basis, values, _ = np.linalg.svd(matrix, full_matrices=False)
     return basis[..., :rank], _discarded_share(values, rank)
 
