@@ -13,10 +13,10 @@ derivative is that along tensors of the same rank.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -90,8 +90,8 @@ def _leading_basis(block: Data, factor: tuple[Data, Data], rank: int) -> tuple[D
     xp = namespace(block)
     matrix = xp.matmul(stop_gradient(block), lower)
     if xp is jnp:
-        made: tuple[Data, Data] = _differentiable_basis(block @ gram @ xp.swapaxes(block, -1, -2), matrix, rank)
-        return made
+        basis_of: Callable[..., tuple[Data, Data]] = cast(Any, _differentiable_basis)  # JAX's decorator has no types
+        return basis_of(block @ gram @ xp.swapaxes(block, -1, -2), matrix, rank)
     basis, values, _ = np.linalg.svd(matrix, full_matrices=False)
     return basis[..., :rank], _discarded_share(values, rank)
 
