@@ -79,4 +79,4 @@ def _drawn(randomness: Randomness, logs: Data) -> Data:
     below = xp.cumsum(xp.exp(logs - xp.where(xp.isfinite(top), top, 0.0)), axis=-1)
     index = xp.sum(below <= (uniform * below[..., -1])[..., None], axis=-1)
     last = logs.shape[-1] - 1 - xp.argmax(logs[..., ::-1] > -np.inf, axis=-1)
-    return xp.minimum(index, last)
+    return xp.where(below[..., -1] > 0, xp.minimum(index, last), 0)  # without mass any: the caller refuses it

@@ -146,19 +146,19 @@ def descend(
     """
     xp = namespace(elements, leaves)
     vtree = structure.vtree
-    cells = np.arange(count) if leaves.shape[-1] > 1 else np.zeros(count, np.int64)
+    of_elements, of_leaves = (np.arange(count, dtype=np.int32) % part.shape[-1] for part in (elements, leaves))
     at: list[Any] = [None] * len(vtree.left)
-    at[vtree.root] = xp.full(count, structure.count - 1)
+    at[vtree.root] = xp.full(count, structure.count - 1, np.int32)
     prime, sub = xp.asarray(structure.prime), xp.asarray(structure.sub)
     for level in structure.levels:
         rows = xp.asarray(level.position)[xp.stack([at[node] for node in level.vtree_nodes])]
         options = xp.asarray(level.elements)[rows]
-        logs = xp.where(options >= 0, elements[xp.maximum(options, 0), cells[:, None]], -xp.inf)
+        logs = xp.where(options >= 0, elements[xp.maximum(options, 0), of_elements[:, None]], -xp.inf)
         chosen = xp.take_along_axis(options, pick(logs)[..., None], -1)[..., 0]
         for row, node in enumerate(level.vtree_nodes):
             at[vtree.left[node]], at[vtree.right[node]] = prime[chosen[row]], sub[chosen[row]]
     reached = xp.stack([at[node] for node in vtree.leaf_of])
-    return pick(xp.moveaxis(leaves, 1, -1)[reached, cells])
+    return pick(xp.moveaxis(leaves, 1, -1)[reached, of_leaves])
 
 
 def log_leaves(leaves: Scaled) -> Data:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ def compile_constraints(vtree: Vtree, constraints: Sequence[Constraint]) -> Circ
 
 def _manager(vtree: Vtree) -> Any:
     try:
-        library: Any = importlib.import_module("pysdd.sdd")
+        from pysdd import sdd as library  # type: ignore[attr-defined]
     except ImportError as error:
         raise FubiniError(
             "a circuit from constraints",
@@ -39,7 +38,7 @@ def _manager(vtree: Vtree) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "constraints.vtree"
         path.write_text(_vtree_text(vtree))
-        manager = library.SddManager.from_vtree(library.Vtree.from_file(bytes(path)))
+        manager: Any = library.SddManager.from_vtree(library.Vtree.from_file(bytes(path)))
     manager.auto_gc_and_minimize_off()
     return manager
 

@@ -36,8 +36,7 @@ class Vtree:
         while todo:
             part, has_children = todo.pop()
             if isinstance(part, tuple) and not has_children:
-                pair: tuple[Nested, Nested] = part
-                todo += [(pair, True), (pair[1], False), (pair[0], False)]
+                todo += [(part, True), (part[1], False), (part[0], False)]
                 continue
             if isinstance(part, tuple):
                 second_node, first_node = made.pop(), made.pop()
