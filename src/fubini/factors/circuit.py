@@ -20,7 +20,7 @@ from fubini.base.semirings import Semiring, max_product
 from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, UnknownName, closest, listed
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, no_mass
-from fubini.numerics.circuit_learning import entropy
+from fubini.numerics.circuit_counts import entropy
 from fubini.numerics.circuit_passes import log_leaves
 from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_weights import (

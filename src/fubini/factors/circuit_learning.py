@@ -8,7 +8,7 @@ from fubini.base.arrays import Data, as_array, is_traced, namespace, require
 from fubini.errors import DataError, DomainError
 from fubini.factors.circuit import Circuit
 from fubini.factors.table import Table, no_mass
-from fubini.numerics.circuit_learning import count_rows, normalize_nodes, weights_from_counts
+from fubini.numerics.circuit_counts import count_rows, normalize_nodes, weights_from_counts
 
 
 def learn(f: Circuit, rows: Data, *, pseudo_count: float = 0.0, row_weights: Data = None) -> Circuit:

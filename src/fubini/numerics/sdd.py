@@ -28,13 +28,14 @@ def compile_constraints(vtree: Vtree, constraints: Sequence[Constraint]) -> Circ
 
 def _manager(vtree: Vtree) -> Any:
     try:
-        from pysdd import sdd as library  # type: ignore[attr-defined]
+        from pysdd import sdd  # type: ignore[attr-defined]
     except ImportError as error:
         raise FubiniError(
             "a circuit from constraints",
             expected="the library PySDD, which compiles them",
             advice="install it: pip install 'fubini[circuits]'",
         ) from error
+    library: Any = sdd  # type: ignore[reportUnknownVariableType]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "constraints.vtree"
         path.write_text(_vtree_text(vtree))
