@@ -27,6 +27,16 @@ def compile_constraints(vtree: Vtree, constraints: Sequence[Constraint]) -> Circ
 
 
 def _manager(vtree: Vtree) -> Any:
+    library = _pysdd()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "constraints.vtree"
+        path.write_text(_vtree_text(vtree))
+        manager = library.SddManager.from_vtree(library.Vtree.from_file(bytes(path)))
+    manager.auto_gc_and_minimize_off()
+    return manager
+
+
+def _pysdd() -> Any:
     try:
         from pysdd import sdd  # type: ignore[attr-defined]
     except ImportError as error:
@@ -35,13 +45,7 @@ def _manager(vtree: Vtree) -> Any:
             expected="the library PySDD, which compiles them",
             advice="install it: pip install 'fubini[circuits]'",
         ) from error
-    library: Any = sdd  # type: ignore[reportUnknownVariableType]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "constraints.vtree"
-        path.write_text(_vtree_text(vtree))
-        manager: Any = library.SddManager.from_vtree(library.Vtree.from_file(bytes(path)))
-    manager.auto_gc_and_minimize_off()
-    return manager
+    return sdd  # type: ignore[reportUnknownVariableType]
 
 
 def _vtree_text(vtree: Vtree) -> str:
