@@ -251,6 +251,15 @@ def spread():
 POST = spread().condition(y=np.array([0.3, 1.9, -0.4, 2.2]))
 
 
+@pytest.mark.filterwarnings("ignore:More chains")  # than draws, which ArviZ takes for a mistake
+def test_more_chains_than_proposals_at_once() -> None:
+    """Each chain then has one proposal at a time."""
+    many = POST.infer(KEY, draws=3, chains=1500, method="grid", **QUIET).posterior["s"]
+    few = POST.infer(KEY, draws=3000, chains=2, method="grid", **QUIET).posterior["s"]
+    assert many.shape == (1500, 3)
+    assert abs(float(np.log(many).mean() - np.log(few).mean())) < 5 * float(np.log(few).std()) / np.sqrt(1500)
+
+
 def test_infer_takes_it_where_it_can() -> None:
     found = POST.infer(KEY, draws=100, chains=2, **QUIET)
     assert found.posterior.attrs["method"] == "grid" and found.posterior.attrs["eliminated"] == ["m"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,17 @@ class CarryLayout(ABC):
         return self
 
 
-LayoutMaker = Callable[[NamedDomains, NamedDomains, Sequence[Factor], Mapping[Name, Domain], Semiring], CarryLayout]
+class Carried(NamedTuple):
+    """What a layout is made for: the names of all carries, the terms that they are products of, and the states."""
+
+    batch: NamedDomains
+    reals: NamedDomains
+    terms: Sequence[Factor]
+    states: Mapping[Name, Domain]
+    semiring: Semiring
+
+
+LayoutMaker = Callable[[Carried], CarryLayout]
 _MAKERS: dict[bool, LayoutMaker] = {}
 
 
@@ -80,7 +90,7 @@ def layout_of(
     }
     batch = tuple((name, domain) for name, domain in domains.items() if domain.is_finite)
     reals = tuple((name, domain) for name, domain in domains.items() if not domain.is_finite)
-    return _MAKERS[bool(reals)](batch, reals, terms, states, semiring)
+    return _MAKERS[bool(reals)](Carried(batch, reals, terms, states, semiring))
 
 
 def float_type(terms: Sequence[Factor]) -> Any:

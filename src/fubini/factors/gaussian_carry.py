@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring
-from fubini.factors.carry import CarryLayout, NamedDomains, carries, float_type, typed
+from fubini.factors.carry import Carried, CarryLayout, carries, float_type, typed
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.slices import Slices, axis_in_front, slices
 from fubini.factors.table import Table
@@ -79,14 +78,9 @@ class GaussianLayout(CarryLayout):
 
 
 @carries(reals=True)
-def gaussian_layout(
-    batch: NamedDomains,
-    reals: NamedDomains,
-    terms: Sequence[Factor],
-    states: Mapping[Name, Domain],
-    semiring: Semiring,
-) -> GaussianLayout:
+def gaussian_layout(carried: Carried) -> GaussianLayout:
     """The layout of Gaussians that holds any product of the Gaussians among these terms."""
+    batch, reals, terms, states, semiring = carried
     gaussians = [term for term in terms if isinstance(term, Gaussian)]
     used_M = {name for term in gaussians for name in term.quadratic.matrix_names}
     used_v = used_M | {name for term in gaussians for name in term.quadratic.vector_names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.base.domains import Domain
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring
-from fubini.factors.carry import CarryLayout, NamedDomains, carries, float_type, typed
+from fubini.factors.carry import Carried, CarryLayout, carries, float_type, typed
 from fubini.factors.slices import Slices, axis_in_front
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import Scaled, gauged, positive_log
-from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_lighten, exact_settle, exact_slices, exact_weigh
 
 
@@ -44,15 +40,9 @@ class TableLayout(CarryLayout):
 
 
 @carries(reals=False)
-def table_layout(
-    batch: NamedDomains,
-    reals: NamedDomains,
-    terms: Sequence[Factor],
-    states: Mapping[Name, Domain],
-    semiring: Semiring,
-) -> TableLayout:
+def table_layout(carried: Carried) -> TableLayout:
     """The layout of tables over these names."""
-    return TableLayout(batch, (), float_type(terms), semiring.homogeneous)
+    return TableLayout(carried.batch, (), float_type(carried.terms), carried.semiring.homogeneous)
 
 
 @exact_settle.rule

@@ -203,7 +203,7 @@ def _accepted(log_weight: np.ndarray, luck: np.ndarray) -> np.ndarray:
         if chance < weights[step] - weights[now]:
             now = step
         positions.append(now)
-    return np.array(positions)
+    return np.array(positions, int)
 
 
 # -- proposals ------------------------------------------------------------------------------------------------------
