@@ -28,6 +28,7 @@ LAYERS = (
     "eliminate",
     "approximate",
     "sequence",
+    "representations",
     "read",
     "bridge",
     "measures",

@@ -3,6 +3,7 @@
 from fubini import distributions as distributions
 from fubini import io as io
 from fubini import measures as measures
+from fubini import representations as representations
 from fubini.approximate.laplace_approximation import laplace as laplace
 from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
@@ -43,6 +44,8 @@ from fubini.errors import FubiniError as FubiniError
 from fubini.factors.delta import Delta as Delta
 from fubini.factors.gaussian import Gaussian as Gaussian
 from fubini.factors.mixture import Mixture as Mixture
+from fubini.factors.piecewise import Piecewise as Piecewise
+from fubini.factors.represent import represent as represent
 from fubini.factors.table import Table as Table
 from fubini.measures.conditioning import disintegrate as disintegrate
 from fubini.measures.language import measure as measure
@@ -79,3 +82,4 @@ from fubini.terms.value import Variable as Variable
 from fubini.version import __version__ as __version__
 
 dist = distributions
+rep = representations

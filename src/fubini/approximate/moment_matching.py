@@ -91,7 +91,7 @@ def _waits(f: Mixture) -> bool:
     )
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """Mass w·exp(s), mean and covariance of each term of a mixture; the terms along the axis after the batch."""
 
     weight: Data
@@ -107,8 +107,14 @@ def matched(f: Mixture) -> Gaussian:
     parts = [_moments(component, f, batch, reals) for component in f.components]
     xp = namespace(*(data for part in parts for data in part))
     axis = len(batch)
-    whole = _Moments(*(xp.concatenate(list(pieces), axis=axis) for pieces in zip(*parts, strict=True)))
-    weight, shift, mean, covariance = _matched(whole, axis)
+    whole = Moments(*(xp.concatenate(list(pieces), axis=axis) for pieces in zip(*parts, strict=True)))
+    return gaussian_of(match(whole, axis), batch, reals, f)
+
+
+def gaussian_of(moments: Moments, batch: dict[Name, Domain], reals: Reals, f: Factor) -> Gaussian:
+    """The Gaussian of these moments, for each cell of the batch; they are those of f."""
+    weight, shift, mean, covariance = moments
+    xp = namespace(mean, covariance)
     size = mean.shape[-1]
     _, ok = root(covariance)
     L, _ = root(xp.where(ok[..., None, None], covariance, xp.eye(size, dtype=covariance.dtype)))
@@ -122,7 +128,7 @@ def matched(f: Mixture) -> Gaussian:
     return Gaussian._of(scale._marked(f.exactness), quadratic, reals, batch)  # type: ignore[arg-type]
 
 
-def _no_moments(f: Mixture) -> DataError:
+def _no_moments(f: Factor) -> DataError:
     return DataError(
         f"the Gaussian of the mean and covariance of {f}",
         expected="terms that together spread in every direction",
@@ -131,7 +137,7 @@ def _no_moments(f: Mixture) -> DataError:
     )
 
 
-def _matched(terms: _Moments, axis: int) -> _Moments:
+def match(terms: Moments, axis: int) -> Moments:
     """The moments of the sum."""
     weights, shifts, means, covariances = terms
     xp = namespace(weights, shifts)
@@ -148,32 +154,15 @@ def _matched(terms: _Moments, axis: int) -> _Moments:
     gap = means - xp.expand_dims(mean, axis)
     spread = covariances + gap[..., :, None] * gap[..., None, :]
     covariance = xp.sum(shares[..., None, None] * spread, axis=axis)
-    return _Moments(total, xp.squeeze(top, axis), mean, covariance)
+    return Moments(total, xp.squeeze(top, axis), mean, covariance)
 
 
-def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Reals) -> _Moments:
+def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Reals) -> Moments:
     """Return the moments of one component, its bound indices flattened into one axis."""
-    joined = promoted(component)
     bounds = f.bound_in(component)
     names = (*batch, *bounds)
     shape = tuple(domain.extent for domain in (*batch.values(), *bounds.values()))
-    real_names = tuple(name for name, _ in reals)
-    if isinstance(joined, Gaussian) and set(real_names) == {name for name, _ in joined.reals}:
-        mass = joined.reduced(frozenset(real_names))
-        conditional = joined.conditional(*real_names)
-        mean, covariance = (conditional.mean, conditional.mean_names), (conditional.covariance, conditional.names)
-    elif isinstance(joined, Delta) and set(joined.names) == set(real_names) and isinstance(joined.weight, Table):
-        mass = joined.weight
-        mean, covariance = _of_point(joined, names, reals)
-    else:
-        raise Intractable(
-            f"the moments of {joined}, a term of {f}",
-            expected=f"Gaussians, or points, over {', '.join(map(repr, real_names))}",
-            advice="sum or observe variables until each term of the mixture is one of these",
-        )
-    assert isinstance(mass, Table)
-    mean_data, mean_names = mean
-    covariance_data, covariance_names = covariance
+    mass, (mean_data, mean_names), (covariance_data, covariance_names) = term_moments(promoted(component), reals)
     weight, shift, *_ = mass.pair
     shift = shift if np.ndim(shift) else namespace(weight).full(weight.shape, shift, weight.dtype)
     weight, shift = (_spread(part, mass.names, names, shape, 0) for part in (weight, shift))
@@ -185,7 +174,30 @@ def _moments(component: Factor, f: Mixture, batch: dict[Name, Domain], reals: Re
     )
     width = math.prod(domain.extent for domain in bounds.values())
     axis = len(batch)
-    return _Moments(*(x.reshape((*x.shape[:axis], width, *x.shape[len(names) :])) for x in data))
+    return Moments(*(x.reshape((*x.shape[:axis], width, *x.shape[len(names) :])) for x in data))
+
+
+Named = tuple[Data, tuple[Name, ...]]
+
+
+def term_moments(term: Factor, reals: Reals) -> tuple[Table, Named, Named]:
+    """Mass, mean and covariance of one Gaussian or point."""
+    real_names = tuple(name for name, _ in reals)
+    if isinstance(term, Gaussian) and set(real_names) == {name for name, _ in term.reals}:
+        mass = term.reduced(frozenset(real_names))
+        conditional = term.conditional(*real_names)
+        mean, covariance = (conditional.mean, conditional.mean_names), (conditional.covariance, conditional.names)
+    elif isinstance(term, Delta) and set(term.names) == set(real_names) and isinstance(term.weight, Table):
+        mass = term.weight
+        mean, covariance = _of_point(term, tuple(n for n, d in term.inputs.items() if d.is_finite), reals)
+    else:
+        raise Intractable(
+            f"the moments of {term}",
+            expected=f"Gaussians, or points, over {', '.join(map(repr, real_names))}",
+            advice="sum or observe variables until each term of the mixture is one of these",
+        )
+    assert isinstance(mass, Table)
+    return mass, mean, covariance
 
 
 def _of_point(delta: Delta, names: tuple, reals: Reals) -> tuple[Any, Any]:

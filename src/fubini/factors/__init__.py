@@ -8,6 +8,8 @@ from fubini.factors import gaussian_rules as gaussian_rules
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice
+from fubini.factors import piecewise_rules as piecewise_rules
+from fubini.factors import samples as samples
 from fubini.factors import table_carry as table_carry
 from fubini.factors import table_choice as table_choice
 from fubini.factors import table_rules as table_rules

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -18,13 +19,14 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.interpretations import interpret
-from fubini.base.names import Name
+from fubini.base.names import Bound, Name
 from fubini.base.semirings import Semiring
 from fubini.errors import Intractable
 from fubini.factors.delta import Delta
+from fubini.factors.represent import represented
 from fubini.numerics.named_axes import align
-from fubini.terms.factor import Factor, Product, Unit, terms_of
-from fubini.terms.heads import LIGHTEN, SETTLE, WEIGH, exact_settle
+from fubini.terms.factor import Factor, Product, Unit, rename, terms_of
+from fubini.terms.heads import DIVIDE, LIGHTEN, SETTLE, WEIGH, exact_settle
 from fubini.terms.value import Array
 
 NamedDomains = tuple[tuple[Name, Domain], ...]
@@ -44,6 +46,48 @@ class CarryLayout(ABC):
     def holds(self) -> str:
         """What it can hold, for errors."""
 
+    @property
+    def hidden(self) -> Mapping[Name, Domain]:
+        """Bounded integers that only the carry has: which component of a mixture, which particle."""
+        return {}
+
+    @property
+    def projects(self) -> bool:
+        """Whether settling a factor may change it: steps are then taken in order, and divided by their carries."""
+        return False
+
+    def keys(self, count: int) -> Data | None:
+        """Keys for the start and for each step, of layouts that draw."""
+        return None
+
+    def shown(self, carry: Factor) -> Factor:
+        """A carry as a factor like any other."""
+        return carry
+
+    def begin(self, start: Factor, key: Data | None) -> Factor:
+        """The carry before the first step."""
+        return settled(start, self)
+
+    def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
+        """One step of a sequence: Σ over the oldest states of carry · terms, in this layout."""
+        gone = (*steps.links.oldest, *self.hidden)
+        return Advance(settled(rename(steps.summed([carry, *terms], gone), steps.links.moves), self), None)
+
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+        """One step back: Σ over the newest states of carry · terms · later / after, all of them multiplied first."""
+        fresh: dict[Name, Name] = {name: after_step(name) for name in self.hidden}
+        ratio = rename(self.quotient(later, after), {**steps.links.moves_back, **fresh})
+        joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
+        return settled(steps.summed([joint], (*steps.links.newest, *fresh.values())), self)
+
+    def quotient(self, later: Factor, after: Factor) -> Factor:
+        """later / after, both in this layout."""
+        return interpret(DIVIDE, later, after)
+
+    def settled_joint(self, joint: Factor) -> Factor:
+        """The states before and after a step together, in a form that can be summed."""
+        return joint
+
     def over(self, name: Name, domain: Domain) -> CarryLayout:
         """The same layout with one more batch name, in front, that all of its arrays depend on."""
         return replace(self, batch=((name, domain), *self.batch))
@@ -51,6 +95,19 @@ class CarryLayout(ABC):
     def over_everything(self) -> CarryLayout:
         """The same layout where all arrays depend on every batch name."""
         return self
+
+
+@lru_cache(maxsize=256)
+def after_step(name: Name) -> Bound:
+    """The name of a hidden index after a step."""
+    return Bound(f"{name} next")
+
+
+class Advance(NamedTuple):
+    """The carry after a step, and how hidden indices before and after it belong together, where there are some."""
+
+    carry: Factor
+    link: Factor | None
 
 
 class Carried(NamedTuple):
@@ -90,7 +147,31 @@ def layout_of(
     }
     batch = tuple((name, domain) for name, domain in domains.items() if domain.is_finite)
     reals = tuple((name, domain) for name, domain in domains.items() if not domain.is_finite)
-    return _MAKERS[bool(reals)](Carried(batch, reals, terms, states, semiring))
+    carried = Carried(batch, reals, terms, states, semiring)
+    return _represented_layout(carried) or default_layout(carried)
+
+
+def default_layout(carried: Carried) -> CarryLayout:
+    """The layout of factors as they are."""
+    return _MAKERS[bool(carried.reals)](carried)
+
+
+def _represented_layout(carried: Carried) -> CarryLayout | None:
+    """The layout that the representations in force name for some of the variables."""
+    own = represented()
+    if own is None:
+        return None
+    names = [name for name, _ in (*carried.batch, *carried.reals) if name in own.by_name]
+    layouts = []
+    for representation in dict.fromkeys(own.by_name[name] for name in names):
+        layout = representation.layout(carried, tuple(n for n in names if own.by_name[n] == representation))
+        layouts.extend([layout] if layout is not None else [])
+    if len(layouts) > 1:
+        raise Intractable(
+            f"{own} in one sequence",
+            expected="one representation beside those of the factors as they are (fb.rep.Dense)",
+        )
+    return layouts[0] if layouts else None
 
 
 def float_type(terms: Sequence[Factor]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,14 @@ from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
+from fubini.factors.represent import within
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
-from fubini.sequence.window import is_projected, tagged, with_past
+from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
 from fubini.terms.fields import term_field
@@ -156,6 +158,8 @@ class Chain:
                [0. , 1. ]]), array([1., 0.]))
         """
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
+        with self._covering():
+            question = questions.smoothed_by_division if representations_of(self.domains) else question
         after, initial = self._run(question, kept=self.links.before)
         return Smoothed(self._tagged(after), self._tagged(initial))
 
@@ -193,11 +197,19 @@ class Chain:
     def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
 
+    def _covering(self) -> AbstractContextManager:
+        """The interpretation in force, where states after a step are represented as those before it."""
+        return within({new: old for link in self.links.chains for new in link.after for old in link.before})
+
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
+        with self._covering():
+            return self._answer(question, *arrays, windowed=windowed, **static)
+
+    def _answer(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         sampler = sampler_of(current())
         if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
             with exactly():
-                return self._estimated(sampler, question) or self._run(question, *arrays, windowed=windowed, **static)
+                return self._estimated(sampler, question) or self._answer(question, *arrays, windowed=windowed, **static)
         method = self._choice().method
         if self.links.lag > 1 and question is not questions.evidence:
             method = "sequential"
@@ -232,7 +244,8 @@ class Chain:
         return answer._marked(answer.exactness | estimated(sampler.n))
 
     def _tagged(self, answer: Factor) -> Factor:
-        return tagged(answer, (self.init, self.factor), self.domains)
+        with self._covering():
+            return tagged(answer, (self.init, self.factor), self.domains)
 
     def _chosen(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)

@@ -18,7 +18,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
-from fubini.factors.carry import filled, settled
+from fubini.factors.carry import CarryLayout, filled, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
@@ -59,8 +59,14 @@ def through(
     if outline.method == "chunks":
         last = scanned_in_chunks(steps, first, min(CHUNK, steps.length))
     else:
-        last, _ = scanned(steps, first, False)
+        last = _visible(scanned(steps, first, False).last, steps, [first])
     return rename(read(semiring, last), steps.links.to_after)
+
+
+def _visible(carry: Factor, steps: Steps, start: Sequence[Factor]) -> Factor:
+    """A carry with its hidden indices summed out."""
+    layout = steps.layout(start)
+    return summed([layout.shown(carry)], tuple(layout.hidden), steps.semiring)
 
 
 def evidence(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
@@ -84,15 +90,16 @@ def _forward(steps: Steps, outline: SequenceOutline, start: Factor) -> Factor:
     """The unnormalised density after each step, over time and the state before the next one."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
-    carries = scanned(steps, start, True)[1]
+    carries = scanned(steps, start, True).every
     assert carries is not None
     return carries
 
 
-def _finished(outline: SequenceOutline, factor: Factor, kept: Sequence[Name]) -> Factor:
-    """Normalise over the states kept; other states, and global variables, are summed out."""
-    links = outline.links
-    gone = [name for name in (*links.before, *outline.globals) if name not in kept and name in factor.inputs]
+def _finished(outline: SequenceOutline, factor: Factor, kept: Sequence[Name], layout: CarryLayout) -> Factor:
+    """Normalise over the states kept; other states, hidden indices, and global variables are summed out."""
+    factor = layout.shown(factor)
+    states = (*outline.links.before, *outline.globals, *layout.hidden)
+    gone = [name for name in states if name not in kept and name in factor.inputs]
     remaining = joined([factor.sum(*gone)]) if gone else factor
     return joined([remaining.normalize(*(name for name in remaining.inputs if name in kept))])
 
@@ -101,8 +108,8 @@ def filtered(
     outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
 ) -> Factor:
     """p(state after step t | everything up to t)."""
-    steps = outline.steps(terms)
-    finished = _finished(outline, _forward(steps, outline, joined(start)), kept)
+    steps, first = outline.steps(terms), joined(start)
+    finished = _finished(outline, _forward(steps, outline, first), kept, steps.layout([first]))
     return rename(finished, outline.links.to_after)
 
 
@@ -115,7 +122,9 @@ def smoothed(
     later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
     after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
     before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
-    return rename(_finished(outline, after, kept), outline.links.to_after), _finished(outline, before, kept)
+    layout = steps.layout([first])
+    last = rename(_finished(outline, after, kept, layout), outline.links.to_after)
+    return last, _finished(outline, before, kept, layout)
 
 
 def _index(at: int, size: int) -> Array:
@@ -135,6 +144,33 @@ def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
     return first.rebuilt(iter([jnp.concatenate([begin[None], many[:-1]]) for begin, many in leaves]))
 
 
+# -- by division ----------------------------------------------------------------------------------------------------
+
+
+def smoothed_by_division(
+    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
+) -> tuple[Factor, Factor]:
+    """p(x | everything) = Σ_x′ f(x) s(x, x′) p(x′ | everything) / f′(x′), f and f′ being the filter before and after.
+
+    Exact factors are multiplied first; then the representation of the states decides what it keeps of their product.
+    """
+    steps, begin = outline.steps(terms), joined(start)
+    layout = steps.layout([begin])
+    first, last, every, links = scanned(steps, begin, True)
+    assert every is not None
+    cut = steps.cut()
+
+    def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
+        carry, after, parts, link = given
+        given_later = [*cut.at(parts), *([] if link is None else [link])]
+        return layout.retreat(steps, carry, given_later, after, later), later
+
+    xs = (_earlier(first, every, steps), unnamed(every, steps.time), cut.stacked, links)
+    before, smooth = jax.lax.scan(body, last, xs, reverse=True)
+    finished = _finished(outline, name_axis(smooth, steps.time), kept, layout)
+    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
+
+
 # -- with a projection ----------------------------------------------------------------------------------------------
 
 
@@ -148,8 +184,7 @@ def smoothed_by_kernels(
     """
     steps = outline.steps(terms)
     layout = steps.layout(start)
-    first = settled(joined(start), layout)
-    last, every = scanned(steps, first, True)
+    first, last, every, _ = scanned(steps, joined(start), True)
     earlier = _earlier(first, every, steps)
     cut = steps.cut()
 
@@ -162,8 +197,8 @@ def smoothed_by_kernels(
         return now, later
 
     begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
-    finished = _finished(outline, name_axis(after, steps.time), kept)
-    return rename(finished, outline.links.to_after), _finished(outline, begin, kept)
+    finished = _finished(outline, name_axis(after, steps.time), kept, layout)
+    return rename(finished, outline.links.to_after), _finished(outline, begin, kept, layout)
 
 
 def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
@@ -189,12 +224,12 @@ def _descended(
 ) -> dict[Name, Data]:
     """A value for every state, the last first, each given those after it."""
     layout = steps.layout([start])
-    first = settled(start, layout)
-    last, every = scanned(steps, first, True)
+    first, last, every, _ = scanned(steps, start, True)
     earlier = _earlier(first, every, steps)
     last_key, step_keys = keys
     batch = dict(layout.batch)
-    fixed = {name: domain for name, domain in batch.items() if name not in (*steps.links.before, *outline.globals)}
+    states = (*steps.links.before, *outline.globals, *layout.hidden)
+    fixed = {name: domain for name, domain in batch.items() if name not in states}
     if n is not None:
         fixed = {SAMPLES: Bint[n], **fixed}
 
@@ -206,8 +241,9 @@ def _descended(
         return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
 
     before, newest = steps.links.before, steps.links.newest
-    wanted = tuple(name for name in (*before, *outline.globals) if name in last.inputs)
-    ends = full(choose_at(last_key)(last, wanted))
+    end = layout.shown(last)
+    wanted = tuple(name for name in (*before, *outline.globals, *layout.hidden) if name in end.inputs)
+    ends = full(_shown(choose_at(last_key)(end, wanted), layout))
     shared = {name: ends[name] for name in outline.globals}
     forth = steps.links.moves_back
     cut = steps.cut()
@@ -216,8 +252,9 @@ def _descended(
         carry, parts, key = given
         after = {forth[name]: value for name, value in zip(before, state, strict=True)}
         later = named({**after, **shared})
-        joint = joined([substitute(factor, later) for factor in (carry, *cut.at(parts))])
-        now = {**after, **full(choose_at(key)(joint, steps.links.oldest))}
+        joint = joined([substitute(factor, later) for factor in (layout.shown(carry), *cut.at(parts))])
+        chosen = choose_at(key)(joint, (*steps.links.oldest, *layout.hidden))
+        now = {**after, **full(_shown(chosen, layout))}
         return tuple(now[name] for name in before), tuple(after[name] for name in newest)
 
     xs = (earlier, cut.stacked, step_keys)
@@ -227,6 +264,11 @@ def _descended(
     values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
     asked = (*before, *newest, *outline.globals)
     return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
+
+
+def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Array]:
+    """The values chosen, without those of hidden indices."""
+    return {name: value for name, value in values.items() if name not in layout.hidden}
 
 
 def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:

@@ -14,6 +14,7 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.engine import engine_of, portable
+from fubini.factors.represent import keys_in_force, with_keys, without_keys
 from fubini.numerics.in_range import compiled
 from fubini.sequence.links import Links
 from fubini.sequence.steps import Steps, prepared
@@ -45,12 +46,14 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     options = tuple(sorted(static.items()))
     if engine == "trace":
         return question(outline, *factors, *arrays, **static)
-    key = (question, outline, options)
-    if engine == "xla":
-        return compiled(_answered, key, tuple(map(tuple, factors)), arrays)
-    with double_precision():
-        return jax.tree.map(np.asarray, compiled(_answered, key, tuple(map(tuple, factors)), arrays))
+    key, given = (question, outline, options), (tuple(map(tuple, factors)), arrays, keys_in_force())
+    with without_keys():
+        if engine == "xla":
+            return compiled(_answered, key, *given)
+        with double_precision():
+            return jax.tree.map(np.asarray, compiled(_answered, key, *given))
 
 
-def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple) -> Any:
-    return question(outline, *factors, *arrays, **dict(options))
+def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple, keys: Any) -> Any:
+    with with_keys(keys):
+        return question(outline, *factors, *arrays, **dict(options))

@@ -11,7 +11,7 @@ import jax
 from fubini.base.domains import Domain
 from fubini.errors import DomainError
 from fubini.sequence.compiled import SequenceOutline
-from fubini.sequence.window import is_projected
+from fubini.sequence.window import is_projected, representations_of
 from fubini.terms.factor import Factor
 
 METHODS = ("sequential", "parallel", "chunks")
@@ -40,7 +40,7 @@ def choose(asked: str | None, outline: SequenceOutline, factors: Sequence[Factor
     links, length = outline.links, outline.length
     if asked is not None and asked not in METHODS:
         raise DomainError(f"method={asked!r}", expected=f"one of {', '.join(map(repr, METHODS))}, or None to choose")
-    if is_projected(dict(outline.domains)):
+    if is_projected(dict(outline.domains)) or representations_of(dict(outline.domains)):
         if asked not in (None, "sequential"):
             raise DomainError(
                 f"method={asked!r} under a projection",

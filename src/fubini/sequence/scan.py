@@ -39,25 +39,41 @@ PLACE = Bound("t")  # the place of an element among those combined at once
 # -- one step after another -----------------------------------------------------------------------------------------
 
 
-def scanned(steps: Steps, start: Factor, keep: bool) -> tuple[Factor, Factor | None]:
-    """The carry after the last step, and, if they are kept, the carries after every step, over time."""
-    layout = steps.layout([start])
-    first = settled(start, layout)
+class Scanned(NamedTuple):
+    """The carry before the first step and after the last; if they are kept, those after every step, over time, and how
+    hidden indices before and after each step belong together."""
 
-    def generally() -> tuple[Factor, Factor | None]:
+    first: Factor
+    last: Factor
+    every: Factor | None
+    links: Factor | None = None
+
+
+def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
+    """One step after another, from a start that need not be in their layout."""
+    layout = steps.layout([start])
+    keys = layout.keys(steps.length + 1)
+    first = layout.begin(start, None if keys is None else keys[0])
+    names = (*steps.links.before, *layout.hidden)
+
+    def generally() -> tuple[Factor, Factor | None, Factor | None]:
         cut = steps.cut()
 
-        def body(carry: Factor, parts: Any) -> tuple[Factor, tuple]:
-            after = steps.advanced(carry, cut.at(parts), layout)
+        def body(carry: Factor, given: Any) -> tuple[Factor, tuple]:
+            parts, key = given
+            after, link = layout.advance(steps, carry, cut.at(parts), key)
             if not layout.homogeneous:
-                return after, (after if keep else None, None)
-            after, log = lightened(after, steps.links.before)
-            return after, (after if keep else None, log)
+                return after, (after if keep else None, None, None)
+            after, log = lightened(after, names)
+            return after, (after if keep else None, log, link if keep else None)
 
-        last, (every, logs) = jax.lax.scan(body, first, cut.stacked, length=steps.length)
-        return _weighed(steps, layout, last, every, logs)
+        xs = (cut.stacked, None if keys is None else keys[1:])
+        last, (every, logs, links) = jax.lax.scan(body, first, xs, length=steps.length)
+        return *_weighed(steps, layout, last, every, logs), links
 
-    return _linear_first(steps, first, layout, forwards(steps.links), keep, generally)
+    if not (steps.is_linear and isinstance(first, Table)):
+        return Scanned(first, *generally())
+    return Scanned(first, *_linear_first(steps, first, layout, forwards(steps.links), keep, lambda: generally()[:2]))
 
 
 def _weighed(
@@ -68,7 +84,7 @@ def _weighed(
     if logs is None:
         return last, named
     order = tuple(name for name, _ in layout.batch)
-    rest = tuple(name for name in order if name not in steps.links.before)
+    rest = tuple(name for name in order if name not in (*steps.links.before, *layout.hidden))
     total = align(jnp.sum(logs, axis=0), rest, order)
     if named is None:
         return weighed(last, total), None
@@ -167,7 +183,7 @@ def multiplied_through(steps: Steps) -> Factor:
 def _continued(steps: Steps, whole: Factor) -> Factor:
     """The steps, from what came before them."""
     origin: dict[Name, Name] = {name: Bound(name) for name in steps.links.before}
-    last, _ = scanned(steps, rename(whole, {**origin, **steps.links.to_before}), False)
+    last = scanned(steps, rename(whole, {**origin, **steps.links.to_before}), False).last
     return rename(last, {**steps.links.to_after, **{fresh: name for name, fresh in origin.items()}})
 
 
@@ -277,7 +293,7 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
         return started(rename(every, {PLACE: steps.time}))
     products, safe = running(*pairs(steps, steps.layout([])), False)
     fast = started(products)
-    return if_in_range(safe, lambda: fast, lambda: settled(scanned(steps, start, True)[1], over_time))  # type: ignore[arg-type]
+    return if_in_range(safe, lambda: fast, lambda: settled(scanned(steps, start, True).every, over_time))  # type: ignore[arg-type]
 
 
 def scanned_back_in_pairs(steps: Steps) -> Factor:
@@ -307,7 +323,7 @@ def scanned_in_chunks(steps: Steps, start: Factor, size: int) -> Factor:
     count = steps.length // size
     rest = steps.length - count * size
     if rest:
-        start, _ = scanned(within(steps, 0, rest), start, False)
+        start = scanned(within(steps, 0, rest), start, False).last
         steps = within(steps, rest, count * size)
     layout = steps.layout([start])
 

@@ -13,14 +13,14 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
 from fubini.eliminate.forward import contract, embed, forward, results
-from fubini.factors.carry import CarryLayout, layout_of, settled
+from fubini.factors.carry import CarryLayout, layout_of
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
 from fubini.factors.slices import Slices, slices
 from fubini.factors.table import Table
 from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
-from fubini.terms.factor import Factor, Unit, rename, terms_of
+from fubini.terms.factor import Factor, Unit, terms_of
 
 
 def joined(factors: Sequence[Factor], semiring: Semiring = sum_product) -> Factor:
@@ -88,10 +88,13 @@ class Steps:
         states = {name: self.domains[name] for name in self.links.before}
         return layout_of([*start, *self.terms], (self.time, *self.links.newest), states, self.semiring)
 
-    def advanced(self, carry: Factor, terms: Sequence[Factor], layout: CarryLayout) -> Factor:
-        """One step: the product, the oldest states summed out, and the result named as before it."""
-        after = summed([carry, *terms], self.links.oldest, self.semiring)
-        return settled(rename(after, self.links.moves), layout)
+    def summed(self, factors: Sequence[Factor], names: Sequence[Name]) -> Factor:
+        """⊕ over those of the names that the factors have, of their product."""
+        return summed(factors, names, self.semiring)
+
+    def joined(self, factors: Sequence[Factor]) -> Factor:
+        """The product of factors in one representation."""
+        return joined(factors, self.semiring)
 
 
 def prepared(terms: Sequence[Factor], semiring: Semiring) -> tuple[Factor, ...]:

@@ -11,6 +11,7 @@ from fubini.approximate.moment_matching import window_of
 from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
+from fubini.factors.represent import Representation, representation_of
 from fubini.factors.table import Table
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.links import Link, Links, fixed_bound
@@ -21,6 +22,12 @@ from fubini.terms.factor import Factor
 def is_projected(domains: Mapping[Name, Domain]) -> bool:
     """A projection is in force, and has something to do: there are discrete and real states."""
     return current().project is not None and len({domain.is_finite for domain in domains.values()}) == 2
+
+
+def representations_of(domains: Mapping[Name, Domain]) -> dict[Name, Representation]:
+    """The states whose representation projects, and that representation."""
+    named = {name: representation_of(name) for name in domains}
+    return {name: own for name, own in named.items() if own is not None and own.projects}
 
 
 def with_past(outline: SequenceOutline) -> tuple[SequenceOutline, list[Factor]]:
@@ -48,4 +55,6 @@ def tagged(result: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domai
     mark = result.exactness | combined(parts)
     if is_projected(domains):
         mark = mark | projected(current().name)
+    for representation in dict.fromkeys(representations_of(domains).values()):
+        mark = mark | representation.exactness
     return result if mark.is_exact else result._marked(mark)

@@ -1,0 +1,339 @@
+"""Piecewise: another factor in each box of a grid of cuts through real variables.
+
+f(x, y) = parts(q(x), x, y), where q counts, for each axis that is cut, the edges below x there. The parts are one factor
+over these indices, of any representation: a table (a function that jumps at the edges), or a Gaussian in each box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from fubini.base import ops
+from fubini.base.arrays import Data, is_traced, namespace
+from fubini.base.domains import Bint, Domain, Real, merge_inputs
+from fubini.base.names import Bound, Name
+from fubini.base.semirings import sum_product
+from fubini.errors import DataError, DomainError, Intractable, NameClash
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.piecewise_moments import Cut, PieceMoments, indices_of, piece_moments
+from fubini.factors.promotion import promoted
+from fubini.factors.table import Table
+from fubini.factors.table_rules import divide_tables
+from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import places
+from fubini.show.notation import Call, Notation, Symbol
+from fubini.terms.exactness import Exactness
+from fubini.terms.factor import Factor, product, rename, substitute, to_factor
+from fubini.terms.fields import static_field, term_field
+from fubini.terms.value import Array, Value, Variable, to_array
+
+Interval = tuple[Any, Any]
+
+
+class Piecewise(Factor):
+    """A factor for each box of real variables; zero outside of all boxes.
+
+    A box has an interval (low, high) for each of some variables, or a list of intervals, one for each element; None
+    stands for the whole line. The boxes may not overlap.
+
+    >>> half = Piecewise([({"x": (0.0, np.inf)}, fb.dist.Normal(0.0, 1.0)("x"))])
+    >>> float(half.sum("x")), float(half.mean("x")), float(half.variance("x"))
+    (0.5..., 0.797884..., 0.36338...)
+    """
+
+    parts: Factor = term_field()
+    edges: tuple[Array, ...] = term_field()  # sorted, of shape (m,), for each cut
+    cuts: tuple[Cut, ...] = static_field()
+    reals: tuple[tuple[Name, Domain], ...] = static_field()  # the variables that are cut
+
+    def __init__(self, pieces: Sequence[tuple[Mapping[Name, Any], Any]]) -> None:
+        made = _from_boxes([(dict(box), to_factor(factor)) for box, factor in pieces])
+        self._set(**{key: made.__dict__[key] for key in ("parts", "edges", "cuts", "reals", "inputs")})
+
+    @classmethod
+    def _of(
+        cls, parts: Factor, cuts: Sequence[Cut], edges: Sequence[Array], reals: Sequence[tuple[Name, Domain]]
+    ) -> Piecewise:
+        """The pieces as they are, unchecked."""
+        new = object.__new__(cls)
+        hidden = {cut.index for cut in cuts}
+        own = {name: domain for name, domain in parts.inputs.items() if name not in hidden}
+        batch = {name: domain for edge in edges for name, domain in edge.inputs.items()}
+        inputs = merge_inputs(own, dict(reals), batch)
+        new._set(parts=parts, edges=tuple(edges), cuts=tuple(cuts), reals=tuple(reals), inputs=inputs)
+        return new
+
+    def with_parts(self, parts: Factor) -> Piecewise:
+        """Other parts in the same boxes."""
+        return Piecewise._of(parts, self.cuts, self.edges, self.reals)
+
+    @property
+    def exactness(self) -> Exactness:
+        return self.parts.exactness
+
+    @property
+    def is_known_zero(self) -> bool:
+        return self.parts.is_known_zero
+
+    @property
+    def indices(self) -> dict[Name, Domain]:
+        """The hidden indices, which say in which box a point is."""
+        return indices_of(self.cuts, self.edges)
+
+    def positions(self, values: Mapping[Name, Value]) -> dict[Name, Value]:
+        """The hidden indices at points of the variables that are cut: the number of edges below."""
+        at = {}
+        for cut, edge in zip(self.cuts, self.edges, strict=True):
+            if cut.name in values:
+                point = _element(values[cut.name], cut.element)
+                below = [ops.greater(point, edge[k]) for k in range(edge.output.shape[0])]
+                at[cut.index] = reduce(ops.add, below)
+        return at
+
+    def _renamed(self, names: Mapping[Name, Name]) -> Factor:
+        cuts = [cut._replace(name=names.get(cut.name, cut.name)) for cut in self.cuts]
+        edges = [_renamed_array(edge, names) for edge in self.edges]
+        reals = [(names.get(name, name), domain) for name, domain in self.reals]
+        return Piecewise._of(rename(self.parts, names), cuts, edges, reals)
+
+    def _marked(self, mark: Exactness) -> Factor:
+        return self.with_parts(self.parts._marked(mark))
+
+    def _evaluated(self, children: tuple) -> Factor:
+        parts, *edges = children
+        return Piecewise._of(parts, self.cuts, [to_array(edge) for edge in edges], self.reals)
+
+    def _log(self) -> Value:
+        here = {name: Variable(name, domain) for name, domain in self.reals}
+        return self.parts.log().replaced(self.positions(here))
+
+    # -- moments ----------------------------------------------------------------------------------------------------
+
+    def moments(self) -> PieceMoments:
+        """Mass, mean and covariance of the real variables in each box."""
+        parts = promoted(self.parts)
+        if not isinstance(parts, Gaussian):
+            raise Intractable(
+                f"the moments of {self}", expected="Gaussian parts", nearest=f"they are a {type(parts).__name__}"
+            )
+        return piece_moments(parts, self.cuts, self.edges)
+
+    def _averages(self, name: Name) -> tuple[Array, Data, Data, tuple[Name, ...]]:
+        """Shares of the boxes, and mean and covariance of a variable in each, over the names."""
+        pieces = self.moments()
+        inputs = {**pieces.mass.inputs, **{key: self._sizes[key] for key in pieces.names}}
+        names = tuple(inputs)
+        total = pieces.mass.reduced(sum_product, [key for key in names if key in self.indices])
+        shares = to_array(divide_tables(pieces.mass, total).numbers())
+        place = places(promoted(self.parts).reals)[name]  # type: ignore[attr-defined]
+        mean = align(pieces.mean, pieces.names, names, 1)[..., place.start : place.stop]
+        square = align(pieces.covariance, pieces.names, names, 2)
+        covariance = square[..., place.start : place.stop, place.start : place.stop]
+        return Array._of(align(shares.array, shares.names, names), names, inputs, Real), mean, covariance, names
+
+    @property
+    def _sizes(self) -> dict[Name, Domain]:
+        return {**self.parts.inputs, **self.indices, **self.inputs}
+
+    def _mean(self, name: Name) -> Value:
+        """Σ_q share(q) · mean(q)"""
+        shares, mean, _, names = self._averages(name)
+        return self._summed(shares, mean, names, self.inputs[name].shape)
+
+    def _covariance(self, name: Name) -> Value:
+        """Σ_q share(q) · (covariance(q) + (mean(q) − mean)(mean(q) − mean)ᵀ)"""
+        shares, mean, covariance, names = self._averages(name)
+        axes = tuple(k for k, key in enumerate(names) if key in self.indices)
+        centre = (shares.array[..., None] * mean).sum(axis=axes, keepdims=True)
+        spread = covariance + _outer(mean - centre)
+        return self._summed(shares, spread, names, self.inputs[name].shape * 2)
+
+    def _summed(self, shares: Array, values: Data, names: tuple[Name, ...], shape: tuple[int, ...]) -> Array:
+        axes = tuple(k for k, key in enumerate(names) if key in self.indices)
+        weights = shares.array.reshape(shares.array.shape + (1,) * (values.ndim - len(names)))
+        data = (weights * values).sum(axis=axes)
+        rest = tuple(key for key in names if key not in self.indices)
+        data = data.reshape((*data.shape[: len(rest)], *shape))
+        return Array._of(data, rest, shares.inputs, Real.with_shape(shape), self.exactness)
+
+    def notation(self) -> Notation:
+        cuts = [
+            Symbol(f"{cut.name}[{cut.element}]" if dict(self.reals)[cut.name].shape else str(cut.name))
+            for cut in self.cuts
+        ]
+        return Call("Piecewise", (self.parts.notation(), *cuts))
+
+
+def _outer(gap: Data) -> Data:
+    return gap[..., :, None] * gap[..., None, :]
+
+
+def _element(value: Value, element: int) -> Value:
+    shape = value.output.shape
+    return value[tuple(int(k) for k in np.unravel_index(element, shape))] if shape else value
+
+
+def _renamed_array(array: Array, names: Mapping[Name, Name]) -> Array:
+    own = tuple(names.get(name, name) for name in array.names)
+    inputs = {names.get(name, name): domain for name, domain in array.inputs.items()}
+    return Array._of(array.array, own, inputs, array.output, array.mark)
+
+
+# -- from boxes -----------------------------------------------------------------------------------------------------
+
+
+def _from_boxes(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> Piecewise:
+    """The grid of all edges of the boxes; in each of its cells the factor of the box that holds it."""
+    if not pieces:
+        raise DataError("a Piecewise factor without pieces", expected="pairs of a box and a factor")
+    domains = _domains(pieces)
+    bounds = [_intervals(box, domains) for box, _ in pieces]
+    axes = sorted({axis for box in bounds for axis in box}, key=str)
+    edges = {axis: sorted({e for box in bounds if axis in box for e in box[axis] if math.isfinite(e)}) for axis in axes}
+    axes = [axis for axis in axes if edges[axis]]
+    cuts = [Cut(name, element, Bound(f"{name}[{element}]")) for name, element in axes]
+    held = np.stack([_cells(box, axes, edges) for box in bounds])
+    if (held.sum(axis=0) > 1).any():
+        raise DataError("a Piecewise factor whose boxes overlap", expected="boxes that share no more than an edge")
+    index = Bound("piece")
+    which = np.where(held.any(axis=0), held.argmax(axis=0), len(pieces))
+    stacked = _stacked([factor for _, factor in pieces], index)
+    at = Array._of(
+        which, tuple(cut.index for cut in cuts), {c.index: Bint[n] for c, n in zip(cuts, which.shape, strict=True)},
+        Bint[len(pieces) + 1],
+    )  # fmt: skip
+    reals = [(name, domains[name]) for name in dict.fromkeys(cut.name for cut in cuts)]
+    return Piecewise._of(substitute(stacked, {index: at}), cuts, [Array(np.array(edges[a])) for a in axes], reals)
+
+
+def _domains(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> dict[Name, Domain]:
+    """The domains of the variables that are cut: of the factors, or from the number of intervals."""
+    inputs = merge_inputs(*(factor.inputs for _, factor in pieces))
+    domains = {}
+    for box, _ in pieces:
+        for name, sides in box.items():
+            several = isinstance(sides, Sequence) and len(sides) > 0 and not _is_interval(sides)
+            domain = inputs.get(name, Real[len(sides)] if several else Real)
+            if domain.is_finite:
+                raise DomainError(f"a box of {name!r}: {domain!r}", expected="a real variable, or an array of them")
+            domains[name] = domain
+    return domains
+
+
+def _is_interval(sides: Any) -> bool:
+    return len(sides) == 2 and all(isinstance(side, (int, float, np.number)) for side in sides)
+
+
+def _intervals(box: Mapping[Name, Any], domains: Mapping[Name, Domain]) -> dict[tuple[Name, int], Interval]:
+    """(low, high) for each axis of a box that is bounded."""
+    sides: dict[tuple[Name, int], Interval] = {}
+    for name, given in box.items():
+        size = math.prod(domains[name].shape)
+        each = [given] if given is None or _is_interval(given) else list(given)
+        if len(each) != size:
+            raise DomainError(
+                f"{len(each)} intervals of {name!r}: {domains[name]!r}", expected=f"one for each of {size} elements"
+            )
+        for element, interval in enumerate(each):
+            low, high = (-math.inf, math.inf) if interval is None else map(float, interval)
+            if not low < high:
+                raise DataError(f"the interval ({low}, {high}) of {name!r}", expected="low < high, neither NaN")
+            sides[name, element] = (low, high)
+    return sides
+
+
+def _cells(box: Mapping, axes: Sequence, edges: Mapping) -> np.ndarray:
+    """Whether each cell of the grid is within the box."""
+    held = np.ones((), bool)
+    for axis in axes:
+        sides = np.array([-math.inf, *edges[axis], math.inf])
+        low, high = box.get(axis, (-math.inf, math.inf))
+        held = held[..., None] & ((sides[:-1] >= low) & (sides[1:] <= high))
+    return held
+
+
+def _stacked(factors: Sequence[Factor], index: Bound) -> Factor:
+    """One factor over an index: f_k at k, and zero at the end."""
+    domain = Bint[len(factors) + 1]
+    if len(factors) == 1:
+        return product(factors[0], Table(np.array([1.0, 0.0]), {index: domain}))
+    k = Variable(index, domain)
+    if all(domain.is_finite for factor in factors for domain in factor.inputs.values()):
+        logs = [factor.log() for factor in factors]
+        last: Value = Array(np.asarray(-np.inf))
+        for place in reversed(range(len(factors))):
+            last = ops.where(ops.equal(k, place), logs[place], last)
+        return Table.from_log(*_named(to_array(last)))
+    raise NameClash(
+        f"a Piecewise factor of {len(factors)} different factors of real variables",
+        expected="one factor of the real variables with a weight for each box: Piecewise([...tables...]) * f",
+        advice="multiply the pieces by what they share, or add Piecewise factors of one box each",
+    )
+
+
+def _named(array: Array) -> tuple[Data, dict[Name, Domain]]:
+    return array.array, dict(array.inputs)
+
+
+# -- the same boxes -------------------------------------------------------------------------------------------------
+
+
+def refined(f: Piecewise, g: Piecewise) -> tuple[Factor, Factor, Callable[[Factor], Piecewise]]:
+    """The parts of two factors over one set of boxes, and how to make a Piecewise of new parts there."""
+    cuts, edges = list(f.cuts), list(f.edges)
+    f_at: dict[Name, Value] = {}
+    g_at: dict[Name, Value] = {}
+    for cut, edge in zip(g.cuts, g.edges, strict=True):
+        place = next((k for k, own in enumerate(cuts) if own[:2] == cut[:2]), None)
+        if place is None:
+            fresh = cut._replace(index=Bound(cut.index.label))
+            g_at[cut.index] = Variable(fresh.index, g.indices[cut.index])
+            cuts.append(fresh)
+            edges.append(edge)
+        elif _same_edges(edges[place], edge):
+            g_at[cut.index] = Variable(cuts[place].index, g.indices[cut.index])
+        else:
+            own = cuts[place]
+            both, of_f, of_g = _merged(edges[place], edge, Bound(own.index.label))
+            f_at[own.index], g_at[cut.index] = of_f, of_g
+            cuts[place], edges[place] = own._replace(index=of_f.names[-1]), both  # type: ignore[arg-type]
+    reals = tuple(merge_inputs(dict(f.reals), dict(g.reals)).items())
+    return substitute(f.parts, f_at), substitute(g.parts, g_at), lambda parts: Piecewise._of(parts, cuts, edges, reals)
+
+
+def _same_edges(a: Array, b: Array) -> bool:
+    if a.array is b.array or a is b:
+        return True
+    if a.names != b.names or is_traced(a.array, b.array) or a.array.shape != b.array.shape:
+        return False
+    return bool(np.array_equal(np.asarray(a.array), np.asarray(b.array)))
+
+
+def _merged(a: Array, b: Array, index: Bound) -> tuple[Array, Array, Array]:
+    """All edges in order, and for each interval between them that of `a` and that of `b` which holds it."""
+    inputs = merge_inputs(a.inputs, b.inputs)
+    names = tuple(inputs)
+    xp = namespace(a.array, b.array)
+    shape = tuple(domain.extent for domain in inputs.values())
+    sides = [_broadcast(xp, edge, names, shape) for edge in (a, b)]
+    both = xp.concatenate(sides, axis=-1)
+    order = xp.argsort(both, axis=-1)
+    from_a = order < sides[0].shape[-1]
+    count = xp.concatenate([xp.zeros((*shape, 1), int), xp.cumsum(from_a, axis=-1)], axis=-1)
+    places = xp.arange(both.shape[-1] + 1)
+    domain = {**inputs, index: Bint[both.shape[-1] + 1]}
+    made = [
+        Array._of(each, (*names, index), domain, Bint[side.shape[-1] + 1])
+        for each, side in zip((count, places - count), sides, strict=True)
+    ]
+    edges = xp.take_along_axis(both, order, axis=-1)
+    return Array._of(edges, names, inputs, Real[edges.shape[-1]]), made[0], made[1]
+
+
+def _broadcast(xp: Any, edge: Array, names: tuple[Name, ...], shape: tuple[int, ...]) -> Data:
+    return xp.broadcast_to(align(edge.array, edge.names, names, 1), (*shape, edge.output.shape[0]))

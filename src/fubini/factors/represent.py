@@ -1,0 +1,164 @@
+"""`fb.represent`: how factors over a variable are stored, under an unchanged model and unchanged algorithms."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import jax
+
+from fubini.base.arrays import Data
+from fubini.base.interpretations import Interpretation, current
+from fubini.base.names import Name
+from fubini.terms.exactness import Exactness, projected
+from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
+
+
+class Representation(ABC):
+    """How factors over a variable are stored. A layout says how a loop hands them on (`factors/carry.py`).
+
+    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from what was given.
+    """
+
+    key: Data | None = None
+    projects: ClassVar[bool] = False
+
+    @property
+    def exactness(self) -> Exactness:
+        """How answers relate to the mathematics, where it projects."""
+        return projected(repr(self))
+
+    def layout(self, carried: Any, names: tuple[Name, ...]) -> Any:
+        """The layout of carries whose variables `names` are so represented; None for that of the factors as they are."""
+        return None
+
+    def substitution(self, name: Name, domain: Any) -> Any:
+        """The variable as a function of bounded integers, of representations that have fixed points; else None."""
+        return None
+
+    @property
+    def structure(self) -> tuple:
+        """What it is, without its key."""
+        return (type(self), repr(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Representation) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+
+class Represent(Interpretation):
+    """An interpretation under which some variables have a representation of their own; `arrays` are its keys."""
+
+    by_name: dict[Name, Representation]
+
+    def covering(self, names: Mapping[Name, Name]) -> Represent:
+        """The same, where names to the left are represented as those to the right."""
+        more = {new: self.by_name[old] for new, old in names.items() if old in self.by_name and new not in self.by_name}
+        for new, old in names.items():
+            if new in self.by_name and old in self.by_name and self.by_name[new] != self.by_name[old]:
+                raise NameClash(
+                    f"{self}, where {old!r} and {new!r} are one state, before and after a step",
+                    expected=f"one representation for both: {old} alone covers {new}",
+                )
+        return _made(self.base, {**self.by_name, **more}, self.arrays) if more else self
+
+
+def _made(base: Interpretation | None, by_name: dict[Name, Representation], keys: Any) -> Represent:
+    said = ", ".join(f"{name}={representation!r}" for name, representation in by_name.items())
+    made = Represent(f"represent({said})", base=base, arrays=keys)
+    made.by_name = by_name
+    return made
+
+
+def represent(**variables: Representation) -> Represent:
+    """The interpretation in force, with some variables represented as named; one inside another adds to it.
+
+    In a chain a state covers the one after a step: `F` covers `F_next`.
+
+    >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
+    >>> chain = fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
+    >>> with represent(x=fb.rep.Dense()):
+    ...     chain.filter().weights[-1].round(4)
+    array([0.6115, 0.3885])
+    """
+    for name, representation in variables.items():
+        if not isinstance(representation, Representation):
+            raise DomainError(
+                f"represent({name}={representation!r})",
+                expected="a representation: fb.rep.Dense(), fb.rep.Truncated(), fb.rep.Particles(n, key), …",
+                advice="call it: fb.rep.Truncated()" if isinstance(representation, type) else "",
+            )
+    outer = represented()
+    twice = [name for name in variables if outer is not None and name in outer.by_name]
+    if twice and outer is not None and any(outer.by_name[name] != variables[name] for name in twice):
+        raise NameClash(
+            f"represent({twice[0]}={variables[twice[0]]!r}) inside {outer}",
+            expected="one representation for a variable",
+            advice="leave the outer `with` first",
+        )
+    keys = {name: each.key for name, each in variables.items() if each.key is not None}
+    base = current().without(Represent)
+    inherited = dict(outer.by_name) if outer is not None else {}
+    outer_keys = dict(outer.arrays or {}) if outer is not None else {}
+    return _made(base, {**inherited, **variables}, {**outer_keys, **keys})
+
+
+def represented() -> Represent | None:
+    """The representations in force, if some are named."""
+    interpretation: Interpretation | None = current()
+    while interpretation is not None and not isinstance(interpretation, Represent):
+        interpretation = interpretation.base
+    return interpretation
+
+
+def representation_of(name: Name) -> Representation | None:
+    """The representation that is named for a variable."""
+    own = represented()
+    return own.by_name.get(name) if own is not None else None
+
+
+def keys_in_force() -> dict[Name, Data]:
+    """The keys of the representations in force, by variable."""
+    own = represented()
+    return {} if own is None else own.arrays
+
+
+def with_keys(keys: dict[Name, Data]) -> AbstractContextManager:
+    """The interpretation in force over other keys."""
+    own = represented()
+    return nullcontext() if own is None else _replaced(current(), own, own.with_arrays(keys))
+
+
+def without_keys() -> AbstractContextManager:
+    """The interpretation in force without the keys of its representations: compiled functions take them as arguments."""
+    return with_keys(jax.tree.map(lambda leaf: None, keys_in_force()))
+
+
+def _replaced(interpretation: Interpretation, old: Interpretation, new: Interpretation) -> Interpretation:
+    if interpretation is old:
+        return new
+    assert interpretation.base is not None, "the old one is among the bases"
+    own = interpretation.with_arrays(interpretation.arrays)
+    own.base, own._by_head = _replaced(interpretation.base, old, new), {}
+    return own
+
+
+def within(names: Mapping[Name, Name]) -> AbstractContextManager:
+    """The interpretation in force, where names to the left are represented as those to the right."""
+    own = represented()
+    return nullcontext() if own is None else _replaced(current(), own, own.covering(names))
+
+
+def require_known(names: Iterable[Name], asked: str) -> None:
+    """Raise where a representation is named for a variable that is not there."""
+    own = represented()
+    known = set(names)
+    unknown = [name for name in own.by_name if name not in known] if own is not None else []
+    if unknown:
+        raise UnknownName(
+            f"{own} for {asked}", expected=f"variables of it: {listed(known)}", nearest=closest(unknown[0], known)
+        )

@@ -1,0 +1,163 @@
+"""Mixture: a few Gaussians for each value of the bounded integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.approximate.moment_matching import Moments, gaussian_of
+from fubini.base.arrays import Data
+from fubini.base.domains import Bint, Domain
+from fubini.base.names import Bound, Name
+from fubini.errors import DataError
+from fubini.factors.carry import Advance, Carried, CarryLayout, after_step, settled
+from fubini.factors.fallbacks import combined
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.gaussian_carry import settle_gaussian
+from fubini.factors.mixture import summed
+from fubini.factors.piecewise import Piecewise
+from fubini.factors.promotion import promoted
+from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
+from fubini.numerics.scaled import positive_log
+from fubini.representations.projection import require_moments, stacked_moments
+from fubini.representations.quotients import quotient, where_definite
+from fubini.representations.truncated import ProjectedLayout, Truncated
+from fubini.terms.factor import Factor, rename, substitute
+from fubini.terms.value import Array
+
+COMPONENT = Bound("component")
+
+
+class Mixture(Truncated):
+    """At most k Gaussians for each value of the bounded integers: after each step of a sequence, those that are alike
+    are merged (Runnalls 2007). More components follow a distribution that bends; one is `fb.rep.Truncated()`.
+
+    >>> fb.rep.Mixture(8)
+    Mixture(8)
+    """
+
+    def __init__(self, k: int) -> None:
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise DataError(f"Mixture({k!r})", expected="a whole number of components, at least 1")
+        self.k = int(k)
+
+    def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
+        """Gaussians over one more index."""
+        plain = super().layout(carried, names)
+        if plain is None:
+            return None
+        assert isinstance(plain, ProjectedLayout), "a layout of Gaussians"
+        return mixture_layout(plain, self.k)
+
+    def __repr__(self) -> str:
+        return f"Mixture({self.k})"
+
+
+@dataclass(frozen=True)
+class MixtureLayout(ProjectedLayout):
+    """A Gaussian over everything and a component; steps merge components."""
+
+    k: int = 1
+
+    @property
+    def hidden(self) -> Mapping[Name, Domain]:
+        return {COMPONENT: Bint[self.k]}
+
+    @property
+    def visible(self) -> dict[Name, Domain]:
+        """The bounded integers without the component."""
+        return {name: domain for name, domain in self.batch if name != COMPONENT}
+
+    def begin(self, start: Factor, key: Data | None) -> Factor:
+        require_moments(start, self.name)
+        return self._settled(self.reduced(start)[0])
+
+    def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
+        """Σ over the oldest states and components: merged into k components, and which went into which."""
+        reals = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
+        after = promoted(steps.summed([carry, *terms], reals))
+        require_moments(after, self.name)
+        old = {name: self._sources[name] for name in self._finite_oldest(steps)}
+        made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
+        return Advance(self._settled(made), labels)  # type: ignore[arg-type]
+
+    def reduced(self, f: Factor) -> tuple[Gaussian, Data]:
+        """The mixture with k components for each cell of the batch, and the component that each box and source became.
+
+        Labels have the axes of the batch, then one for all sources and boxes.
+        """
+        sources = {n: d for n, d in f.inputs.items() if d.is_finite and n not in self.visible}
+        f = _bound(f, sources)
+        moments = stacked_moments(f, self.visible, self.reals)
+        axis = len(self.visible)
+        logs = positive_log(moments.weight) + moments.shift
+        top = jax.lax.stop_gradient(jnp.max(logs, axis=axis, keepdims=True))
+        top = jnp.where(jnp.isfinite(top), top, 0.0)
+        merged: ReducedMixture = reduce_mixture(jnp.exp(logs - top), moments.mean, moments.covariance, self.k)
+        shift = jnp.broadcast_to(top, merged.weight.shape)
+        batch = {**self.visible, COMPONENT: Bint[self.k]}
+        few = Moments(merged.weight, shift, merged.mean, merged.covariance)
+        return gaussian_of(few, batch, self.reals, f), merged.labels
+
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+        """Each source and box looks back at the component that it went into."""
+        *terms, labels = terms
+        joint = promoted(steps.joined([carry, *terms]))
+        moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
+        ratio, masses = (rename(part, moves) for part in quotient(later, after))
+        at = {after_step(COMPONENT): self._labels(labels, steps, joint)}
+        oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
+        earlier = steps.summed([carry, *terms], oldest)
+        ratio = where_definite(substitute(ratio, at), substitute(masses, at), earlier)  # type: ignore[arg-type]
+        whole = self.settled_joint(_times(joint, ratio))
+        return settled(steps.summed([whole], steps.links.newest), self)
+
+    def _labels(self, labels: Data, steps: Any, joint: Factor) -> Array:
+        """The labels over the names of the states before and after a step."""
+        sizes = dict(self.batch)
+        newest = [steps.links.moves_back.get(name, name) for name in self.visible]
+        cells = joint.indices if isinstance(joint, Piecewise) else {}
+        sources = [name for name in joint.inputs if name in (*self._finite_oldest(steps), COMPONENT)]
+        inputs = {
+            **dict(zip(newest, self.visible.values(), strict=True)),
+            **{name: sizes.get(name, joint.inputs[name]) for name in sources},
+            **cells,
+        }
+        shape = tuple(domain.extent for domain in inputs.values())
+        return Array._of(labels.reshape(shape), tuple(inputs), inputs, Bint[self.k])
+
+    def _finite_oldest(self, steps: Any) -> list[Name]:
+        return [name for name in steps.links.oldest if steps.domains[name].is_finite]
+
+    @cached_property
+    def _sources(self) -> dict[Name, Bound]:
+        return {name: Bound(f"{name} before") for name in dict(self.batch)}
+
+    def _settled(self, made: Gaussian) -> Gaussian:
+        return settle_gaussian(made, self)
+
+
+def mixture_layout(plain: ProjectedLayout, k: int) -> MixtureLayout:
+    """The layout with one more name, the component."""
+    batch = (*plain.batch, (COMPONENT, Bint[k]))
+    names = tuple(name for name, _ in batch)
+    return MixtureLayout(
+        batch, plain.reals, plain.dtype, plain.homogeneous, names, names, plain.white, f"Mixture({k})", k
+    )
+
+
+def _bound(f: Factor, sources: Mapping[Name, Domain]) -> Factor:
+    """Σ over the sources."""
+    return summed(f, tuple(sources)) if sources else f
+
+
+def _times(joint: Factor, ratio: Gaussian) -> Factor:
+    if isinstance(joint, Piecewise):
+        return joint.with_parts(combined((promoted(joint.parts), ratio)))
+    return combined((joint, ratio))

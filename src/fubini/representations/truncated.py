@@ -1,0 +1,91 @@
+"""Truncated: one Gaussian for each value of the bounded integers, of the moments that boxes and mixtures leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fubini.base.names import Name
+from fubini.errors import DomainError
+from fubini.factors.carry import Carried, CarryLayout, default_layout, settled
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.gaussian_carry import GaussianLayout, settle_gaussian
+from fubini.factors.mixture import Mixture
+from fubini.factors.piecewise import Piecewise
+from fubini.factors.represent import Representation
+from fubini.representations.projection import matched, require_moments
+from fubini.representations.quotients import quotient, where_definite
+from fubini.terms.factor import Factor, Product, rename
+from fubini.terms.heads import exact_settle
+
+
+class Truncated(Representation):
+    """A Gaussian for each value of the bounded integers. Products with boxes are exact; after each step of a sequence,
+    when every factor of the step is in, what is truncated or mixed becomes the Gaussian of its mass, mean and covariance.
+
+    >>> fb.rep.Truncated()
+    Truncated()
+    """
+
+    projects = True
+
+    def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
+        """Gaussians, projected."""
+        finite = [name for name, domain in carried.batch if name in names]
+        if finite:
+            raise DomainError(f"{self} of {finite[0]!r}", expected="a real variable", advice="use fb.rep.Dense()")
+        plain = default_layout(carried)
+        assert isinstance(plain, GaussianLayout), "real variables are handed on as Gaussians"
+        return projected_layout(plain, repr(self)) if names else None
+
+    def __repr__(self) -> str:
+        return "Truncated()"
+
+
+@dataclass(frozen=True)
+class ProjectedLayout(GaussianLayout):
+    """A Gaussian over everything: what is settled in it keeps its moments."""
+
+    name: str = "Truncated()"
+
+    @property
+    def projects(self) -> bool:
+        return True
+
+    @property
+    def holds(self) -> str:
+        return "factors with moments: Gaussians, boxes of Gaussians, and sums of these"
+
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+        """Σ over the newest states of carry · terms · later / after; where that has no moments, what is later is left out.
+
+        A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
+        """
+        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after))
+        oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
+        ratio = where_definite(ratio, masses, steps.summed([carry, *terms], oldest))
+        joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
+        return settled(steps.summed([joint], steps.links.newest), self)
+
+    def settled_joint(self, joint: Factor) -> Factor:
+        """Σ over the boxes of the states before and after a step, projected: their marginals have the same moments."""
+        batch = tuple((name, domain) for name, domain in joint.inputs.items() if domain.is_finite)
+        reals = tuple((name, domain) for name, domain in joint.inputs.items() if not domain.is_finite)
+        names = tuple(name for name, _ in batch)
+        return settled(joint, replace(self, batch=batch, reals=reals, vector_names=names, matrix_names=names))
+
+
+def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
+    """The layout whose arrays all depend on every bounded integer."""
+    full = plain.over_everything()
+    return ProjectedLayout(
+        full.batch, full.reals, full.dtype, full.homogeneous, full.vector_names, full.matrix_names, full.white, name
+    )
+
+
+@exact_settle.rule
+def settle_projected(f: Mixture | Piecewise | Product, layout: ProjectedLayout) -> Gaussian:
+    """f  →  w·N(m, V), its mass, mean and covariance for each value of the bounded integers"""
+    require_moments(f, layout.name)
+    return settle_gaussian(matched(f, dict(layout.batch), layout.reals), layout)
