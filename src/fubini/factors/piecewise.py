@@ -1,7 +1,8 @@
 """Piecewise: another factor in each box of a grid of cuts through real variables.
 
-f(x, y) = parts(q(x), x, y), where q counts, for each axis that is cut, the edges below x there. The parts are one factor
-over these indices, of any representation: a table (a function that jumps at the edges), or a Gaussian in each box.
+f(x, y) = parts(q(x), x, y), where q counts, for each axis that is cut, the edges below x there. The parts are one
+factor over these indices, of any representation: a table (a function that jumps at the edges), or a Gaussian in each
+box.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fubini.base.names import Bound, Name
 from fubini.base.semirings import sum_product
 from fubini.errors import DataError, DomainError, Intractable, NameClash
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.piecewise_moments import Cut, PieceMoments, indices_of, piece_moments
+from fubini.factors.piecewise_moments import Cut, PieceMoments, indices_of, piece_moments, uniform_moments
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.factors.table_rules import divide_tables
@@ -117,11 +118,29 @@ class Piecewise(Factor):
     def moments(self) -> PieceMoments:
         """Mass, mean and covariance of the real variables in each box."""
         parts = promoted(self.parts)
+        if isinstance(parts, Table):
+            self._require_bounded(parts)
+            return uniform_moments(parts, self.cuts, self.edges, self.reals)
         if not isinstance(parts, Gaussian):
             raise Intractable(
                 f"the moments of {self}", expected="Gaussian parts", nearest=f"they are a {type(parts).__name__}"
             )
         return piece_moments(parts, self.cuts, self.edges)
+
+    def _require_bounded(self, parts: Table) -> None:
+        """Raise where constant parts have no mass: an element that is not cut, or weight in an unbounded box."""
+        elements = sum(math.prod(domain.shape) for _, domain in self.reals)
+        unbounded = elements > len(self.cuts)
+        for cut in self.cuts:
+            size = self.indices[cut.index].extent
+            ends = [parts.at({cut.index: end}) for end in (0, size - 1)] if cut.index in parts.inputs else [parts]
+            unbounded = unbounded or not all(end.is_known_zero for end in ends)
+        if unbounded and not is_traced(*parts.leaves()):
+            raise DataError(
+                f"the mass of {self}, which is constant in boxes without bound",
+                expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
+                advice="multiply by a density of these variables first",
+            )
 
     def _averages(self, name: Name) -> tuple[Array, Data, Data, tuple[Name, ...]]:
         """Shares of the boxes, and mean and covariance of a variable in each, over the names."""
@@ -130,7 +149,8 @@ class Piecewise(Factor):
         names = tuple(inputs)
         total = pieces.mass.reduced(sum_product, [key for key in names if key in self.indices])
         shares = to_array(divide_tables(pieces.mass, total).numbers())
-        place = places(promoted(self.parts).reals)[name]  # type: ignore[attr-defined]
+        parts = promoted(self.parts)
+        place = places(parts.reals if isinstance(parts, Gaussian) else self.reals)[name]
         mean = align(pieces.mean, pieces.names, names, 1)[..., place.start : place.stop]
         square = align(pieces.covariance, pieces.names, names, 2)
         covariance = square[..., place.start : place.stop, place.start : place.stop]

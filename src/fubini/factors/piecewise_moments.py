@@ -13,6 +13,7 @@ from fubini.base.names import Bound, Name
 from fubini.errors import Intractable, listed
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.table import Table
+from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.box_moments import box_moments
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import places
@@ -73,6 +74,24 @@ def piece_moments(parts: Gaussian, cuts: Sequence[Cut], edges: Sequence[Array]) 
     spread = covariance + turned @ (box.covariance - cov_c) @ gain
     assert isinstance(mass, Table), "a Gaussian without its real variables is a table"
     return PieceMoments(shifted(mass, box.log_mass, names, inputs), moved, spread, names)
+
+
+def uniform_moments(
+    parts: Table, cuts: Sequence[Cut], edges: Sequence[Array], reals: Sequence[tuple[Name, Domain]]
+) -> PieceMoments:
+    """Moments of parts that are constant in each box: all its elements are cut, and unbounded boxes are empty."""
+    position = {name: place.start for name, place in places(tuple(reals)).items()}
+    order = sorted(range(len(cuts)), key=lambda k: position[cuts[k].name] + cuts[k].element)
+    inputs = merge_inputs(indices_of(cuts, edges), *(edge.inputs for edge in edges))
+    names, shape = tuple(inputs), tuple(domain.extent for domain in inputs.values())
+    low, high = _sides([cuts[k] for k in order], [edges[k] for k in order], names, shape, edges[0].array.dtype)
+    xp = namespace(low, high)
+    bounded = xp.isfinite(low) & xp.isfinite(high)
+    low, high = xp.where(bounded, low, 0.0), xp.where(bounded, high, 0.0)
+    width = high - low
+    volume = Table(xp.where(xp.all(bounded, axis=-1), xp.prod(width, axis=-1), 0.0), inputs)
+    spread = width[..., :, None] * width[..., None, :] * np.eye(len(order)) / 12.0
+    return PieceMoments(multiply_tables(parts, volume), 0.5 * (low + high), spread, names)
 
 
 def _inverse(xp: Any, matrix: Data) -> Data:

@@ -117,9 +117,15 @@ def _integrated(f: Piecewise, parts: Factor, names: tuple[Name, ...]) -> Factor:
     if not cut:
         return f.with_parts(parts)
     kept = [name for name in _reals(f, parts) if name not in cut]
+    if isinstance(parts, Table) and not kept:
+        return _without_boxes(f, f.with_parts(parts).moments().mass)
     if kept or not isinstance(parts, Gaussian):
         raise not_closed(f, cut, kept)
-    mass = piece_moments(parts, f.cuts, f.edges).mass
+    return _without_boxes(f, piece_moments(parts, f.cuts, f.edges).mass)
+
+
+def _without_boxes(f: Piecewise, mass: Table) -> Table:
+    """Σ over the boxes."""
     return mass.reduced(sum_product, [name for name in mass.inputs if name in f.indices])
 
 
@@ -133,7 +139,9 @@ def not_closed(f: Piecewise, names: list[Name], kept: list[Name]) -> Intractable
     return Intractable(
         f"the integral over {listed(names)} of {f}",
         expected="Gaussian parts, and every real variable that they couple to be integrated too",
-        nearest=f"{listed(kept)} stays: a truncated Gaussian's marginal is none" if kept else "its parts are not Gaussian",
+        nearest=f"{listed(kept)} stays: a truncated Gaussian's marginal is none"
+        if kept
+        else "its parts are not Gaussian",
         advice="project what remains onto Gaussians: `with fb.represent(x=fb.rep.Truncated()):`",
     )
 

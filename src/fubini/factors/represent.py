@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -12,14 +11,14 @@ import jax
 from fubini.base.arrays import Data
 from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
-from fubini.terms.exactness import Exactness, projected
 from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
+from fubini.terms.exactness import Exactness, projected
 
 
-class Representation(ABC):
+class Representation:
     """How factors over a variable are stored. A layout says how a loop hands them on (`factors/carry.py`).
 
-    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from what was given.
+    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from the factor.
     """
 
     key: Data | None = None
@@ -31,11 +30,11 @@ class Representation(ABC):
         return projected(repr(self))
 
     def layout(self, carried: Any, names: tuple[Name, ...]) -> Any:
-        """The layout of carries whose variables `names` are so represented; None for that of the factors as they are."""
+        """The layout of carries whose variables `names` are so represented; None for that of factors as they are."""
         return None
 
-    def substitution(self, name: Name, domain: Any) -> Any:
-        """The variable as a function of bounded integers, of representations that have fixed points; else None."""
+    def recast(self, chain: Any) -> Any:
+        """Another object that answers what is asked of a chain with such variables; None for the chain itself."""
         return None
 
     @property
@@ -107,6 +106,26 @@ def represent(**variables: Representation) -> Represent:
     return _made(base, {**inherited, **variables}, {**outer_keys, **keys})
 
 
+_SAMPLERS: list[Callable[[int, Data], Representation]] = []
+
+
+def samples_states(maker: Callable[[int, Data], Representation]) -> Callable[[int, Data], Representation]:
+    """Register the representation by which a Monte Carlo interpretation draws the states of a sequence."""
+    _SAMPLERS.append(maker)
+    return maker
+
+
+def represent_by_draws(names: Sequence[Name], n: int, key: Data) -> Represent:
+    """The interpretation in force, with some variables represented by n draws of them."""
+    own = _SAMPLERS[0](n, key)
+    outer = represented()
+    inherited = dict(outer.by_name) if outer is not None else {}
+    keys = dict(outer.arrays or {}) if outer is not None else {}
+    return _made(
+        current().without(Represent), {**inherited, **dict.fromkeys(names, own)}, {**keys, **dict.fromkeys(names, key)}
+    )
+
+
 def represented() -> Represent | None:
     """The representations in force, if some are named."""
     interpretation: Interpretation | None = current()
@@ -134,7 +153,7 @@ def with_keys(keys: dict[Name, Data]) -> AbstractContextManager:
 
 
 def without_keys() -> AbstractContextManager:
-    """The interpretation in force without the keys of its representations: compiled functions take them as arguments."""
+    """The interpretation in force without the keys of its representations, which compiled functions are given."""
     return with_keys(jax.tree.map(lambda leaf: None, keys_in_force()))
 
 

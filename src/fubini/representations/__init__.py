@@ -1,6 +1,7 @@
 """`fb.rep`: how factors over a variable may be stored, by name."""
 
 from fubini.representations.dense import Dense as Dense
+from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture
 from fubini.representations.particles import Particles as Particles
 from fubini.representations.truncated import Truncated as Truncated

@@ -23,7 +23,7 @@ from fubini.factors.carry import Advance, Carried, CarryLayout, after_step, defa
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
-from fubini.factors.represent import Representation, keys_in_force, representation_of
+from fubini.factors.represent import Representation, keys_in_force, representation_of, samples_states
 from fubini.factors.samples import Samples
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
@@ -39,6 +39,7 @@ from fubini.terms.value import Array
 PARTICLE = Bound("particle")
 
 
+@samples_states
 class Particles(Representation):
     """n weighted points. In a sequence they move by the factors of a step that can be drawn from, are weighed by the
     others, and are drawn anew where few carry most of the weight; variables with a closed form are summed for each.
@@ -157,8 +158,12 @@ class ParticleLayout(CarryLayout):
         points, rest = propose(given, names, oldest, others, randomness)
         rest = rename(summed([rest], [n for n in oldest if n in rest.inputs]), {**moves, SAMPLES: PARTICLE})
         back = {moves.get(name, name): rename_array(value) for name, value in points.items()}
-        cells = self.cells([name for name, _ in self.inner.batch if name in (*states, *(moves.get(o, o) for o in others))])
-        data = {name: Array._of(filled(back[name], cells), tuple(cells), cells, domain) for name, domain in self.located}
+        cells = self.cells(
+            [name for name, _ in self.inner.batch if name in (*states, *(moves.get(o, o) for o in others))]
+        )
+        data = {
+            name: Array._of(filled(back[name], cells), tuple(cells), cells, domain) for name, domain in self.located
+        }
         return self._resampled(Samples(data, settled(rest, self.inner)), cells, key)
 
     def _resampled(self, cloud: Samples, cells: Mapping[Name, Domain], key: Data) -> Factor:
@@ -210,8 +215,8 @@ def propose(
 ) -> tuple[dict[Name, Array], Factor]:
     """Points of the names along SAMPLES, and the factor over the rest that makes their mean Σ over the names.
 
-    They are drawn from the product of those factors that multiply into a table or Gaussians, given everything that these
-    say of them; factors that have no closed form with them are evaluated at the points.
+    They are drawn from the product of those factors that multiply into a table or Gaussians; factors that have no closed
+    form with these are evaluated at the points.
     """
     terms = [part for factor in given for term in terms_of(factor) for part in _split(promoted(term))]
     closed = [term for term in terms if isinstance(term, (Table, Gaussian)) or not _mentions(term, names)]

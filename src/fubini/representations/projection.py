@@ -104,6 +104,6 @@ def require_moments(f: Factor, name: str) -> None:
         f"{name} of {f}",
         expected="Gaussians, tables, and factors that jump where a real variable crosses a number",
         nearest=f"{listed(opaque or terms_of(f))}: not read as any of these",
-        advice="write the condition by comparisons with numbers, fb.ops.where(x[0] > 0, …), or give it as fb.Piecewise; "
+        advice="write the condition by comparisons with numbers, fb.ops.where(x[0] > 0, …), or as fb.Piecewise; "
         "or represent the variable by fb.rep.Particles or fb.rep.Grid, which read any function",
     )

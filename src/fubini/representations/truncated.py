@@ -22,7 +22,7 @@ from fubini.terms.heads import exact_settle
 
 class Truncated(Representation):
     """A Gaussian for each value of the bounded integers. Products with boxes are exact; after each step of a sequence,
-    when every factor of the step is in, what is truncated or mixed becomes the Gaussian of its mass, mean and covariance.
+    when every factor of the step is in, what is truncated or mixed becomes the Gaussian of its mass, mean and variance.
 
     >>> fb.rep.Truncated()
     Truncated()
@@ -58,7 +58,7 @@ class ProjectedLayout(GaussianLayout):
         return "factors with moments: Gaussians, boxes of Gaussians, and sums of these"
 
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
-        """Σ over the newest states of carry · terms · later / after; where that has no moments, what is later is left out.
+        """Σ over the newest states of carry · terms · later / after; where that has no moments, without later.
 
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
         """

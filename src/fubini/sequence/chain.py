@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from fubini.approximate.moment_matching import window_of
-from fubini.approximate.monte_carlo import MonteCarlo, exactly, sampler_of
+from fubini.approximate.monte_carlo import exactly, sampler_of
 from fubini.base.arrays import Data
 from fubini.base.interpretations import current
 from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.represent import within
+from fubini.factors.represent import represent_by_draws, representation_of, within
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.compiled import SequenceOutline, run
+from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import MethodChoice, choose
-from fubini.sequence.particles import drawn_states, estimated_evidence, estimated_filter
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
@@ -51,7 +51,8 @@ class Chain:
 
     `step` maps states before a step to states after it, as in `fb.markov`. `sum` names global variables that are summed
     out of every answer but `final`; other names stay its inputs. `method` is sequential, parallel or chunks, and chosen
-    where it is not given; chunks are for the evidence alone, and states with lags are filtered in order.
+    where it is not given; chunks are for the evidence alone, and states with lags are filtered in order. Tables whose
+    products fall below the least positive number are multiplied once more by logarithms, unless `drops_small`.
 
     >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next")) * fb.Table([[0.7, 0.3], [0.1, 0.6]], ("t", "x_next"))
     >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"})
@@ -69,7 +70,9 @@ class Chain:
         length: int | None = None,
         sum: Sequence[Name] = (),
         method: str | None = None,
+        drops_small: bool = False,
     ) -> None:
+        self.drops_small = drops_small
         self.links = links_of(step)
         if not self.links.chains:
             raise DomainError("a chain with an empty step", expected='states that are handed on: step={"x": "x_next"}')
@@ -114,6 +117,8 @@ class Chain:
         >>> round(float(chain.evidence()), 6)
         0.75
         """
+        if (recast := self._recast()) is not None:
+            return recast.evidence()
         return self._tagged(self._run(questions.evidence))
 
     def log_evidence(self) -> Value:
@@ -134,6 +139,8 @@ class Chain:
         >>> chain.final().weights
         array([0.25, 0.75])
         """
+        if (recast := self._recast()) is not None:
+            return recast.final()
         return self._tagged(self._run(questions.ended, kept=self.links.before))
 
     def filter(self) -> Factor:
@@ -145,6 +152,8 @@ class Chain:
         array([[0.5 , 0.5 ],
                [0.25, 0.75]])
         """
+        if (recast := self._recast()) is not None:
+            return recast.filter()
         return self._tagged(self._run(questions.filtered, kept=self.links.before))
 
     def smooth(self) -> Smoothed:
@@ -157,9 +166,9 @@ class Chain:
         (array([[0.4, 0.6],
                [0. , 1. ]]), array([1., 0.]))
         """
+        if (recast := self._recast()) is not None:
+            return recast.smooth()
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
-        with self._covering():
-            question = questions.smoothed_by_division if representations_of(self.domains) else question
         after, initial = self._run(question, kept=self.links.before)
         return Smoothed(self._tagged(after), self._tagged(initial))
 
@@ -172,6 +181,8 @@ class Chain:
         >>> {name: values.tolist() for name, values in chain.argmax().items()}
         {'x': 1, 'x_next': [1, 1]}
         """
+        if (recast := self._recast()) is not None:
+            return recast.argmax()
         return self._chosen(self._run(questions.best, windowed=False))
 
     def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
@@ -182,6 +193,8 @@ class Chain:
         >>> {name: draws.tolist() for name, draws in chain.sample(jax.random.key(0), n=2).items()}
         {'x': [0, 0], 'x_next': [[1, 0, 1], [1, 0, 1]]}
         """
+        if (recast := self._recast()) is not None:
+            return recast.sample(key, n)
         require_key(key)
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
             raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
@@ -192,10 +205,31 @@ class Chain:
 
     @property
     def _outline(self) -> SequenceOutline:
-        return SequenceOutline(self.time, self.length, self.links, tuple(self.domains.items()), globals=self.globals)
+        return SequenceOutline(
+            self.time,
+            self.length,
+            self.links,
+            tuple(self.domains.items()),
+            globals=self.globals,
+            drops_small=self.drops_small,
+        )
 
     def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
+
+    def _recast(self) -> Any:
+        """The object that answers in place of the chain, where a representation of its states names one."""
+        with self._covering():
+            named = [representation_of(name) for name in self.domains]
+            others = [recast for own in named if own is not None and (recast := own.recast(self)) is not None]
+            return others[0] if others else None
+
+    def _question(self, question: Any) -> Any:
+        """A smoother that divides, where a representation of the states projects."""
+        smoothers = (questions.smoothed, questions.smoothed_by_kernels)
+        with self._covering():
+            divides = question in smoothers and representations_of(self.domains)
+        return questions.smoothed_by_division if divides else question
 
     def _covering(self) -> AbstractContextManager:
         """The interpretation in force, where states after a step are represented as those before it."""
@@ -203,13 +237,17 @@ class Chain:
 
     def _run(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         with self._covering():
-            return self._answer(question, *arrays, windowed=windowed, **static)
+            return self._answer(self._question(question), *arrays, windowed=windowed, **static)
 
     def _answer(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         sampler = sampler_of(current())
         if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
             with exactly():
-                return self._estimated(sampler, question) or self._answer(question, *arrays, windowed=windowed, **static)
+                names = drawn_states(self._outline, terms_of(self.init), terms_of(self.factor), sampler.names)
+                if not names:
+                    return self._answer(question, *arrays, windowed=windowed, **static)
+                with represent_by_draws(names, sampler.n, sampler.next_key("chain")):
+                    return _estimate(self._run(question, *arrays, windowed=windowed, **static), sampler.n)
         method = self._choice().method
         if self.links.lag > 1 and question is not questions.evidence:
             method = "sequential"
@@ -227,29 +265,13 @@ class Chain:
                 "`with fb.monte_carlo(key, n):` where a step is not linear",
             ) from error
 
-    def _estimated(self, sampler: MonteCarlo, question: Any) -> Any:
-        """Estimate by particles where some states are to be drawn; return None where none are."""
-        outline, start, terms = self._outline, terms_of(self.init), terms_of(self.factor)
-        names = drawn_states(outline, start, terms, sampler.names)
-        if not names:
-            return None
-        estimate = {questions.evidence: estimated_evidence, questions.filtered: estimated_filter}.get(question)
-        if estimate is None:
-            raise Intractable(
-                f"{question.__name__} of {self} by particles",
-                expected="evidence() or filter(): a particle filter knows the past, not the future",
-                advice="keep the switches of a linear model separate instead: `with fb.moment_matching(window=…):`",
-            )
-        answer = run(estimate, outline, [start, terms], sampler.next_key("chain"), names=names, n=sampler.n)
-        return answer._marked(answer.exactness | estimated(sampler.n))
-
     def _tagged(self, answer: Factor) -> Factor:
         with self._covering():
             return tagged(answer, (self.init, self.factor), self.domains)
 
-    def _chosen(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
+    def _chosen(self, values: Mapping[str, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
-        return {name: values[name] for name in names}
+        return {name: values[questions.key_of(name)] for name in names}
 
     def explain(self) -> Explanation:
         """Explain the method by which questions go through the steps, and the plan of one step.
@@ -263,6 +285,8 @@ class Chain:
         step                       rule                 work  size  exactness
         1. Σ_x #0(x) #1(x,x_next)  contract_two_tables  4     2     exact
         """
+        if (recast := self._recast()) is not None:
+            return recast.explain()
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if is_projected(self.domains):
@@ -274,3 +298,10 @@ class Chain:
     def __repr__(self) -> str:
         states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)
         return f"Chain of {self.length:,} steps in {self.time}: {states}; {self._choice().method}"
+
+
+def _estimate(answer: Any, n: int) -> Any:
+    """An answer from n draws, tagged so where it is a factor."""
+    if isinstance(answer, tuple):
+        return tuple(_estimate(part, n) for part in answer)
+    return answer._marked(answer.exactness | estimated(n)) if isinstance(answer, Factor) else answer

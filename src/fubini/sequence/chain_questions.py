@@ -221,7 +221,7 @@ Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
 
 def _descended(
     steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: SequenceOutline, n: int | None
-) -> dict[Name, Data]:
+) -> dict[str, Data]:
     """A value for every state, the last first, each given those after it."""
     layout = steps.layout([start])
     first, last, every, _ = scanned(steps, start, True)
@@ -263,7 +263,12 @@ def _descended(
     lead = 1 if n is not None else 0
     values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
     asked = (*before, *newest, *outline.globals)
-    return {name: value for name, value in zip(asked, values, strict=True) if isinstance(name, str)}
+    return {key_of(name): value for name, value in zip(asked, values, strict=True)}
+
+
+def key_of(name: Name) -> str:
+    """The key of a name in a dictionary that a compiled function returns, whose keys are sorted."""
+    return name if isinstance(name, str) else f"<{name}>"
 
 
 def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Array]:
@@ -271,7 +276,7 @@ def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Arra
     return {name: value for name, value in values.items() if name not in layout.hidden}
 
 
-def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[Name, Data]:
+def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Data]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
 
@@ -283,7 +288,7 @@ def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fact
 
 def drawn(
     outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
-) -> dict[Name, Data]:
+) -> dict[str, Data]:
     """Draws of all states together."""
     steps = outline.steps(terms)
 

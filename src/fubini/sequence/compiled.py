@@ -31,11 +31,12 @@ class SequenceOutline:
     domains: tuple[tuple[Name, Domain], ...]
     method: str = "sequential"
     globals: tuple[Name, ...] = ()
+    drops_small: bool = False  # weights below the least positive number are zero
 
     def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:
         """The steps over these terms."""
         ready = prepared(terms, semiring)
-        return Steps(ready, self.time, self.length, self.links, dict(self.domains), semiring)
+        return Steps(ready, self.time, self.length, self.links, dict(self.domains), semiring, self.drops_small)
 
 
 def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:

@@ -127,6 +127,8 @@ def _linear_first(
         with log_space_alone():
             return generally()
 
+    if steps.drops_small:
+        return last, every
     return if_in_range(safe, lambda: (last, every), otherwise)
 
 

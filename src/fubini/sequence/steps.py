@@ -73,6 +73,7 @@ class Steps:
     links: Links
     domains: Mapping[Name, Domain]
     semiring: Semiring
+    drops_small: bool = False
 
     def cut(self) -> TimeSlices:
         """The terms cut along time."""

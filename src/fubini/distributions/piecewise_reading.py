@@ -1,0 +1,120 @@
+"""Densities and weights that jump where a real variable crosses a number, as piecewise tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fubini.base import ops
+from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.domains import Bint
+from fubini.base.names import Bound
+from fubini.base.ops import Lifted
+from fubini.distributions.density import Density
+from fubini.factors.piecewise import Piecewise
+from fubini.factors.piecewise_moments import Cut
+from fubini.factors.represent import represented
+from fubini.factors.table import Table
+from fubini.numerics.jumps import PieceReading, read_jumps
+from fubini.numerics.named_axes import align
+from fubini.terms.factor import Factor, Weight
+from fubini.terms.heads import exact_join
+from fubini.terms.term import Term
+from fubini.terms.value import Apply, Array, Value, to_array
+
+COMPARISONS = (ops.less, ops.less_equal, ops.greater, ops.greater_equal)
+
+
+def _pieces(f: Factor) -> Piecewise | None:
+    """The factor as tables between jumps, if that is what it is; read once."""
+    reals = {name: domain for name, domain in f.inputs.items() if domain.kind == "real"}
+    others = {name: domain for name, domain in f.inputs.items() if name not in reals}
+    if not reals or not all(domain.is_finite for domain in others.values()) or f.pins:
+        return None
+    if not _compares(f, represented() is not None):
+        return None
+    key = "_cached_pieces"
+    if key not in f.__dict__:
+        f.__dict__[key] = _read(f)
+    return f.__dict__[key]
+
+
+def _compares(term: Term, everywhere: bool) -> bool:
+    """Whether a term compares values of real variables; functions that are lifted are looked into where asked."""
+    if (
+        isinstance(term, Apply)
+        and any(not domain.is_finite for domain in term.inputs.values())
+        and (term.op in COMPARISONS or (everywhere and isinstance(term.op.function, Lifted)))
+    ):
+        return True
+    if everywhere and isinstance(term, Value) and not isinstance(term, (Apply, Array)) and term.children:
+        return True
+    return any(_compares(child, everywhere) for child in term.children)
+
+
+def _read(f: Factor) -> Piecewise | None:
+    reals = tuple((name, domain) for name, domain in f.inputs.items() if domain.kind == "real")
+    batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
+    sizes = [math.prod(domain.shape) for _, domain in reals]
+    starts = np.cumsum([0, *sizes])
+    shape = tuple(domain.extent for domain in batch.values())
+    log = f.log()
+
+    def function(x: Data) -> Data:
+        at: dict[Any, Value] = {
+            name: Array._of(x[start : start + size].reshape(domain.shape), (), {}, domain)
+            for (name, domain), start, size in zip(reals, starts, sizes, strict=False)
+        }
+        value = to_array(log.replaced(at))
+        return jnp.broadcast_to(align(value.array, value.names, tuple(batch)), shape)
+
+    is_numpy = not any(map(is_jax, f.leaves()))
+    with precision(is_numpy):
+        reading = read_jumps(function, int(starts[-1]))
+        if reading is None or not any(len(edges) for edges in reading.edges):
+            return None
+        places = [(name, element) for (name, _), size in zip(reals, sizes, strict=True) for element in range(size)]
+        return _piecewise(reading, places, reals, batch, is_numpy)
+
+
+def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, is_numpy: bool) -> Piecewise:
+    axes = [k for k, edges in enumerate(reading.edges) if len(edges)]
+    cuts = [Cut(*places[k], Bound(f"{places[k][0]}[{places[k][1]}]")) for k in axes]
+    counts = [len(edges) + 1 for edges in reading.edges]
+
+    def at(*below: Data) -> Data:
+        return reading.at([below[axes.index(k)] if k in axes else 0 for k in range(len(counts))])
+
+    mapped = at
+    for position in reversed(range(len(axes))):
+        mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
+    with jax.ensure_compile_time_eval():
+        logs = mapped(*(jnp.arange(counts[k]) for k in axes))
+    logs = np.asarray(logs) if is_numpy else logs
+    sizes = {cut.index: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
+    table = Table.from_log(logs, {**sizes, **batch})
+    present = {cut.name for cut in cuts}
+    edges = [Array(reading.edges[k]) for k in axes]
+    return Piecewise._of(table, cuts, edges, [pair for pair in reals if pair[0] in present])
+
+
+@exact_join.rule(
+    when=lambda f: _pieces(f) is not None,
+    overlaps=(
+        "join_weight",
+        "join_quadratic_weight",
+        "join_density_table",
+        "join_density_delta",
+        "join_density_normal",
+        "join_density_quadratic",
+    ),
+)
+def join_pieces(f: Weight | Density) -> Piecewise:
+    """f(x)  =  the table of its values between jumps"""
+    pieces = _pieces(f)
+    assert pieces is not None, "the guard requires it"
+    return pieces
