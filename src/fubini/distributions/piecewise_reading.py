@@ -22,7 +22,7 @@ from fubini.factors.table import Table
 from fubini.numerics.jumps import PieceReading, read_jumps
 from fubini.numerics.named_axes import align
 from fubini.terms.factor import Factor, Weight
-from fubini.terms.heads import exact_join
+from fubini.terms.heads import exact_fix, exact_join
 from fubini.terms.term import Term
 from fubini.terms.value import Apply, Array, Value, to_array
 
@@ -118,3 +118,9 @@ def join_pieces(f: Weight | Density) -> Piecewise:
     pieces = _pieces(f)
     assert pieces is not None, "the guard requires it"
     return pieces
+
+
+@exact_fix.rule(when=lambda f: _pieces(f) is not None)
+def fix_pieces(f: Weight | Density) -> Piecewise:
+    """f(x)  =  the table of its values between jumps, which are where its numbers say"""
+    return join_pieces(f)

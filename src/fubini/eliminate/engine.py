@@ -9,11 +9,13 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from fubini.base.interpretations import interpret
 from fubini.eliminate.plan import Plan
 from fubini.factors.table import Table
 from fubini.numerics.in_range import compiled
 from fubini.numerics.scaled import SAFE_LOG, gauged
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, product, terms_of
+from fubini.terms.heads import FIX
 
 NARROW = SAFE_LOG["float32"]
 
@@ -48,11 +50,16 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
     """run(plan, factors, *arrays, *static) on the engine of the data."""
     if engine_of(factors) != "xla":
         return run(plan, factors, *arrays, *static)
-    return compiled(_planned, (run, plan, static), [portable(factor) for factor in factors], arrays)
+    return compiled(_planned, (run, plan, static), [portable(fixed(factor)) for factor in factors], arrays)
 
 
 def _planned(run: Callable, plan: Plan, static: tuple, factors: Sequence[Factor], arrays: tuple) -> Any:
     return run(plan, factors, *arrays, *static)
+
+
+def fixed(factor: Factor) -> Factor:
+    """A factor in the form that its numbers decide."""
+    return product(*(interpret(FIX, term) for term in terms_of(factor))) if factor.promotes else factor
 
 
 def portable(factor: Factor) -> Factor:

@@ -163,7 +163,8 @@ def _represented_layout(carried: Carried) -> CarryLayout | None:
         return None
     names = [name for name, _ in (*carried.batch, *carried.reals) if name in own.by_name]
     layouts = []
-    for representation in dict.fromkeys(own.by_name[name] for name in names):
+    several = dict.fromkeys(own.by_name[name] for name in names)
+    for representation in [each for each in several if each.nests] or several:
         layout = representation.layout(carried, tuple(n for n in names if own.by_name[n] == representation))
         layouts.extend([layout] if layout is not None else [])
     if len(layouts) > 1:

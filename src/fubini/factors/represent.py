@@ -23,6 +23,7 @@ class Representation:
 
     key: Data | None = None
     projects: ClassVar[bool] = False
+    nests: ClassVar[bool] = False  # its layout has room for those of other variables
 
     @property
     def exactness(self) -> Exactness:

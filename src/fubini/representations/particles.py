@@ -49,6 +49,7 @@ class Particles(Representation):
     """
 
     projects = True
+    nests = True
 
     def __init__(self, n: int, key: Data) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
@@ -215,7 +216,7 @@ def propose(
 ) -> tuple[dict[Name, Array], Factor]:
     """Points of the names along SAMPLES, and the factor over the rest that makes their mean Σ over the names.
 
-    They are drawn from the product of those factors that multiply into a table or Gaussians; factors that have no closed
+    They are drawn from the product of those factors that multiply into a table or Gaussians; those that have no closed
     form with these are evaluated at the points.
     """
     terms = [part for factor in given for term in terms_of(factor) for part in _split(promoted(term))]

@@ -13,7 +13,7 @@ from fubini.base.arrays import double_precision
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
-from fubini.eliminate.engine import engine_of, portable
+from fubini.eliminate.engine import engine_of, fixed, portable
 from fubini.factors.represent import keys_in_force, with_keys, without_keys
 from fubini.numerics.in_range import compiled
 from fubini.sequence.links import Links
@@ -42,6 +42,7 @@ class SequenceOutline:
 def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
     """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double precision, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
+    factors = [[fixed(factor) for factor in group] for group in factors]
     if engine != "numpy":
         factors = [[portable(factor) for factor in group] for group in factors]
     options = tuple(sorted(static.items()))
