@@ -8,19 +8,16 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fubini.base.arrays import stop_gradient
-from fubini.base.domains import Real
+from fubini.base.domains import Bint, Real
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.distributions.density import Density
 from fubini.distributions.smooth_draws import has_smooth_draws
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
-from fubini.factors.gaussian import Gaussian
-from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import is_joinable, promoted
-from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
-from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of
+from fubini.terms.factor import Factor, Product, Unit, Weight, product, substitute, terms_of, to_factor
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.value import Array, Value, to_array
 
@@ -81,7 +78,7 @@ def _is_conjugate(place: int, terms: Sequence[Factor]) -> bool:
 
 def _is_representation(term: Factor) -> bool:
     whole = promoted(term) if is_joinable(term) else term
-    return all(isinstance(part, (Table, Gaussian, Mixture)) for part in terms_of(whole))
+    return not any(part.promotes or part.located for part in terms_of(whole))
 
 
 def _drawn_from(
@@ -138,11 +135,11 @@ def _score(density: Factor, points: dict[Name, Array]) -> Factor:
 
 def _is_reparametrised(factor: Factor) -> bool:
     """A draw is a smooth function of the parameters."""
-    if isinstance(factor, Gaussian):
+    if factor.smooth_draws:
         return True
     return isinstance(factor, Density) and has_smooth_draws(factor.distribution.blueprint)
 
 
 def averaged(n: int) -> Factor:
     """1/n for each sample."""
-    return Table(jnp.full((n,), 1.0 / n), (SAMPLES,))
+    return promoted(to_factor(jnp.asarray(1.0 / n)) * Unit({SAMPLES: Bint[n]}))

@@ -16,13 +16,12 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring
 from fubini.eliminate.forward import contract, embed, forward, read, results
-from fubini.eliminate.passes import at_value, over_slices
+from fubini.eliminate.passes import over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
-from fubini.factors.table import Table
-from fubini.factors.table_choice import nothing_to_choose
+from fubini.factors.no_mass import nothing_to_choose
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import DIVIDE, EXCLUDE, NORMALIZE
+from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
@@ -65,18 +64,11 @@ def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
     """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest."""
     slots: dict[Name, int] = {}
     inputs = len(plan.inputs)
-    sizes = [_size(plan, scope) for scope in plan.names]
+    sizes = plan.slot_sizes
     for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot])):
         for name in plan.names[slot]:
             slots.setdefault(name, slot)
     return {name: slots[name] for name in names}
-
-
-def _size(plan: Plan, names: frozenset[Name]) -> int:
-    size = 1
-    for name in names:
-        size *= plan.sizes[name]
-    return size
 
 
 def wanted_slots(plan: Plan, targets: Sequence[int]) -> list[bool]:
@@ -105,7 +97,7 @@ def run_marginals(
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
-                return at_value(semiring, total, name, values[name], domains[name])
+                return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return contract(semiring, parts, frozenset((name, *plan.scopes[name], *batch)))
@@ -118,9 +110,7 @@ def run_marginals(
 
 def normalized(factor: Factor, name: Name) -> Factor:
     """The factor over its sum, for each cell of the other inputs."""
-    if isinstance(factor, Table):
-        return factor.normalized((name,))
-    return interpret(NORMALIZE, factor, factor.sum(name))
+    return factor._normalized((name,))
 
 
 def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: Choose) -> dict[Name, Array]:
@@ -138,8 +128,8 @@ def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: C
 def _refused_without_mass(chosen: dict, totals: Sequence[Factor]) -> dict[Name, Array]:
     """A zero that no variable has any more, in a result that is closed, refuses every choice."""
     for total in totals:
-        if isinstance(total, Table) and not total.inputs:
+        if not total.inputs:
             for name, value in chosen.items():
-                (array,) = require(total.pair.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)
+                (array,) = require(total._has_mass(), lambda: nothing_to_choose(list(chosen)), value.array)
                 chosen[name] = Array._of(array, value.names, value.inputs, value.output)
     return chosen
