@@ -14,14 +14,15 @@ from fubini.base.arrays import require
 from fubini.base.domains import merge_inputs
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring
+from fubini.base.semirings import Semiring, same_pair
 from fubini.eliminate.forward import contract, embed, forward, read, results
 from fubini.eliminate.passes import over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
 from fubini.factors.no_mass import nothing_to_choose
-from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE
+from fubini.factors.promotion import promoted
+from fubini.terms.factor import Factor, product, substitute
+from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE, SUM
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
@@ -40,8 +41,21 @@ def adjoints(
                 rest = _siblings(step, operand, slots, slots[first + position], semiring)
                 parts = [part for part in (rest, above) if part is not None]
                 keep = frozenset(slots[operand].inputs) | batch
-                adjoint[operand] = contract(semiring, parts, keep) if parts else None
+                adjoint[operand] = _summed(plan, semiring, parts, keep) if parts else None
     return adjoint
+
+
+def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset[Name]) -> Factor:
+    """⊕ over the names not kept of the product of the parts.
+
+    An adjoint has the names of its slot, but not its storage: where a slot is not dense a product stays lazy, and its
+    sum has a plan of its own.
+    """
+    if not plan.storages or semiring.embed is not same_pair:
+        return contract(semiring, parts, keep)
+    whole = product(*parts)
+    gone = tuple(name for name in whole.inputs if name not in keep)
+    return interpret(SUM, semiring, whole, gone) if gone else whole
 
 
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
@@ -61,11 +75,15 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
-    """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest."""
+    """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest.
+
+    Among slots that are not dense and of one size the last, which has the shortest adjoint.
+    """
     slots: dict[Name, int] = {}
     inputs = len(plan.inputs)
     sizes = plan.slot_sizes
-    for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot])):
+    last = -1 if plan.storages else 0
+    for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot], last * slot)):
         for name in plan.names[slot]:
             slots.setdefault(name, slot)
     return {name: slots[name] for name in names}
@@ -100,7 +118,7 @@ def run_marginals(
                 return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
-            return contract(semiring, parts, frozenset((name, *plan.scopes[name], *batch)))
+            return promoted(_summed(plan, semiring, parts, frozenset((name, *plan.scopes[name], *batch))))
 
         return [belief(name) for name in names]
 

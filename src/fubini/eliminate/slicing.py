@@ -13,13 +13,14 @@ from fubini.terms.storage import joined_storage
 BYTES = 8
 MEMORY_LIMIT = 4 * 2**30  # bytes of intermediate results, unless a call says otherwise
 WORK_LIMIT = 2 * 10**11  # multiply-adds: minutes
+HOPELESS = 10**6 * WORK_LIMIT  # slices never lessen the work
 
 
 def with_slices(plan: Plan, limit: int | None, whole: bool) -> Plan:
     """The plan, sliced until its intermediate results fit; `whole` where a backward pass keeps them all."""
     limit = MEMORY_LIMIT if limit is None else limit
     start = plan
-    while _bytes(plan, whole) > limit and (names := _sliceable(plan)):
+    while _bytes(plan, whole) > limit and plan.work < HOPELESS and (names := _sliceable(plan)):
         plan = min((_fixed(plan, name) for name in names), key=lambda sliced: (sliced.work, sliced.largest))
     if _bytes(plan, whole) > limit or (plan.slices and plan.work > WORK_LIMIT):
         raise _refusal(start, plan, limit, whole)

@@ -146,7 +146,9 @@ def search_order(
     Both times are estimated from counts, not measured, so that a problem always gets the same plan.
     """
     best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], None, precedence)
-    attempt_time = SCOPE_TIME * sum([1.0 if len(scope) <= WIDE else (len(scope) / 16) ** 3 for scope in scopes])
+    if len(scopes) == 1:
+        return best
+    attempt_time = SCOPE_TIME * sum([1.0 if len(scope) <= WIDE else (len(scope) / 8) ** 3 for scope in scopes])
     estimate = tree_cost(scopes, sizes, best, storages) if storages else estimate
     if SHARE * estimate / SPEED < attempt_time:
         return best
