@@ -17,7 +17,7 @@ from fubini.eliminate.plan import Plan
 from fubini.eliminate.prepare import problem_of
 from fubini.eliminate.slicing import with_slices
 from fubini.eliminate.tree import Forest
-from fubini.errors import MemoryLimit
+from fubini.errors import Intractable, MemoryLimit
 from fubini.terms.storage import DENSE, Storage, joined_storage
 from tests.eliminate.counts import Counts, counts, unaries
 
@@ -198,3 +198,8 @@ def test_a_storage_that_is_not_sliced_is_refused():
     problem = problem_of([counts(4, False), *unaries(4)], [("x0", None)], (), None, 8)
     with pytest.raises(MemoryLimit, match="sliced over 0 variables"):
         find_plan(problem, False)
+
+
+def test_a_semiring_without_a_rule_is_refused():
+    with pytest.raises(Intractable, match="counting of Counts"):
+        fb.eliminate(counts(4, False), ["x0"], semiring=fb.counting)

@@ -147,7 +147,8 @@ def _refused_without_mass(chosen: dict, totals: Sequence[Factor]) -> dict[Name, 
     """A zero that no variable has any more, in a result that is closed, refuses every choice."""
     for total in totals:
         if not total.inputs:
+            has_mass = total._has_mass()
             for name, value in chosen.items():
-                (array,) = require(total._has_mass(), lambda: nothing_to_choose(list(chosen)), value.array)
+                (array,) = require(has_mass, lambda: nothing_to_choose(list(chosen)), value.array)
                 chosen[name] = Array._of(array, value.names, value.inputs, value.output)
     return chosen

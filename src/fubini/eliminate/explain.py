@@ -112,10 +112,9 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
 
 def _slots(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> Sequence[Factor]:
     """The factor of every slot without its numbers: blanks where all are of one kind, or an abstract run."""
-    if all(map(is_tabular, terms)):
-        kinds = {type(term) for term in terms if not term.promotes} or {type(embed(semiring, terms[0]))}
-        kind = kinds.pop()
-        if not kinds and kind.lists_cells:
+    if terms and all(map(is_tabular, terms)):
+        kind, *others = {type(term) for term in terms if not term.promotes} or {type(embed(semiring, terms[0]))}
+        if kind.lists_cells and not others:
             return [kind._blank(names) for names in plan.names]
     return jax.eval_shape(lambda: _whole_forward(plan, terms, semiring))
 

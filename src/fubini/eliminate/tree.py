@@ -42,11 +42,11 @@ class Forest:
 
     def size(self, names: frozenset[Name], storage: Storage = DENSE) -> int:
         """Numbers that a factor over the names holds."""
-        return storage.size(names, self.sizes, self.dimensions) if names else 1
+        return storage.size(names, self.sizes, self.dimensions)
 
     def work(self, names: frozenset[Name], storage: Storage = DENSE) -> int:
         """Multiply-adds of an elimination that goes through these names."""
-        return storage.work(names, self.sizes, self.dimensions) if names else 1
+        return storage.work(names, self.sizes, self.dimensions)
 
     def storage(self, slots: Iterable[int]) -> Storage:
         """The storage of the product of slots."""
@@ -57,8 +57,9 @@ class Forest:
         union = self.names[operands[0]].union(*(self.names[slot] for slot in operands[1:]))
         keep = union - gone
         eliminated = tuple(sorted(gone & union, key=str))
-        whole = made = self.storage(operands)
+        whole = made = DENSE
         if self.storages:
+            whole = self.storage(operands)
             made = whole.summed(keep) if eliminated else whole
             self.storages.append(made)
         step = Step(kind, operands, eliminated, keep, self.work(union, whole), self.size(keep, made), scale)
