@@ -79,13 +79,13 @@ class Forest:
             while len(using[name]) > 1:
                 self._contract_pair(*self._cheapest_pair(using[name]), using, live)
             for slot in tuple(using[name]):
-                if not self._waits((slot,), using):
+                if not self.storages or not self._waits((slot,), using):
                     self._contract_pair(slot, None, using, live)
         return list(live)
 
     def _waits(self, slots: tuple[int, ...], using: dict) -> bool:
         """Their product is to be summed at once, and there are factors that it has yet to be multiplied by."""
-        if not self.storages or not self.storage(slots).at_once:
+        if not self.storage(slots).at_once:
             return False
         members = set(slots)
         return any(using[name] - members for slot in slots for name in self.names[slot] if name in using)
@@ -97,7 +97,7 @@ class Forest:
         union = self.names[first] if second is None else self.names[first] | self.names[second]
         own = [name for name in union if name in using]
         gone = frozenset(name for name in own if using[name] <= both)
-        if gone and self._waits(operands, using):
+        if self.storages and self._waits(operands, using):
             gone = frozenset()
         made = self.add("contract", operands, gone)
         for slot in operands:
