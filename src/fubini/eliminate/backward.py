@@ -54,6 +54,8 @@ def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset
     if not plan.storages or semiring.embed is not same_pair:
         return contract(semiring, parts, keep)
     whole = product(*parts)
+    if whole.storage.at_once:
+        return contract(semiring, parts, keep)
     gone = tuple(name for name in whole.inputs if name not in keep)
     return interpret(SUM, semiring, whole, gone) if gone else whole
 
