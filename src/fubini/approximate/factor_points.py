@@ -17,11 +17,11 @@ from fubini.base.arrays import Data, double_precision, is_jax, is_traced
 from fubini.base.domains import Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, Intractable, listed
-from fubini.factors.table import Table
+from fubini.factors.promotion import promoted
 from fubini.numerics.importance import Normal
 from fubini.numerics.named_axes import align
 from fubini.terms.exactness import Exactness, combined
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, Weight
 from fubini.terms.value import Array, Value, to_array
 
 SUPPORTS: dict[str, Any] = {
@@ -37,7 +37,7 @@ MOST_CELLS = 1024  # values of the finite variables together
 class FactorPoints(NamedTuple):
     """Weights over the finite names and the index `along` the points, and the points of each real name."""
 
-    weights: Table
+    weights: Factor
     values: dict[Name, Value]
     along: Name
     exactness: Exactness
@@ -148,7 +148,7 @@ def _stacked(
         values = {name: np.asarray(value) for name, value in _values(jnp.asarray(points), maps)[0].items()}
     logs = numbers(logs.reshape(*shape, count))
     return FactorPoints(
-        Table.from_log(logs, names),
+        promoted(Weight(Array(logs, names))),
         {n: Array(numbers(v.reshape(*shape, count, *v.shape[1:])), names, maps[n].domain) for n, v in values.items()},
         index,
         _greatest_error(per_cell, float(np.finfo(logs.dtype).eps)),

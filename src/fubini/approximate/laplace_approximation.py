@@ -15,10 +15,9 @@ from fubini.base.arrays import Data, double_precision, is_jax, require
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
-from fubini.factors.gaussian import Gaussian
-from fubini.factors.table import Table
+from fubini.factors.mode_expansion import expanded_at_mode
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic, Reals, places
+from fubini.numerics.quadratic import Reals, places
 from fubini.numerics.quadratic_elimination import root
 from fubini.terms.exactness import projected
 from fubini.terms.factor import Factor
@@ -41,7 +40,7 @@ class Point(NamedTuple):
     count: Data
 
 
-def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Gaussian:
+def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Factor:
     """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them.
 
     Bounded integers are batch inputs, with a mode for each cell. The search goes from `start`, or from near zero.
@@ -77,10 +76,7 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
             mean, curvature, top, at_rest = map(np.asarray, parts)
     L, ok = root(curvature)
     top, mean = require(ok & at_rest & (top == top), lambda: _no_mode(factor, reals), top, mean)
-    R = L.swapaxes(-1, -2)
-    quadratic = Quadratic((R @ mean[..., None])[..., 0], tuple(batch), R, tuple(batch), True)
-    scale = Table.from_log(top, batch)._marked(factor.exactness | projected("laplace"))
-    return Gaussian._of(scale, quadratic, reals, batch)
+    return expanded_at_mode(top, mean, L.swapaxes(-1, -2), reals, batch, factor.exactness | projected("laplace"))
 
 
 def _asked(factor: Factor, names: tuple[Name, ...]) -> tuple[Reals, dict[Name, Domain]]:

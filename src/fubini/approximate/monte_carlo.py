@@ -21,15 +21,13 @@ from fubini.base.names import Name
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
-from fubini.eliminate.expect import weighted
 from fubini.errors import DataError, DomainError, Intractable, NoRule, listed
-from fubini.factors.mixture import Mixture
+from fubini.factors.expectations import weighted
 from fubini.factors.promotion import promoted
-from fubini.factors.table import Table, is_tabular
 from fubini.numerics.importance import importance_sample
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key, words
-from fubini.terms.exactness import Exactness, estimated
-from fubini.terms.factor import Factor, Weight, product, terms_of
+from fubini.terms.exactness import estimated
+from fubini.terms.factor import Factor, Weight, is_tabular, product, terms_of
 from fubini.terms.heads import EXPECT, INTEGRATE, MULTIPLY_OUT, SUM
 from fubini.terms.indexing import fold
 from fubini.terms.value import Array, Value, to_array
@@ -148,19 +146,17 @@ def sum_by_samples(semiring: Semiring, f: Factor, names: tuple) -> Factor:
         rest = [name for name in names if name not in asked and name in present]
         each = promoted(eliminate(remaining, rest))
         total = promoted(each.sum(SAMPLES))
-    mark = total.exactness | estimated(sampler.n)
-    if not isinstance(total, Table):
-        return total._marked(mark)
-    return Table._of(total.pair, total.inputs, mark if f.exactness.marks else _with_standard_error(mark, each))
+    total = total._marked(estimated(sampler.n))
+    return total if f.exactness.marks else total._with_error(_standard_error(each))
 
 
-def _with_standard_error(mark: Exactness, each: Factor) -> Exactness:
-    """Add the relative standard error of a sum of weights, where they are known and of one cell."""
-    if not isinstance(each, Table) or tuple(each.inputs) != (SAMPLES,) or is_traced(*each.leaves()):
-        return mark
-    logs = np.asarray(each.log().data, np.float64)
+def _standard_error(each: Factor) -> float | None:
+    """The relative standard error of a sum of weights, where they are known and of one cell."""
+    if not each.lists_cells or tuple(each.inputs) != (SAMPLES,) or is_traced(*each.leaves()):
+        return None
+    logs = np.asarray(each.log().data, np.float64)  # type: ignore[attr-defined]
     ratios = np.exp(logs - logs.max()) if np.max(logs) > -np.inf else np.zeros(1)
-    return mark.with_error(float(np.std(ratios) / np.mean(ratios) / np.sqrt(len(ratios)))) if ratios.any() else mark
+    return float(np.std(ratios) / np.mean(ratios) / np.sqrt(len(ratios))) if ratios.any() else None
 
 
 @estimates_expect.rule
@@ -202,20 +198,18 @@ def _mean(f: Factor, value: Value, names: tuple, asked: Sequence[Name], sampler:
         )
         inside = interpret(EXPECT, marginal, inside, used) if used else inside
         remaining = promoted(remaining.sum(*reals))
-    if not (isinstance(remaining, Table) and is_tabular(mass)):
+    if not (remaining.lists_cells and is_tabular(mass)):
         raise Intractable(
             f"an estimate of the expectation of {value} over {listed(names)} under {f}",
             expected="factors that are known once these variables are drawn",
             nearest=f"{remaining} remains",
         )
     rest = tuple(name for name in names if name not in asked and name not in reals)
-    remaining = promoted(remaining / mass)
-    assert isinstance(remaining, Table), "a table over what the mass is over"
-    return weighted(remaining.numbers(), inside, (*rest, SAMPLES))
+    return weighted(promoted(remaining / mass).numbers(), inside, (*rest, SAMPLES))
 
 
-@estimates_product.rule
-def multiply_out_mixture_at_points(f: Mixture, names: tuple) -> Factor:
+@estimates_product.rule(when=lambda f, names: f.grows)
+def multiply_out_at_points(f: Factor, names: tuple) -> Factor:
     """Π_j Σ_c f(j, c)  =  exp(Σ_j log Σ_c f(j, c)), to be read at points"""
     return Weight(fold(ops.add, f.log(), *names))
 

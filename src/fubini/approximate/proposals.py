@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fubini.base.arrays import stop_gradient
-from fubini.base.domains import Real
-from fubini.base.interpretations import interpret
+from fubini.base.domains import Bint, Real
+from fubini.base.interpretations import current, interpret
 from fubini.base.names import Name
 from fubini.distributions.density import Density
 from fubini.distributions.smooth_draws import has_smooth_draws
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
-from fubini.factors.gaussian import Gaussian
-from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import is_joinable, promoted
-from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
-from fubini.terms.factor import Factor, Product, Weight, product, substitute, terms_of
+from fubini.terms.factor import Factor, Product, Unit, Weight, product, substitute, terms_of, to_factor
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.value import Array, Value, to_array
 
@@ -40,7 +38,7 @@ def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness
     remaining, waiting = list(terms), list(names)
     points: dict[Name, Value] = {}
     while waiting:
-        places, own = _proposal(remaining, waiting)
+        places, own = _proposal(remaining, waiting, randomness)
         rest = [term for place, term in enumerate(remaining) if place not in places]
         values, weight = _drawn_from([remaining[place] for place in places], own, randomness)
         points = {**{name: point.replaced(values) for name, point in points.items()}, **values}
@@ -49,13 +47,20 @@ def drawn(terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness
     return Drawn(points, remaining)
 
 
-def _proposal(terms: Sequence[Factor], names: Sequence[Name]) -> tuple[list[int], tuple[Name, ...]]:
+def _proposal(
+    terms: Sequence[Factor], names: Sequence[Name], randomness: Randomness
+) -> tuple[list[int], tuple[Name, ...]]:
     """Choose the factors and names to draw: a density whose parameters are known, or all factors that can be joined."""
     waiting = set(names)
+    is_drawable = partial(_is_drawable, randomness)
     for place, term in enumerate(terms):
-        if term.own in waiting and not _hidden(term, waiting - {term.own}) and not _is_conjugate(place, terms):
+        if (
+            term.own in waiting
+            and not _hidden(term, waiting - {term.own})
+            and not _is_conjugate(place, terms, is_drawable)
+        ):
             return [place], (term.own,)  # type: ignore[return-value]
-    near = [place for place, term in enumerate(terms) if waiting & set(term.inputs) and _is_representation(term)]
+    near = [place for place, term in enumerate(terms) if waiting & set(term.inputs) and is_drawable(term)]
     own = tuple(name for name in names if any(name in terms[place].inputs for place in near))
     if near:
         return near, own
@@ -71,17 +76,20 @@ def _hidden(term: Factor, names: Iterable[Name | None]) -> bool:
     return any(name in term.inputs and not term.inputs[name].is_finite for name in names if name is not None)  # type: ignore[index]
 
 
-def _is_conjugate(place: int, terms: Sequence[Factor]) -> bool:
-    """A Table or Gaussian that other such factors tell more about: they are joined before drawing."""
+def _is_conjugate(place: int, terms: Sequence[Factor], is_drawable: Callable[[Factor], bool]) -> bool:
+    """A factor that others tell more about, all of them representations: they are joined before drawing."""
     own = terms[place].own
-    if not _is_representation(terms[place]):
+    if not is_drawable(terms[place]):
         return False
-    return any(k != place and own in other.inputs and _is_representation(other) for k, other in enumerate(terms))
+    return any(k != place and own in other.inputs and is_drawable(other) for k, other in enumerate(terms))
 
 
-def _is_representation(term: Factor) -> bool:
+def _is_drawable(randomness: Randomness, term: Factor) -> bool:
+    """It joins into representations that can be drawn from, none of them a point."""
     whole = promoted(term) if is_joinable(term) else term
-    return all(isinstance(part, (Table, Gaussian, Mixture)) for part in terms_of(whole))
+    parts = [part for part in terms_of(whole) if not part.promotes and not part.located]
+    drawable = [part for part in parts if current().find(DRAW, (randomness, part, tuple(part.inputs))) is not None]
+    return len(drawable) == len(terms_of(whole))
 
 
 def _drawn_from(
@@ -138,11 +146,11 @@ def _score(density: Factor, points: dict[Name, Array]) -> Factor:
 
 def _is_reparametrised(factor: Factor) -> bool:
     """A draw is a smooth function of the parameters."""
-    if isinstance(factor, Gaussian):
+    if factor.smooth_draws:
         return True
     return isinstance(factor, Density) and has_smooth_draws(factor.distribution.blueprint)
 
 
 def averaged(n: int) -> Factor:
     """1/n for each sample."""
-    return Table(jnp.full((n,), 1.0 / n), (SAMPLES,))
+    return promoted(to_factor(jnp.asarray(1.0 / n)) * Unit({SAMPLES: Bint[n]}))

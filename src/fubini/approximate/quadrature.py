@@ -10,9 +10,8 @@ from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
 from fubini.base.interpretations import Interpretation, current, interpret
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
-from fubini.eliminate.expect import weighted
 from fubini.errors import Intractable, NoRule, listed
-from fubini.factors.table import Table
+from fubini.factors.expectations import weighted
 from fubini.numerics.cubature import MOST_NUMBERS, integrate
 from fubini.numerics.frame import NoGrid
 from fubini.terms.exactness import integrated
@@ -85,12 +84,8 @@ def sum_on_grid(semiring: Semiring, f: Factor, names: tuple) -> Factor:
         reason = error
     grid = _points(f, names, reason)
     rest = [name for name in names if name in grid.weights.inputs]
-    total = grid.weights.sum(grid.along, *rest)
-    assert isinstance(total, Table), "the sum of a table"
-    mark = total.exactness | grid.exactness
-    error = grid.exactness.error
-    told = mark if f.exactness.marks or error is None else mark.with_error(error)
-    return Table._of(total.pair, total.inputs, told)
+    total = grid.weights.sum(grid.along, *rest)._marked(grid.exactness)
+    return total if f.exactness.marks else total._with_error(grid.exactness.error)
 
 
 @quadrature_expect.rule
@@ -102,7 +97,7 @@ def expect_on_grid(f: Factor, value: Value, names: tuple) -> Value:
         reason = error
     grid = _points(f, names, reason)
     axes = (*(name for name in names if name in grid.weights.inputs), grid.along)
-    shares = grid.weights.normalized(axes).numbers()
+    shares = grid.weights._normalized(axes).numbers()
     mean = to_array(weighted(shares, value.replaced(grid.values), axes))
     return Array._of(mean.array, mean.names, mean.inputs, mean.output, mean.mark | grid.exactness)
 

@@ -18,14 +18,14 @@ from fubini.factors.fallbacks import blocked
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture_rules import sum_lazily
 from fubini.factors.promotion import is_joinable
-from fubini.factors.table import Table, is_tabular
+from fubini.factors.table import Table
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name
 from fubini.numerics.quadratic_algebra import compressed
 from fubini.terms.affine import Affine, affine
-from fubini.terms.factor import Factor, Unit, Weight, product
+from fubini.terms.factor import Factor, Unit, Weight, is_tabular, product
 from fubini.terms.heads import (
     DISINTEGRATE,
     JOIN,

@@ -7,21 +7,17 @@ with X = x[·] as one real array the factor is f(i, X[i], …), its product over
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from fubini.base.arrays import namespace
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.eliminate.forward import find_plan
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import PlatesDoNotNest, Problem, where_variables_live
+from fubini.eliminate.prepare import storages_of
 from fubini.errors import Intractable, listed
-from fubini.factors.gaussian import Gaussian
-from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
-from fubini.numerics import quadratic as numerics
-from fubini.numerics import quadratic_elimination as elimination
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import MULTIPLY_OUT
 from fubini.terms.value import Array, Variable
@@ -101,6 +97,7 @@ def _opened(
         problem.limit,
         dimensions,
         problem.before,
+        storages=storages_of(made),
     )
     return opened, made
 
@@ -118,50 +115,3 @@ def plated_value(value: Array, plates: Sequence[Name]) -> Array:
     inputs = {**value.inputs, **{plate: Bint[size] for plate, size in zip(plates, extents, strict=True)}}
     names = (*value.names, *plates)
     return Array._of(value.array, names, inputs, value.output.with_shape(value.output.shape[len(plates) :]), value.mark)
-
-
-def plated_marginal(factor: Factor, name: Name, plates: Sequence[Name]) -> Factor:
-    """The marginal of an array variable as one of each of its elements, for each cell of the plates."""
-    if isinstance(factor, Mixture):
-        return Mixture(tuple(plated_marginal(part, name, plates) for part in factor.components), factor.bounds)
-    assert isinstance(factor, Gaussian) and len(factor.reals) == 1, "the marginal of a real array is a Gaussian"
-    domain = factor.inputs[name]
-    cells = math.prod(domain.shape[: len(plates)])
-    element = domain.with_shape(domain.shape[len(plates) :])
-    size = math.prod(element.shape)
-    conditional = factor.conditional(name)
-    whole = conditional.covariance
-    xp = namespace(whole)
-    blocks = [whole[..., k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(cells)]
-    extents = domain.shape[: len(plates)]
-    batch = whole.shape[:-2]
-    covariance = xp.stack(blocks, axis=-3).reshape((*batch, *extents, size, size))
-    mean = conditional.mean.reshape((*conditional.mean.shape[:-1], *extents, size))
-    return _from_moments(factor, name, element, plates, extents, mean, covariance, conditional)
-
-
-def _from_moments(
-    factor: Gaussian,
-    name: Name,
-    element: Domain,
-    plates: Sequence[Name],
-    extents: tuple[int, ...],
-    mean: object,
-    covariance: object,
-    conditional: elimination.Conditional,
-) -> Gaussian:
-    """A normalised Gaussian for each cell, its mass that of the whole."""
-    domains: Mapping[Name, Domain] = {
-        **factor.inputs,
-        **{plate: Bint[size] for plate, size in zip(plates, extents, strict=True)},
-    }
-    xp = namespace(covariance)
-    K, K_names = xp.linalg.inv(covariance), (*conditional.names, *plates)
-    h, h_names = numerics.by_name(
-        lambda M, v: xp.matmul(M, v[..., None])[..., 0], (K, K_names, 2), (mean, (*conditional.mean_names, *plates), 1)
-    )
-    quadratic = numerics.Quadratic(h, h_names, K, K_names)
-    made = Gaussian._of(factor.scale, quadratic, ((name, element),), domains)
-    mass = factor.sum(name)
-    one = made.normalize(name)
-    return promoted(one * mass)  # type: ignore[return-value]

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_jax, is_traced, namespace, require
+from fubini.base.arrays import Data, is_jax, namespace, require
 from fubini.base.domains import merge_inputs
 from fubini.base.interpretations import current, exact, interpret
 from fubini.base.names import Bound, Name, as_names
 from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
-from fubini.eliminate.array_variables import find_plan_with_arrays, plated_marginal, plated_value
+from fubini.eliminate.array_variables import find_plan_with_arrays, plated_value
 from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.forward import run_forward
@@ -33,15 +32,13 @@ from fubini.eliminate.prepare import (
     together,
 )
 from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit, NoRule
-from fubini.factors.mixture import relabelled
+from fubini.factors.no_mass import no_mass, nothing_to_choose
 from fubini.factors.promotion import is_open, promoted
-from fubini.factors.table import Table, no_mass
-from fubini.factors.table_choice import nothing_to_choose
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.terms.composite import Sum
 from fubini.terms.factor import Factor, Product, Unit, product, rename, terms_of
-from fubini.terms.heads import CHOOSE, DRAW, MARGINAL, SUM, exact_argmax, exact_sample, exact_sum
+from fubini.terms.heads import CHOOSE, DRAW, ELEMENTS, MARGINAL, SUM, exact_argmax, exact_sample, exact_sum
 from fubini.terms.value import Array
 
 
@@ -60,7 +57,7 @@ def eliminate(
     mention it. `scale` raises a plate to a power. Names that are neither summed nor listed as plates stay inputs; one
     that lives in a plate being multiplied out must be a plate itself, which a mapping says: `sum={"x": ("i", "j")}`.
 
-    >>> f, g = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), Table([1.0, 2.0], ("b",))
+    >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> eliminate([f, g], sum=("a", "b"))
     2.25
     """
@@ -112,7 +109,7 @@ def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
     plan, terms, _ = find_plan_with_arrays(problem, terms, False)
     results = on_engine(run_forward, plan, terms, semiring)
-    if not all(isinstance(term, (Table, Unit)) for term in terms) and engine_of(terms) == "xla":
+    if not all([term.lists_cells or isinstance(term, Unit) for term in terms]) and engine_of(terms) == "xla":
         for piece in results:  # what is checked when a table is made is made inside the compiled function
             require(_is_number(piece), lambda: _cause(_not_a_number(terms), run_forward, plan, terms, semiring))
     return product(*(_ordered(piece, plan.sizes) for piece in results))
@@ -133,7 +130,7 @@ def marginals(
     Every other variable is summed out too, except the `batch`, which stays an input, and the plates, which are
     multiplied out: the marginal of a variable inside plates has those plates as inputs.
 
-    >>> f = Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b"))
+    >>> f = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b"))
     >>> marginals(f, ("a", "b"))["b"].weights
     array([0.5, 0.5])
     """
@@ -153,18 +150,18 @@ def marginals(
     beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
     if engine_of(terms) == "xla":  # a compiled function cannot raise: it marks what it could not normalise by NaN
         for belief in beliefs:
-            otherwise = no_mass(belief) if isinstance(belief, Table) else _not_a_number(terms)
+            otherwise = no_mass(belief) if belief.lists_cells else _not_a_number(terms)
             again = partial(_cause, otherwise, run_marginals, plan, terms, semiring, wanted, tuple(batch))
             require(_is_number(belief), again)
     by_name = dict(zip(wanted, beliefs, strict=True))
-    by_name.update((name, plated_marginal(by_name[name], name, arrays[name])) for name in wanted if name in arrays)
+    by_name.update((n, interpret(ELEMENTS, by_name[n], n, arrays[n])) for n in wanted if n in arrays)
     return {name: _ordered(belief, inputs) for name, belief in by_name.items()}
 
 
 def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict[Name, Data]:
     """The assignment of greatest weight, for each cell of the inputs that are not named.
 
-    >>> argmax(Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
+    >>> argmax(fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
     {'a': np.int64(0), 'b': np.int64(1)}
     """
     asked = _assignment_plan(factors, names, plates, "argmax over")
@@ -178,7 +175,7 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
 
     `fb.WhiteNoise` in place of the key makes draws of Gaussians a function of standard normal numbers.
 
-    >>> draws = sample(jax.random.key(0), Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"), n=5)
+    >>> draws = sample(jax.random.key(0), fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"), n=5)
     >>> draws["a"].shape
     (5,)
     """
@@ -221,10 +218,8 @@ def _open_marginal(terms: list[Factor], name: Name, others: tuple[Name, ...]) ->
 
 
 def _ordered(factor: Factor, order: Mapping[Name, Any]) -> Factor:
-    """A table with its axes in the order in which the inputs first appear."""
-    if not isinstance(factor, Table) or len(factor.inputs) < 2:
-        return factor
-    return factor.transposed([name for name in order if name in factor.inputs])
+    """A factor with its inputs in the order in which they first appear."""
+    return factor._ordered(tuple(order)) if len(factor.inputs) > 1 else factor
 
 
 def _recorded(terms: list, summed: list, plates: Sequence[Name], semiring: Semiring, scale: Mapping | None) -> Factor:
@@ -286,23 +281,12 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
     return data if is_jax(data) else np.array(data)[()]
 
 
-def _runs_compiled(semiring: Semiring, f: Table, names: tuple) -> bool:
-    weights, shift, *_ = f.pair
-    return is_jax(weights) and not is_traced(weights, shift) and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
-
-
-@exact_sum.rule(when=_runs_compiled)
-def sum_table_compiled(semiring: Semiring, f: Table, names: tuple) -> Factor:
-    """⊕_x f(x, y)  =  g(y), as one compiled function"""
-    return eliminate(f, names, semiring=semiring)
-
-
 @exact_sum.rule
 def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
     if any(isinstance(name, Bound) for name in f.inputs):
         return _with_canonical_bounds(semiring, f, names)
-    if all([type(term) is Table for term in f.terms]):  # the commonest question, asked a thousand times
+    if all([term.lists_cells for term in f.terms]):  # the commonest question, asked a thousand times
         sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
         scopes = tuple([tuple(term.inputs) for term in f.terms])
         return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
@@ -329,7 +313,7 @@ def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]
     terms = terms_of(rename(f, there))
     try:
         factor = rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
-        return relabelled(factor, {str(new): str(old) for new, old in back.items()})
+        return factor._relabelled({str(new): str(old) for new, old in back.items()})
     except FubiniError:  # once more, with the names as they are called: the error should say them
         return eliminate(f.terms, names, semiring=semiring)
 

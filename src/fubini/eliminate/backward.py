@@ -14,15 +14,15 @@ from fubini.base.arrays import require
 from fubini.base.domains import merge_inputs
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring
+from fubini.base.semirings import Semiring, same_pair
 from fubini.eliminate.forward import contract, embed, forward, read, results
-from fubini.eliminate.passes import at_value, over_slices
+from fubini.eliminate.passes import over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
-from fubini.factors.table import Table
-from fubini.factors.table_choice import nothing_to_choose
-from fubini.terms.factor import Factor, substitute
-from fubini.terms.heads import DIVIDE, EXCLUDE, NORMALIZE
+from fubini.factors.no_mass import nothing_to_choose
+from fubini.factors.promotion import promoted
+from fubini.terms.factor import Factor, product, substitute
+from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE, SUM
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
@@ -41,8 +41,23 @@ def adjoints(
                 rest = _siblings(step, operand, slots, slots[first + position], semiring)
                 parts = [part for part in (rest, above) if part is not None]
                 keep = frozenset(slots[operand].inputs) | batch
-                adjoint[operand] = contract(semiring, parts, keep) if parts else None
+                adjoint[operand] = _summed(plan, semiring, parts, keep) if parts else None
     return adjoint
+
+
+def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset[Name]) -> Factor:
+    """⊕ over the names not kept of the product of the parts.
+
+    An adjoint has the names of its slot, but not its storage: where a slot is not dense a product stays lazy, and its
+    sum has a plan of its own.
+    """
+    if not plan.storages or semiring.embed is not same_pair:
+        return contract(semiring, parts, keep)
+    whole = product(*parts)
+    if whole.storage.at_once:
+        return contract(semiring, parts, keep)
+    gone = tuple(name for name in whole.inputs if name not in keep)
+    return interpret(SUM, semiring, whole, gone) if gone else whole
 
 
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
@@ -62,21 +77,18 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
-    """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest."""
+    """Choose the slot to read each marginal from: one whose adjoint is needed anyway, else the smallest.
+
+    Among slots that are not dense and of one size the last, which has the shortest adjoint.
+    """
     slots: dict[Name, int] = {}
     inputs = len(plan.inputs)
-    sizes = [_size(plan, scope) for scope in plan.names]
-    for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot])):
+    sizes = plan.slot_sizes
+    last = -1 if plan.storages else 0
+    for slot in sorted(range(len(plan.names)), key=lambda slot: (slot < inputs, sizes[slot], last * slot)):
         for name in plan.names[slot]:
             slots.setdefault(name, slot)
     return {name: slots[name] for name in names}
-
-
-def _size(plan: Plan, names: frozenset[Name]) -> int:
-    size = 1
-    for name in names:
-        size *= plan.sizes[name]
-    return size
 
 
 def wanted_slots(plan: Plan, targets: Sequence[int]) -> list[bool]:
@@ -105,10 +117,10 @@ def run_marginals(
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
-                return at_value(semiring, total, name, values[name], domains[name])
+                return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
-            return contract(semiring, parts, frozenset((name, *plan.scopes[name], *batch)))
+            return promoted(_summed(plan, semiring, parts, frozenset((name, *plan.scopes[name], *batch))))
 
         return [belief(name) for name in names]
 
@@ -118,9 +130,7 @@ def run_marginals(
 
 def normalized(factor: Factor, name: Name) -> Factor:
     """The factor over its sum, for each cell of the other inputs."""
-    if isinstance(factor, Table):
-        return factor.normalized((name,))
-    return interpret(NORMALIZE, factor, factor.sum(name))
+    return factor._normalized((name,))
 
 
 def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: Choose) -> dict[Name, Array]:
@@ -138,8 +148,9 @@ def descend(plan: Plan, factors: Sequence[Factor], semiring: Semiring, choose: C
 def _refused_without_mass(chosen: dict, totals: Sequence[Factor]) -> dict[Name, Array]:
     """A zero that no variable has any more, in a result that is closed, refuses every choice."""
     for total in totals:
-        if isinstance(total, Table) and not total.inputs:
+        if not total.inputs:
+            has_mass = total._has_mass()
             for name, value in chosen.items():
-                (array,) = require(total.pair.weights > 0, lambda: nothing_to_choose(list(chosen)), value.array)
+                (array,) = require(has_mass, lambda: nothing_to_choose(list(chosen)), value.array)
                 chosen[name] = Array._of(array, value.names, value.inputs, value.output)
     return chosen

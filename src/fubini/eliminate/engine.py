@@ -11,13 +11,9 @@ from jax.core import Tracer
 
 from fubini.base.interpretations import interpret
 from fubini.eliminate.plan import Plan
-from fubini.factors.table import Table
 from fubini.numerics.in_range import compiled
-from fubini.numerics.scaled import SAFE_LOG, gauged
 from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import FIX
-
-NARROW = SAFE_LOG["float32"]
 
 
 def engine_of(factors: Sequence[Factor]) -> str:
@@ -63,9 +59,5 @@ def fixed(factor: Factor) -> Factor:
 
 
 def portable(factor: Factor) -> Factor:
-    """A NumPy table as single precision can hold it: its range in the shift, where the weights alone would not fit."""
-    if not isinstance(factor, Table) or not factor.is_on_numpy:
-        return factor
-    pair = factor.pair
-    fits = pair.is_linear and abs(pair.low) < NARROW and abs(pair.high) < NARROW
-    return Table._of(pair if fits else gauged(pair), factor.inputs, factor.exactness)
+    """A factor with numbers that single precision can hold."""
+    return factor._portable()

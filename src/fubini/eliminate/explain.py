@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import numpy as np
 
 from fubini.base.interpretations import current, interpret, lazy
 from fubini.base.names import Name
@@ -18,11 +17,9 @@ from fubini.eliminate.forward import embed, find_plan, forward
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.prepare import Factors, Scopes, one_or_other, prepared, problem_of, together
 from fubini.errors import FubiniError, listed
-from fubini.factors.mixture import Mixture
-from fubini.factors.table import Table, is_tabular
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
-from fubini.terms.factor import Factor, product, terms_of
+from fubini.terms.factor import Factor, is_tabular, product, terms_of
 from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_OUT, SUM
 from fubini.terms.term import Term
 from fubini.terms.value import Value
@@ -114,9 +111,11 @@ def _lines(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> list[Line
 
 
 def _slots(plan: Plan, terms: Sequence[Factor], semiring: Semiring) -> Sequence[Factor]:
-    """The factor of every slot without its numbers: small tables of the same names, or an abstract run of the plan."""
-    if all(map(is_tabular, terms)):
-        return [_stand_in(names) for names in plan.names]
+    """The factor of every slot without its numbers: blanks where all are of one kind, or an abstract run."""
+    if terms and all(map(is_tabular, terms)):
+        kind, *others = {type(term) for term in terms if not term.promotes} or {type(embed(semiring, terms[0]))}
+        if kind.lists_cells and not others:
+            return [kind._blank(names) for names in plan.names]
     return jax.eval_shape(lambda: _whole_forward(plan, terms, semiring))
 
 
@@ -147,11 +146,7 @@ def _rule(step: Step, operands: Sequence[Factor], made: Factor, semiring: Semiri
     if len(operands) == 2 and rule.signature[1] == (Factor,):
         multiply = current().find(MULTIPLY, tuple(operands))
         return f"{rule.name if multiply is None else multiply.name} → {type(made).__name__}"
-    return rule.name if not isinstance(made, Mixture) else f"{rule.name} → Mixture"
-
-
-def _stand_in(names: frozenset[Name]) -> Table:
-    return Table(np.ones((1,) * len(names)), tuple(names))
+    return f"{rule.name} → {type(made).__name__}" if made.grows else rule.name
 
 
 def optimize(term: Any) -> Any:

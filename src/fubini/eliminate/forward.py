@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from fubini.base.arrays import namespace
 from fubini.base.interpretations import current, interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
@@ -16,20 +13,11 @@ from fubini.eliminate.passes import over_slices, reached_by_slices
 from fubini.eliminate.plan import PLANS, Plan, Step
 from fubini.eliminate.plates import Problem, make_plan
 from fubini.eliminate.slicing import with_slices
-from fubini.errors import Intractable
 from fubini.factors.fallbacks import blocked, combined, sum_of_product
 from fubini.factors.promotion import is_open, promoted
-from fubini.factors.table import Table, contract_tables, embedded, is_tabular, multiply_out, read_out
-from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, Product, Unit, after_sum
-from fubini.terms.heads import CONTRACT, MULTIPLY_OUT, POWER, SUM, exact_contract
+from fubini.terms.heads import CONTRACT, EMBED, MULTIPLY_OUT, POWER, READ, REDUCE, REPEAT, SUM, exact_contract
 from fubini.terms.value import to_value
-
-
-@exact_contract.rule
-def contract_two_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset) -> Table:
-    """⊕_x f(x, y) g(x, z)  =  h(y, z), never building f·g"""
-    return contract_tables(semiring, f, g, keep)
 
 
 @exact_contract.rule
@@ -86,35 +74,26 @@ def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name
         return interpret(CONTRACT, semiring, *factors, keep)
     (factor,) = factors
     gone = tuple(name for name in factor.inputs if name not in keep)
-    if isinstance(factor, Table) and not (semiring.embed is same_pair and semiring.homogeneous):
-        return factor.reduced(semiring, gone)  # already in the carrier, where the rules for weights do not apply
+    if semiring.embed is not same_pair:  # already in the carrier, where the rules for weights do not apply
+        return interpret(REDUCE, semiring, factor, gone)
     return _summed(semiring, factor, gone)
 
 
 def _multiply_out(step: Step, factor: Factor, semiring: Semiring) -> Factor:
-    if isinstance(factor, Table) and not semiring.homogeneous:
-        table = multiply_out(semiring, factor, step.eliminated)
-        weights = table.pair.weights
-        weights = semiring.repeat(namespace(weights), weights, step.scale) if step.scale != 1 else weights
-        return Table._of(Scaled(weights, 0.0), table.inputs, table.exactness)
+    if not semiring.homogeneous:
+        return interpret(REPEAT, semiring, factor, step.eliminated, step.scale)
     result = interpret(MULTIPLY_OUT, factor, step.eliminated)
     return result if step.scale == 1 else interpret(POWER, result, to_value(step.scale))
 
 
 def embed(semiring: Semiring, factor: Factor) -> Factor:
     """A factor as the steps take it: joined into one representation, in the semiring's carrier."""
-    if isinstance(factor, Unit) and is_tabular(factor):
-        shape = [domain.extent for domain in factor.inputs.values()]
-        return Table._of(Scaled(np.full(shape, semiring.one), 0.0), factor.inputs)
-    if isinstance(factor, Product) and semiring in (sum_product, max_product) and any(map(is_open, factor.terms)):
-        return factor  # integrated as it is written: a Gaussian would hide which of its entries are independent
-    factor = promoted(factor)
-    if not isinstance(factor, Table) and semiring not in (sum_product, max_product):
-        raise Intractable(
-            f"{semiring} of {factor}",
-            expected="Tables: other semirings than sum_product and max_product are of bounded integers alone",
-        )
-    return embedded(semiring, factor) if isinstance(factor, Table) else factor
+    if semiring is sum_product or semiring is max_product:
+        if not factor.promotes:
+            return factor
+        if isinstance(factor, Product) and any(map(is_open, factor.terms)):
+            return factor  # integrated as it is written: one factor would hide which entries are independent
+    return interpret(EMBED, semiring, factor if isinstance(factor, Unit) else promoted(factor))
 
 
 def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> list[Factor]:
@@ -137,4 +116,4 @@ def results(plan: Plan, slots: Sequence[Factor]) -> list[Factor]:
 
 def read(semiring: Semiring, factor: Factor) -> Factor:
     """A factor in the semiring's carrier as weights."""
-    return read_out(semiring, factor) if isinstance(factor, Table) else factor
+    return factor if semiring.read is same_pair else interpret(READ, semiring, factor)

@@ -12,17 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, namespace
-from fubini.base.domains import Bint, Domain
-from fubini.base.names import Bound, Name
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.base.semirings import Semiring
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.plan import Plan
-from fubini.factors.table import Table
-from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import ACCUMULATE, MASK
 from fubini.terms.value import to_value
 
-SLICE = Bound("slice")
 Values = dict[Name, Any]
 OnePass = Callable[[Sequence[Factor], Values], list[Factor]]
 
@@ -68,16 +66,6 @@ def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:
     return [reach[slot] for slot in plan.results]
 
 
-def at_value(semiring: Semiring, total: Factor, name: Name, value: Any, domain: Domain) -> Factor:
-    """total · δ(name = value), as a table."""
-    total = _table(total)
-    pair = total.pair
-    xp = namespace(pair.weights, value)
-    weights = xp.where(np.arange(domain.extent) == value, pair.weights[..., None], semiring.zero)
-    shift = pair.shift if pair.is_linear else xp.broadcast_to(pair.shift[..., None], weights.shape)
-    return Table._of(Scaled(weights, shift), {**total.inputs, name: domain}, total.exactness)
-
-
 def _sliced(factors: Sequence[Factor], values: Values) -> list[Factor]:
     fixed = {name: to_value(value) for name, value in values.items()}
     return [substitute(factor, fixed) for factor in factors]
@@ -90,25 +78,9 @@ def _once(semiring: Semiring, factor: Factor, names: frozenset[Name], values: Va
 
 
 def _masked(semiring: Semiring, factor: Factor, keep: Data) -> Factor:
-    table = _table(factor)
-    weights, shift, *_ = table.pair
-    xp = namespace(weights, keep)
-    return Table._of(Scaled(xp.where(keep, weights, semiring.zero), shift), table.inputs, table.exactness)
+    return interpret(MASK, semiring, factor, keep)
 
 
 def _accumulated(semiring: Semiring, first: list[Factor], second: list[Factor]) -> list[Factor]:
-    """⊕ item by item, as a sum over an index of two values."""
-    return [_stacked(_table(a), _table(b)).reduced(semiring, (SLICE,)) for a, b in zip(first, second, strict=True)]
-
-
-def _stacked(a: Table, b: Table) -> Table:
-    x, y = a.pair, b.aligned(a.names)
-    shape, xp = x.weights.shape, namespace(*x[:2], *y[:2])
-    weights = xp.stack([x.weights, y.weights])
-    shift = xp.stack([xp.broadcast_to(x.shift, shape), xp.broadcast_to(y.shift, shape)])
-    return Table._of(Scaled(weights, shift), {SLICE: Bint[2], **a.inputs}, a.exactness | b.exactness)
-
-
-def _table(factor: Factor) -> Table:
-    assert isinstance(factor, Table), "only tables are sliced"
-    return factor
+    """⊕ item by item."""
+    return [interpret(ACCUMULATE, semiring, a, b) for a, b in zip(first, second, strict=True)]

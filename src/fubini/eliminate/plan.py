@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from fubini.base.names import Name
+from fubini.terms.storage import DENSE, Storage
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Plan:
     reals: frozenset[Name] = frozenset()
     terms: tuple[Any, ...] = ()
     blocked: Mapping[Any, Any] = field(default_factory=dict)
+    storages: tuple[Storage, ...] = ()  # of every slot; none where all are dense
 
     @property
     def eliminated(self) -> tuple[Name, ...]:
@@ -66,6 +68,12 @@ class Plan:
     def names(self) -> tuple[frozenset[Name], ...]:
         """The names of every slot."""
         return self.inputs + tuple(step.keep for step in self.steps)
+
+    @cached_property
+    def slot_sizes(self) -> tuple[int, ...]:
+        """Numbers that every slot holds for each value of its real variables."""
+        storages = self.storages or (DENSE,) * len(self.names)
+        return tuple([store.size(names, self.sizes, {}) for store, names in zip(storages, self.names, strict=True)])
 
     @cached_property
     def work(self) -> int:

@@ -17,6 +17,7 @@ from fubini.eliminate.order import Precedence, components
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.tree import Forest, search_order
 from fubini.errors import DomainError, Intractable, UnknownName, closest, listed
+from fubini.terms.storage import Storage
 
 
 class Problem(NamedTuple):
@@ -31,6 +32,7 @@ class Problem(NamedTuple):
     dimensions: tuple[tuple[Name, int], ...] = ()  # of the variables that are not bounded integers
     before: frozenset[tuple[Name, Name]] = frozenset()  # pairs (first, second) that must go in this order
     products: frozenset[int] = frozenset()  # factors that no rule joins, taken together
+    storages: tuple[Storage, ...] = ()  # of the factors; none where all are dense
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -48,7 +50,7 @@ class _Planner:
         _require_known(problem, self.sizes)
         self.lives = where_variables_live(problem)
         _require_no_kept_in_plates(problem, self.lives)
-        self.forest = Forest(problem.scopes, self.sizes, dict(problem.dimensions))
+        self.forest = Forest(problem.scopes, self.sizes, dict(problem.dimensions), problem.storages)
         self.precedence = Precedence(frozenset(name for name, _ in problem.dimensions), problem.before)
         self.results: list[int] = []
         self.by_plates: dict[frozenset[Name], list[int]] = {}
@@ -69,7 +71,8 @@ class _Planner:
         scopes = {name: tuple(plate for plate in plates if plate in self.lives[name]) for name in self.summed}
         inputs = tuple(frozenset(scope) for scope in self.problem.scopes)
         steps = tuple(self._named(self.forest.steps))
-        return Plan(inputs, steps, tuple(self.results), self.sizes, scopes, plates, (), self.precedence.reals)
+        storages, reals = tuple(self.forest.storages), self.precedence.reals
+        return Plan(inputs, steps, tuple(self.results), self.sizes, scopes, plates, (), reals, storages=storages)
 
     def _named(self, steps: Sequence[Step]) -> Iterator[Step]:
         """Steps that sum variables that are not finite out of open factors integrate."""
@@ -93,7 +96,9 @@ class _Planner:
         summed = [name for name in here if name in present]
         if not summed:
             return slots
-        return self.forest.contract(slots, summed, search_order(scopes, self.sizes, summed, self.precedence))
+        storages = [self.forest.storages[slot] for slot in slots] if self.forest.storages else ()
+        order = search_order(scopes, self.sizes, summed, self.precedence, storages)
+        return self.forest.contract(slots, summed, order)
 
     def _multiply_out(self, slot: int, inner: frozenset[Name]) -> None:
         """Take a partial result out of the plates that no remaining variable of it lives in."""

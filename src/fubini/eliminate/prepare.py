@@ -14,10 +14,10 @@ from fubini.eliminate.forward import embed
 from fubini.eliminate.order import components
 from fubini.eliminate.plates import Problem
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
-from fubini.factors.delta import Delta
 from fubini.factors.promotion import is_joinable, is_open, promoted
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
 from fubini.terms.heads import ABSORB, MULTIPLY
+from fubini.terms.storage import DENSE, Storage
 from fubini.terms.value import Variable
 
 T = TypeVar("T")
@@ -119,14 +119,14 @@ def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over")
 
 def _place_deltas(terms: list[Factor], names: list[Name]) -> list[Factor]:
     """Σ_x δ(x = v) f(x)  =  f(v), for the names summed."""
-    terms = [promoted(term) if term.pins and not isinstance(term, Delta) else term for term in terms]
+    terms = [promoted(term) if term.pins and not term.located else term for term in terms]
     for name in names:
-        delta = next((term for term in terms if isinstance(term, Delta) and name in term.names), None)
+        delta = next((term for term in terms if name in term.located), None)
         if delta is not None:
             for other in terms:
                 if other is not delta and name in other.pins and not other.inputs[name].is_finite:
                     interpret(MULTIPLY, delta, other)  # the error of fixing a real variable twice
-            at = {name: delta.point(name)}
+            at = {name: delta.located[name]}
             others = [substitute(term, at) for term in terms if term is not delta]
             terms = [*others, *terms_of(delta.without((name,)))]
     return terms
@@ -174,9 +174,11 @@ def problem_of(
     sizes: dict[Name, int] = {}
     infinite: dict[Name, int] = {}
     before: list[tuple[Name, Name]] = []
+    all_dense = True
     for term in terms:
         profile = _profile(term)
         sizes.update(profile.sizes)
+        all_dense = all_dense and profile.storage is DENSE
         if profile.dimensions:
             infinite.update(profile.dimensions)
             before.extend(_own_first(term))
@@ -188,12 +190,18 @@ def problem_of(
     named = as_names(plates, "the plates") if plates else ()
     dimensions = tuple(infinite.items())
     joined = frozenset([k for k, term in enumerate(terms) if type(term) is Product]) if infinite else _NONE
-    return Problem(
-        scopes, tuple(sizes.items()), tuple(summed), named, scales, memory_limit, dimensions, frozenset(before), joined
-    )
+    storages = () if all_dense else storages_of(terms)
+    question = (scopes, tuple(sizes.items()), tuple(summed), named, scales, memory_limit)
+    return Problem(*question, dimensions, frozenset(before), joined, storages)
 
 
 _NONE: frozenset[int] = frozenset()
+
+
+def storages_of(terms: Sequence[Factor]) -> tuple[Storage, ...]:
+    """The storages of the terms; none where all are dense."""
+    storages = tuple([term.storage for term in terms])
+    return storages if any([storage is not DENSE for storage in storages]) else ()
 
 
 class _Profile(NamedTuple):
@@ -202,6 +210,7 @@ class _Profile(NamedTuple):
     scope: tuple[Name, ...]
     sizes: dict[Name, int]
     dimensions: dict[Name, int]
+    storage: Storage
 
 
 def _profile(term: Factor) -> _Profile:
@@ -209,7 +218,7 @@ def _profile(term: Factor) -> _Profile:
     if profile is None:
         sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
         infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
-        profile = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite)
+        profile = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite, term.storage)
     return profile
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from fubini.base.names import Name
 from fubini.eliminate.order import FREE, SCORES, Precedence, greedy_order
 from fubini.eliminate.plan import Step
+from fubini.terms.storage import DENSE, Storage, joined_storage
 
 # Multiply-adds per second of an ordinary core on such tables, seconds to plan one factor once, the share of a run that
 # planning may take, and the most it may take.
@@ -17,38 +18,51 @@ SPEED = 4e8
 SCOPE_TIME = 6e-5
 SHARE = 0.1
 PATIENCE = 5.0
+WIDE = 32  # names of a factor; the time that an order takes grows with the third power of more
 
 
 class Forest:
-    """Live slots and the steps that made them: the state of a plan under construction."""
+    """Live slots and the steps that made them: the state of a plan under construction.
+
+    `storages` are those of the slots, none where all are dense.
+    """
 
     def __init__(
-        self, scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], dimensions: Mapping[Name, int] | None = None
+        self,
+        scopes: Sequence[Iterable[Name]],
+        sizes: dict[Name, int],
+        dimensions: Mapping[Name, int] | None = None,
+        storages: Sequence[Storage] = (),
     ) -> None:
         self.sizes = sizes
         self.dimensions = dimensions or {}
         self.names: list[frozenset[Name]] = [frozenset(scope) for scope in scopes]
+        self.storages = list(storages)
         self.steps: list[Step] = []
 
-    def size(self, names: Iterable[Name]) -> int:
-        """Numbers that a factor over the names holds: cells of a table, in each a matrix over the real elements."""
-        sizes = self.sizes
-        cells = math.prod([sizes[name] for name in names])
-        return cells if not self.dimensions else cells * (1 + self._elements(names) ** 2)
+    def size(self, names: frozenset[Name], storage: Storage = DENSE) -> int:
+        """Numbers that a factor over the names holds."""
+        return storage.size(names, self.sizes, self.dimensions)
 
-    def _elements(self, names: Iterable[Name]) -> int:
-        return sum([self.dimensions.get(name, 0) for name in names])
+    def work(self, names: frozenset[Name], storage: Storage = DENSE) -> int:
+        """Multiply-adds of an elimination that goes through these names."""
+        return storage.work(names, self.sizes, self.dimensions)
 
-    def work(self, names: Iterable[Name]) -> int:
-        """Multiply-adds of an elimination that goes through these names: a matrix is factorised in each cell."""
-        return self.size(names) * (max(1, self._elements(names)) if self.dimensions else 1)
+    def storage(self, slots: Iterable[int]) -> Storage:
+        """The storage of the product of slots."""
+        return joined_storage([self.storages[slot] for slot in slots]) if self.storages else DENSE
 
     def add(self, kind: str, operands: tuple[int, ...], gone: frozenset[Name], scale: float = 1.0) -> int:
         """Append a step; the slot it makes."""
         union = self.names[operands[0]].union(*(self.names[slot] for slot in operands[1:]))
         keep = union - gone
         eliminated = tuple(sorted(gone & union, key=str))
-        step = Step(kind, operands, eliminated, keep, self.work(union), self.size(keep), scale)
+        whole = made = DENSE
+        if self.storages:
+            whole = self.storage(operands)
+            made = whole.summed(keep) if eliminated else whole
+            self.storages.append(made)
+        step = Step(kind, operands, eliminated, keep, self.work(union, whole), self.size(keep, made), scale)
         self.steps.append(step)
         self.names.append(keep)
         return len(self.names) - 1
@@ -65,8 +79,16 @@ class Forest:
             while len(using[name]) > 1:
                 self._contract_pair(*self._cheapest_pair(using[name]), using, live)
             for slot in tuple(using[name]):
-                self._contract_pair(slot, None, using, live)
+                if not self.storages or not self._waits((slot,), using):
+                    self._contract_pair(slot, None, using, live)
         return list(live)
+
+    def _waits(self, slots: tuple[int, ...], using: dict) -> bool:
+        """Their product is to be summed at once, and there are factors that it has yet to be multiplied by."""
+        if not self.storage(slots).at_once:
+            return False
+        members = set(slots)
+        return any(using[name] - members for slot in slots for name in self.names[slot] if name in using)
 
     def _contract_pair(self, first: int, second: int | None, using: dict, live: dict) -> None:
         """Contract one or two slots, summing out every name that nothing else has."""
@@ -75,6 +97,8 @@ class Forest:
         union = self.names[first] if second is None else self.names[first] | self.names[second]
         own = [name for name in union if name in using]
         gone = frozenset(name for name in own if using[name] <= both)
+        if self.storages and self._waits(operands, using):
+            gone = frozenset()
         made = self.add("contract", operands, gone)
         for slot in operands:
             del live[slot]
@@ -90,45 +114,53 @@ class Forest:
             first, second = slots
             return first, second
         names = self.names
-        candidates = sorted(slots, key=lambda slot: (self.size(names[slot]), slot))[:8]
+        storage = {slot: self.storage((slot,)) for slot in slots} if self.storages else {}
+        candidates = sorted(slots, key=lambda slot: (self.size(names[slot], storage.get(slot, DENSE)), slot))[:8]
         best, pair = math.inf, (candidates[0], candidates[1])
         for position, first in enumerate(candidates):
             for second in candidates[position + 1 :]:
-                cost = self.size(names[first] | names[second])
+                both = joined_storage((storage[first], storage[second])) if storage else DENSE
+                cost = self.size(names[first] | names[second], both)
                 if cost < best:
                     best, pair = cost, (first, second)
         return pair
 
 
-def tree_cost(scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], order: Sequence[Name]) -> int:
+def tree_cost(
+    scopes: Sequence[Iterable[Name]], sizes: dict[Name, int], order: Sequence[Name], storages: Sequence[Storage] = ()
+) -> int:
     """The multiply-adds of an order."""
-    forest = Forest(scopes, sizes)
+    forest = Forest(scopes, sizes, None, storages)
     forest.contract(range(len(forest.names)), order, order)
     return sum(step.work for step in forest.steps)
 
 
 def search_order(
-    scopes: Sequence[Iterable[Name]],
+    scopes: Sequence[Collection[Name]],
     sizes: dict[Name, int],
     eliminated: Sequence[Name],
     precedence: Precedence = FREE,
+    storages: Sequence[Storage] = (),
 ) -> list[Name]:
     """The cheapest of several greedy orders; the search takes no longer than a share of the run it may shorten.
 
     Both times are estimated from counts, not measured, so that a problem always gets the same plan.
     """
     best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], None, precedence)
-    attempt_time = SCOPE_TIME * len(scopes)
+    if len(scopes) == 1:
+        return best
+    attempt_time = SCOPE_TIME * sum([1.0 if len(scope) <= WIDE else (len(scope) / 8) ** 3 for scope in scopes])
+    estimate = tree_cost(scopes, sizes, best, storages) if storages else estimate
     if SHARE * estimate / SPEED < attempt_time:
         return best
-    cost = tree_cost(scopes, sizes, best)
+    cost = tree_cost(scopes, sizes, best, storages)
     generator = random.Random(0)
     attempt = 0
     while attempt_time * (attempt if attempt >= len(SCORES) else 1) < min(SHARE * cost / SPEED, PATIENCE):
         attempt += 1
         noise = None if attempt < len(SCORES) else partial(generator.uniform, 0.8, 1.25)
         order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], noise, precedence)
-        other = tree_cost(scopes, sizes, order)
+        other = tree_cost(scopes, sizes, order, storages)
         if other < cost:
             best, cost = order, other
     return best

@@ -22,9 +22,9 @@ from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
 from fubini.factors.promotion import common_kind, is_joinable, is_open, promoted, to_kind
-from fubini.factors.table import Table, is_tabular, with_mass
+from fubini.factors.table import Table, with_mass
 from fubini.numerics.scaled import Scaled
-from fubini.terms.factor import Factor, Product, Unit, Weight, product, terms_of
+from fubini.terms.factor import Factor, Product, Unit, Weight, is_tabular, product, terms_of
 from fubini.terms.heads import (
     ADD,
     CONTRACT,
@@ -39,12 +39,14 @@ from fubini.terms.heads import (
     SUM,
     exact_add,
     exact_divide,
+    exact_embed,
     exact_fix,
     exact_join,
     exact_multiply,
     exact_multiply_out,
     exact_normalize,
     exact_power,
+    exact_read,
     exact_substitute,
     exact_sum,
 )
@@ -356,6 +358,26 @@ def blocked(semiring: Semiring, f: Factor, names: Sequence[Name]) -> Intractable
 
 def _mentioned(term: Factor, names: Sequence[Name]) -> str:
     return listed(name for name in names if name in term.inputs)
+
+
+# -- semirings ------------------------------------------------------------------------------------------------------
+
+
+@exact_embed.rule
+def embed_weights(semiring: Semiring, f: Factor) -> Factor:
+    """f, in a semiring of weights; a representation that is to be summed in another has a rule of its own"""
+    if semiring in (sum_product, max_product):
+        return f
+    raise Intractable(
+        f"{semiring} of {f}",
+        expected="Tables: other semirings than sum_product and max_product are of bounded integers alone",
+    )
+
+
+@exact_read.rule
+def read_weights(semiring: Semiring, f: Factor) -> Factor:
+    """f, weights as they are"""
+    return f
 
 
 # -- substitution ---------------------------------------------------------------------------------------------------

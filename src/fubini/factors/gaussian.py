@@ -46,6 +46,7 @@ class Gaussian(Factor):
     (1, 0.5)
     """
 
+    smooth_draws = True
     vector: Data = array_field()
     matrix: Data = array_field()
     scale: Table = term_field()

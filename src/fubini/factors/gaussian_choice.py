@@ -12,7 +12,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.errors import Intractable, listed
 from fubini.factors.gaussian import Gaussian, improper
-from fubini.factors.table_choice import nothing_to_choose
+from fubini.factors.no_mass import nothing_to_choose
 from fubini.numerics import quadratic as numerics
 from fubini.numerics import quadratic_elimination as elimination
 from fubini.numerics.quadratic import Names

@@ -15,7 +15,7 @@ from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import Intractable, listed
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import require_discrete, summed
-from fubini.factors.table import Table, is_tabular, multiply_out, with_mass
+from fubini.factors.table import Table, multiply_out, with_mass
 from fubini.factors.table_rules import divide_tables, exclude_table, multiply_tables, power_table
 from fubini.numerics import quadratic as numerics
 from fubini.numerics import quadratic_algebra as algebra
@@ -23,7 +23,7 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Names, Quadratic, Reals, Shifted, stacked
 from fubini.terms.affine import Affine, affine
 from fubini.terms.exactness import combined
-from fubini.terms.factor import Factor, Weight, substitute
+from fubini.terms.factor import Factor, Weight, is_tabular, substitute
 from fubini.terms.heads import (
     SUM,
     exact_contract,

@@ -17,7 +17,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
 from fubini.show.notation import Big, Infix, Notation
 from fubini.terms.exactness import Exactness
-from fubini.terms.factor import Factor, Product, product, rename
+from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.indexing import fold
 from fubini.terms.term import Term
@@ -37,6 +37,7 @@ class Mixture(Factor):
     ('Mixture', 0, 2)
     """
 
+    grows = True
     components: tuple[Factor, ...] = term_field()
     bounds: tuple[Bound, ...] = static_field()
 
@@ -84,6 +85,11 @@ class Mixture(Factor):
 
     def _marked(self, mark: Exactness) -> Factor:
         return Mixture(tuple(component._marked(mark) for component in self.components), self.bounds)
+
+    def _relabelled(self, labels: Mapping[str, str]) -> Factor:
+        fresh: dict[Name, Name] = {bound: Bound(labels.get(bound.label, bound.label)) for bound in self.bounds}
+        components = tuple(rename(component, fresh) for component in self.components)
+        return Mixture(components, tuple(fresh.values()))  # type: ignore[arg-type]
 
     def _evaluated(self, children: tuple) -> Factor:
         return mixture(children, self.bounds)
@@ -201,17 +207,6 @@ def freshened(f: Mixture, other: Factor) -> Mixture:
         return f
     components = tuple(rename(component, fresh) for component in f.components)
     return Mixture(components, tuple(fresh.get(bound, bound) for bound in f.bounds))  # type: ignore[arg-type]
-
-
-def relabelled(f: Factor, labels: Mapping[str, str]) -> Factor:
-    """The same factor with the bound indices of its mixtures called otherwise."""
-    if isinstance(f, Product):
-        return product(*(relabelled(term, labels) for term in f.terms))
-    if not isinstance(f, Mixture):
-        return f
-    fresh: dict[Name, Name] = {bound: Bound(labels.get(bound.label, bound.label)) for bound in f.bounds}
-    components = tuple(rename(component, fresh) for component in f.components)
-    return Mixture(components, tuple(fresh.values()))  # type: ignore[arg-type]
 
 
 def require_within_cap(size: int, what: Factor, blocking: str = "") -> None:

@@ -15,8 +15,8 @@ from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap, summed
 from fubini.factors.promotion import promoted
-from fubini.factors.table import Table, is_tabular, with_mass
-from fubini.terms.factor import Factor, Unit, product, substitute
+from fubini.factors.table import Table, with_mass
+from fubini.terms.factor import Factor, Unit, is_tabular, product, substitute
 from fubini.terms.heads import (
     DIVIDE,
     MULTIPLY,

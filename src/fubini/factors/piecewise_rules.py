@@ -15,8 +15,8 @@ from fubini.factors.piecewise import Piecewise, refined
 from fubini.factors.piecewise_moments import piece_moments
 from fubini.factors.promotion import promoted
 from fubini.factors.slices import Slices, slices
-from fubini.factors.table import Table, is_tabular, with_mass
-from fubini.terms.factor import Factor, Weight, rename, substitute
+from fubini.factors.table import Table, with_mass
+from fubini.terms.factor import Factor, Weight, is_tabular, rename, substitute
 from fubini.terms.heads import (
     DIVIDE,
     POWER,

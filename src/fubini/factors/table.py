@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +12,22 @@ import numpy as np
 from fubini.base.arrays import Data, as_floats, is_jax, is_traced, namespace, require
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Name, as_names
-from fubini.base.semirings import Semiring, same_pair, sum_product
+from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DataError, DomainError, NameClash, listed
+from fubini.factors.no_mass import no_mass
 from fubini.numerics.contraction import contract
 from fubini.numerics.named_axes import align
-from fubini.numerics.scaled import Scaled, bounded, divided, multiplied_out, read_linear, read_log, reduced
+from fubini.numerics.scaled import (
+    SAFE_LOG,
+    Scaled,
+    bounded,
+    divided,
+    gauged,
+    multiplied_out,
+    read_linear,
+    read_log,
+    reduced,
+)
 from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
@@ -26,6 +37,7 @@ from fubini.terms.numbers import shown_grid
 from fubini.terms.value import Array, Value, to_array
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
+NARROW = SAFE_LOG["float32"]
 GREATEST = 700.0  # the logarithm of a weight that is printed as a number
 
 
@@ -37,6 +49,7 @@ class Table(Factor):
     ({'a': Bint[2], 'b': Bint[2]}, 1.5)
     """
 
+    lists_cells = True
     _scaled: Data = array_field()
     _shift: Data = array_field()
     mark: Exactness = static_field()
@@ -153,6 +166,28 @@ class Table(Factor):
 
     def _log(self) -> Value:
         return Array._of(read_log(self.pair), self.names, self.inputs, Real, self.exactness)
+
+    def _normalized(self, names: tuple[Name, ...]) -> Table:
+        return self.normalized(names)
+
+    def _ordered(self, names: Sequence[Name]) -> Table:
+        return self.transposed([name for name in names if name in self.inputs]) if len(self.inputs) > 1 else self
+
+    def _portable(self) -> Table:
+        """Its range in the shift, where the weights alone would not fit."""
+        if not self.is_on_numpy:
+            return self
+        pair = self.pair
+        fits = pair.is_linear and abs(pair.low) < NARROW and abs(pair.high) < NARROW
+        return Table._of(pair if fits else gauged(pair), self.inputs, self.exactness)
+
+    def _with_error(self, error: float | None) -> Table:
+        return self if error is None else Table._of(self.pair, self.inputs, self.exactness.with_error(error))
+
+    @classmethod
+    def _blank(cls, names: Iterable[Name]) -> Table:
+        names = tuple(names)
+        return cls(np.ones((1,) * len(names)), names)
 
     def _linear(self, logarithm: float) -> float:
         return float(self._scaled) if np.ndim(self._shift) == 0 and self._shift == 0 else math.exp(logarithm)
@@ -292,11 +327,6 @@ def _bad_weights(weights: Data, ok: Data, inputs: Mapping, what: str = "weight")
     )
 
 
-def is_tabular(factor: Factor) -> bool:
-    """Whether every input is a bounded integer."""
-    return all(domain.is_finite for domain in factor.inputs.values())
-
-
 def contract_tables(semiring: Semiring, f: Table, g: Table, keep: frozenset[Name]) -> Table:
     """⊕ f·g over every name not kept."""
     pair, names = contract(semiring, f.pair, f.names, g.pair, g.names, keep)
@@ -320,32 +350,6 @@ def expanded(pair: Scaled, inputs: Mapping[Name, Domain]) -> Scaled:
     xp = namespace(pair.weights, pair.shift)
     shift = pair.shift if pair.is_linear else xp.broadcast_to(pair.shift, shape)
     return Scaled(xp.broadcast_to(pair.weights, shape), shift)
-
-
-def no_mass(f: Factor) -> DataError:
-    """The error of normalising nothing."""
-    return DataError(
-        f"normalising {f}, which is zero everywhere",
-        expected="a factor with positive mass",
-        advice="the evidence is impossible under the model: check the observed values",
-    )
-
-
-def embedded(semiring: Semiring, table: Table) -> Table:
-    """Embed the weights into the carrier of a semiring."""
-    return table if semiring.embed is same_pair else _mapped(table, semiring.embed)
-
-
-def read_out(semiring: Semiring, table: Table) -> Table:
-    """Read elements of the carrier of a semiring as weights."""
-    return table if semiring.read is same_pair else _mapped(table, semiring.read)
-
-
-def _mapped(table: Table, change: Callable) -> Table:
-    before = table.pair
-    weights, shift = change(namespace(before.weights), *before[:2])
-    same = weights is before.weights and shift is before.shift
-    return table if same else Table._of(Scaled(weights, shift), table.inputs, table.exactness)
 
 
 def multiply_out(semiring: Semiring, f: Table, names: Sequence[Name]) -> Table:

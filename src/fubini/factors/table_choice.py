@@ -9,7 +9,7 @@ import numpy as np
 from fubini.base.arrays import Data, namespace, require
 from fubini.base.domains import Domain
 from fubini.base.names import Name
-from fubini.errors import DataError, listed
+from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.table import Table
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import Scaled, positive_log
@@ -78,12 +78,3 @@ def _repeated(table: Table, axis: Name, domain: Domain) -> Table:
     shape = (domain.size, *weights.shape)
     shift = shift if np.ndim(shift) == 0 else xp.broadcast_to(shift, shape)
     return Table._of(Scaled(xp.broadcast_to(weights, shape), shift, low, high), {axis: domain, **table.inputs})
-
-
-def nothing_to_choose(names: Sequence[Name]) -> DataError:
-    """The error of a choice from nothing."""
-    return DataError(
-        f"a value of {listed(names)} from a factor that is zero everywhere",
-        expected="a factor with positive mass",
-        advice="the evidence is impossible under the model: check the observed values",
-    )

@@ -17,17 +17,14 @@ from fubini.errors import DataError, DomainError
 from fubini.factors.table import (
     Table,
     divided_by_mass,
-    embedded,
     expanded,
-    is_tabular,
     multiply_out,
     pointwise,
-    read_out,
 )
 from fubini.numerics.named_axes import align, gather, require_in_range, substituted_names
 from fubini.numerics.scaled import Scaled, added, divided, exclusive, multiplied, raised
 from fubini.terms.exactness import combined
-from fubini.terms.factor import Factor, Unit, Weight, to_factor_rules
+from fubini.terms.factor import Factor, Unit, Weight, is_tabular, to_factor_rules
 from fubini.terms.heads import (
     exact_add,
     exact_divide,
@@ -38,7 +35,6 @@ from fubini.terms.heads import (
     exact_normalize,
     exact_power,
     exact_substitute,
-    exact_sum,
 )
 from fubini.terms.value import Value, to_array
 
@@ -120,12 +116,6 @@ def power_table(f: Table, exponent: Value) -> Table:
 
 def _zero_to_negative(f: Table) -> DataError:
     return DataError(f"a negative power of {f}, which has zeros", expected="positive weights: 1/0 is not a number")
-
-
-@exact_sum.rule
-def sum_table(semiring: Semiring, f: Table, names: tuple) -> Table:
-    """⊕_x f(x, y)  =  g(y)"""
-    return read_out(semiring, embedded(semiring, f).reduced(semiring, names))
 
 
 @exact_multiply_out.rule

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.approximate.moment_matching import Moments, gaussian_of
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
@@ -21,11 +20,12 @@ from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import settle_gaussian
 from fubini.factors.mixture import summed
+from fubini.factors.mixture_moments import Moments, gaussian_of, stacked_moments
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import require_moments, stacked_moments
+from fubini.representations.projection import require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute

@@ -8,6 +8,7 @@ from fubini.base.arrays import Data
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.gaussian import Gaussian, shifted
+from fubini.factors.mixture_moments import components
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
@@ -16,7 +17,6 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic
 from fubini.numerics.quadratic_algebra import canonical
 from fubini.numerics.quadratic_elimination import root
-from fubini.representations.projection import components
 from fubini.terms.factor import Factor
 from fubini.terms.heads import DIVIDE
 

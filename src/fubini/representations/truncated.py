@@ -12,9 +12,10 @@ from fubini.factors.carry import Carried, CarryLayout, default_layout, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import GaussianLayout, settle_gaussian
 from fubini.factors.mixture import Mixture
+from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
-from fubini.representations.projection import matched, require_moments
+from fubini.representations.projection import require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
@@ -88,4 +89,4 @@ def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
 def settle_projected(f: Mixture | Piecewise | Product, layout: ProjectedLayout) -> Gaussian:
     """f  →  w·N(m, V), its mass, mean and covariance for each value of the bounded integers"""
     require_moments(f, layout.name)
-    return settle_gaussian(matched(f, dict(layout.batch), layout.reals), layout)
+    return settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fubini.approximate.moment_matching import matched, matches_multiply, matches_multiply_out
+from fubini.approximate.moment_matching import matches_multiply, matches_multiply_out
 from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.base.semirings import sum_product
@@ -20,6 +20,7 @@ from fubini.factors.carry import layout_of, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import GaussianLayout
 from fubini.factors.mixture import Mixture, require_discrete
+from fubini.factors.mixture_moments import matched
 from fubini.factors.slices import slices
 from fubini.sequence.compiled import run
 from fubini.sequence.links import fixed_bound

@@ -13,10 +13,13 @@ class Exactness:
 
     >>> exactly, exactly | projected("Gaussian"), projected("Gaussian") | estimated(1000)
     (exact, projected(Gaussian), projected(Gaussian), estimated(1000))
+    >>> projected("Truncated", times=16) | projected("Truncated", times=3)
+    projected(Truncated) × 16
     """
 
     marks: tuple[str, ...] = ()
     error: float | None = field(default=None, compare=False)  # of this very answer, where it is known
+    counts: tuple[tuple[str, int], ...] = ()  # of the marks that are counted: the longest way that led here
 
     @property
     def is_exact(self) -> bool:
@@ -24,21 +27,26 @@ class Exactness:
         return not self.marks
 
     def __or__(self, other: Exactness) -> Exactness:
-        if not other.marks or self.marks == other.marks:
+        if not other.marks or (self.marks == other.marks and self.counts == other.counts):
             return self.without_error()
-        return Exactness(tuple(dict.fromkeys(self.marks + other.marks)))
+        counts = dict(self.counts)
+        for mark, count in other.counts:
+            counts[mark] = max(count, counts.get(mark, 0))
+        return Exactness(tuple(dict.fromkeys(self.marks + other.marks)), None, tuple(counts.items()))
 
     def __repr__(self) -> str:
         told = "" if self.error is None else f" ± {self.error:.2g}"
-        return (", ".join(self.marks) or "exact") + told
+        counts = dict(self.counts)
+        marks = [f"{mark} × {counts[mark]:,}" if mark in counts else mark for mark in self.marks]
+        return (", ".join(marks) or "exact") + told
 
     def without_error(self) -> Exactness:
         """The exactness of anything that is computed from this answer."""
-        return self if self.error is None else Exactness(self.marks)
+        return self if self.error is None else Exactness(self.marks, None, self.counts)
 
     def with_error(self, error: float) -> Exactness:
         """The exactness of an answer with this standard error, or bound on its error."""
-        return Exactness(self.marks, error)
+        return Exactness(self.marks, error, self.counts)
 
 
 exactly = Exactness()
@@ -52,9 +60,10 @@ def combined(parts: Iterable[Any]) -> Exactness:
     return result
 
 
-def projected(onto: str) -> Exactness:
-    """A projection onto a family."""
-    return Exactness((f"projected({onto})",))
+def projected(onto: str, times: int | None = None) -> Exactness:
+    """A projection onto a family, or so many of them one after another."""
+    mark = f"projected({onto})"
+    return Exactness((mark,), None, () if times is None else ((mark, times),))
 
 
 def integrated(error: float) -> Exactness:

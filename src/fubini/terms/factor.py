@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import ops
 from fubini.base.arrays import Data
 from fubini.base.domains import Domain, Real, merge_inputs
 from fubini.base.interpretations import current, interpret
 from fubini.base.names import Bound, Name
-from fubini.base.ops import lift
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
@@ -27,6 +27,7 @@ from fubini.show.notation import Call, Infix, Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
+from fubini.terms.storage import DENSE, Storage, joined_storage
 from fubini.terms.term import Term
 from fubini.terms.value import Array, Value, Variable, to_argument, to_value
 
@@ -49,6 +50,9 @@ class Factor(Term):
     """
 
     promotes: ClassVar[bool] = False  # an unfinished form: operations join it into a representation first
+    lists_cells: ClassVar[bool] = False  # over bounded integers alone, with a weight held for every cell
+    grows: ClassVar[bool] = False  # products and sums make it longer: `explain` says where a step makes one
+    smooth_draws: ClassVar[bool] = False  # a draw of its real variables is a smooth function of its numbers
 
     @property
     def exactness(self) -> Exactness:
@@ -75,9 +79,19 @@ class Factor(Term):
         return ()
 
     @property
+    def located(self) -> Mapping[Name, Value]:
+        """The points that the factor fixes variables to, by name, where each has one alone."""
+        return {}
+
+    @property
     def entrances(self) -> tuple[Name, ...]:
         """The variables that the factor would rather sum together with its neighbours there."""
         return ()
+
+    @property
+    def storage(self) -> Storage:
+        """The numbers that it holds, and the costs of its products and sums, as the planner asks for them."""
+        return DENSE
 
     # -- what a kind of factor supplies -----------------------------------------------------------------------------
 
@@ -95,6 +109,45 @@ class Factor(Term):
 
     def _log(self) -> Value:
         raise _missing(self, "log")
+
+    # -- what a kind of factor may know better -----------------------------------------------------------------------
+
+    def numbers(self) -> Value:
+        """The weights as a Value; a representation may have a derivative where they are zero."""
+        return ops.exp(self.log())
+
+    def without(self, names: tuple[Name, ...]) -> Factor:
+        """The factor without some of the variables that it has located."""
+        raise _missing(self, "a point")
+
+    def _normalized(self, names: tuple[Name, ...]) -> Factor:
+        """f / Σ f over names."""
+        return interpret(NORMALIZE, self, self.sum(*names))
+
+    def _has_mass(self) -> Data:
+        """Whether a closed factor is positive."""
+        return self.log().data > -math.inf  # type: ignore[attr-defined]
+
+    def _ordered(self, names: Sequence[Name]) -> Factor:
+        """The same function, its inputs in this order where the representation has one."""
+        return self
+
+    def _relabelled(self, labels: Mapping[str, str]) -> Factor:
+        """The same function, bound indices inside it called otherwise."""
+        return self
+
+    def _portable(self) -> Factor:
+        """The same function with numbers that single precision can hold."""
+        return self
+
+    def _with_error(self, error: float | None) -> Factor:
+        """The same function with the error of its numbers, where the representation holds one."""
+        return self
+
+    @classmethod
+    def _blank(cls, names: Iterable[Name]) -> Factor:
+        """A factor of this kind that has these names, of one value each: `explain` finds rules by it."""
+        raise _missing(Unit({}), f"a blank {cls.__name__}")
 
     def notation(self) -> Notation:
         """The notation of the factor."""
@@ -373,7 +426,7 @@ def _diagonal(covariance: Value, rank: int) -> Value:
     return covariance if rank == 0 else _take_diagonal(covariance)
 
 
-@lift
+@ops.lift
 def _take_diagonal(covariance: Data) -> Data:
     shape = covariance.shape[: covariance.ndim // 2]
     return jnp.diagonal(covariance.reshape(math.prod(shape), -1)).reshape(shape)
@@ -422,6 +475,13 @@ class Product(Factor):
         for value in logs[1:]:
             total = total + value
         return total
+
+    @property
+    def storage(self) -> Storage:
+        return joined_storage([term.storage for term in self.terms]) if self.terms else DENSE
+
+    def _relabelled(self, labels: Mapping[str, str]) -> Factor:
+        return product(*(term._relabelled(labels) for term in self.terms))
 
     def notation(self) -> Notation:
         return Infix("*", tuple(term.notation() for term in self.terms)) if self.terms else Symbol("1")
@@ -475,6 +535,11 @@ def after_sum(factor: Factor, names: tuple[Name, ...]) -> Factor:
     if projection is None:
         return factor
     return to_factor(projection)._marked(factor.exactness | projected(interpretation.name))
+
+
+def is_tabular(term: Term) -> bool:
+    """Whether every input is a bounded integer."""
+    return all(domain.is_finite for domain in term.inputs.values())
 
 
 def terms_of(factor: Factor) -> tuple[Factor, ...]:

@@ -48,6 +48,15 @@ SLICES = Head("slices")  # (factor, name): the factor cut along a name, as a loo
 SETTLE = Head("settle")  # (factor, layout): the same function in one fixed layout, as a loop hands it on
 LIGHTEN = Head("lighten")  # (factor, names): a settled factor over its greatest weight along the names; the log of that
 WEIGH = Head("weigh")  # (factor, logs): a settled factor times exp(logs), which broadcast against its weights
+EMBED = Head("embed")  # (semiring, factor): weights as elements of the semiring's carrier
+READ = Head("read")  # (semiring, factor): elements of the carrier as weights
+REDUCE = Head("reduce")  # (semiring, factor, names): ⊕ of elements of the carrier
+REPEAT = Head("repeat")  # (semiring, factor, names, power): ⊗ of elements of the carrier over a plate, to a power
+ACCUMULATE = Head("accumulate")  # (semiring, factor, factor): f ⊕ g of elements of the carrier, cell by cell
+MASK = Head("mask")  # (semiring, factor, keep): the elements of the carrier, or the semiring's zero
+PLACE = Head("place")  # (semiring, factor, {name: domain}, value): the factor where the name has this value, else zero
+ELEMENTS = Head("elements")  # (factor, name, plates): of an array variable, one element for each cell of the plates
+MATCH = Head("match")  # (factor): the projection with the same mass, mean and covariance; None where there is none
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -81,3 +90,12 @@ exact_slices = _of_exact(SLICES)
 exact_settle = _of_exact(SETTLE)
 exact_lighten = _of_exact(LIGHTEN)
 exact_weigh = _of_exact(WEIGH)
+exact_embed = _of_exact(EMBED)
+exact_read = _of_exact(READ)
+exact_reduce = _of_exact(REDUCE)
+exact_repeat = _of_exact(REPEAT)
+exact_accumulate = _of_exact(ACCUMULATE)
+exact_mask = _of_exact(MASK)
+exact_place = _of_exact(PLACE)
+exact_elements = _of_exact(ELEMENTS)
+exact_match = _of_exact(MATCH)
