@@ -32,7 +32,7 @@ from fubini.numerics.resampling import systematic
 from fubini.numerics.scaled import read_log
 from fubini.sequence.steps import joined, summed
 from fubini.terms.exactness import Exactness, estimated
-from fubini.terms.factor import Factor, rename, substitute, terms_of
+from fubini.terms.factor import Factor, Product, rename, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.value import Array
 
@@ -220,19 +220,17 @@ def propose(
     form with these are evaluated at the points.
     """
     terms = [part for factor in given for term in terms_of(factor) for part in _split(promoted(term))]
-    closed = [term for term in terms if isinstance(term, (Table, Gaussian)) or not _mentions(term, names)]
-    evaluated = [term for term in terms if not any(term is other for other in closed)]
-    whole = joined(closed)
-    undrawn = [name for name in names if name not in whole.inputs]
-    if undrawn or not isinstance(whole, (Table, Gaussian)):
+    evaluated = [term for term in terms if not _is_closed(term, names)]
+    whole = joined([term for term in terms if _is_closed(term, names)])
+    kept = {name for term in evaluated for name in term.inputs}
+    if all(name in whole.inputs for name in names) and not isinstance(whole, Product):
+        whole = summed([whole], [name for name in oldest if name not in kept])
+    hidden = [name for name in others if name in whole.inputs]
+    source = summed([whole], hidden) if not isinstance(whole, Product) else whole
+    if not isinstance(source, (Table, Gaussian)) or not all(name in source.inputs for name in names):
         draws = drawn(terms, names, randomness)
         return dict(draws.points), joined(draws.terms)  # type: ignore[arg-type]
-    kept = {name for term in evaluated for name in term.inputs}
-    gone = [name for name in oldest if name not in kept]
-    whole = summed([whole], gone)
     beside = [name for name in (*oldest, *others) if name in whole.inputs]
-    hidden = [name for name in others if name in whole.inputs]
-    source = summed([whole], hidden)
     stay = tuple(name for name in beside if name in source.inputs and source.inputs[name].is_finite)
     points = interpret(DRAW, randomness, source, (*stay, *names))
     points = {name: jax.lax.stop_gradient(points[name]) for name in names}
@@ -255,8 +253,11 @@ def _split(term: Factor) -> tuple[Factor, ...]:
     return own, term.with_parts(parts.scale)
 
 
-def _mentions(term: Factor, names: Sequence[Name]) -> bool:
-    return any(name in term.inputs for name in names)
+def _is_closed(term: Factor, names: Sequence[Name]) -> bool:
+    """Whether a factor multiplies into those that points of the names are drawn from."""
+    if isinstance(term, Piecewise):
+        return not any(name in dict(term.reals) for name in names)
+    return isinstance(term, (Table, Gaussian)) or not any(name in term.inputs for name in names)
 
 
 def _along_samples(carry: Samples) -> Samples:
