@@ -47,6 +47,11 @@ SLICES = Head("slices")  # (factor, name): the factor cut along a name, as a loo
 SETTLE = Head("settle")  # (factor, layout): the same function in one fixed layout, as a loop hands it on
 LIGHTEN = Head("lighten")  # (factor, names): a settled factor over its greatest weight along the names; the log of that
 WEIGH = Head("weigh")  # (factor, logs): a settled factor times exp(logs), which broadcast against its weights
+PROPER = Head("proper")  # (factor, names): whether its sum over the names is finite, for each value of the others
+BOUNDED = Head("bounded")  # (factor, factor, names): whether the quotient is bounded, for each value of the others
+CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, which keeps the mean of the product
+DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
+MATCH = Head("match")  # (factor, names): the factor of an exponential family with the same mass and moments
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -79,3 +84,8 @@ exact_slices = _of_exact(SLICES)
 exact_settle = _of_exact(SETTLE)
 exact_lighten = _of_exact(LIGHTEN)
 exact_weigh = _of_exact(WEIGH)
+exact_proper = _of_exact(PROPER)
+exact_bounded = _of_exact(BOUNDED)
+exact_clip = _of_exact(CLIP)
+exact_distance = _of_exact(DISTANCE)
+exact_match = _of_exact(MATCH)
