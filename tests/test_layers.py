@@ -28,6 +28,7 @@ LAYERS = (
     "eliminate",
     "approximate",
     "sequence",
+    "propagate",
     "read",
     "bridge",
     "measures",
