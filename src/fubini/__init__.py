@@ -59,6 +59,7 @@ from fubini.models.param import param as param
 from fubini.models.sample import deterministic as deterministic
 from fubini.numerics.randomness import WhiteNoise as WhiteNoise
 from fubini.propagate.division_policy import Division as Division
+from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
 from fubini.propagate.propagation import propagate as propagate
 from fubini.propagate.result import Propagation as Propagation
 from fubini.questions.compare import compare as compare

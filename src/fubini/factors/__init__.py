@@ -6,6 +6,7 @@ from fubini.factors import gaussian_carry as gaussian_carry
 from fubini.factors import gaussian_choice as gaussian_choice
 from fubini.factors import gaussian_properness as gaussian_properness
 from fubini.factors import gaussian_rules as gaussian_rules
+from fubini.factors import gaussian_tilted as gaussian_tilted
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice

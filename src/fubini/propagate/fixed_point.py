@@ -44,28 +44,29 @@ def _advance(step: Step, progress: Progress) -> Progress:
 
 def _iterate_traced(step: Step, progress: Progress, iterations: int, tolerance: float) -> Progress:
     """A few steps one by one, until a step leaves the layout of the state as it is; then a loop."""
-    for _ in range(min(WARM_UP, iterations)):
-        after = _advance(step, progress)
-        settled = _layout(after.state) == _layout(progress.state)
-        progress = after
-        if settled:
-            break
-    else:
-        if iterations <= WARM_UP:
+    for _ in range(WARM_UP):
+        if _layout(jax.eval_shape(step, progress.state)[0]) == _layout(progress.state):
+            return _loop(step, progress, iterations, tolerance)
+        progress = _advance(step, progress)
+        if progress.iterations == iterations:
             return progress
-        raise Intractable(
-            "propagation under jit of messages that grow with each step",
-            expected="messages of one layout, step after step",
-            nearest=f"after {WARM_UP} steps they still change theirs, as mixtures of more and more terms do",
-            advice="project the messages: fb.expectation_propagation, or `with fb.moment_matching():`",
-        )
-    progress = jax.tree.map(jnp.asarray, progress)
-    loop = jax.lax.while_loop(
+    raise Intractable(
+        "propagation under jit of messages that grow with each step",
+        expected="messages of one layout, step after step",
+        nearest=f"after {WARM_UP} steps they still change theirs, as mixtures of more and more terms do",
+        advice="project the messages: fb.expectation_propagation, or `with fb.moment_matching():`",
+    )
+
+
+def _loop(step: Step, progress: Progress, iterations: int, tolerance: float) -> Progress:
+    state = jax.tree.map(jnp.asarray, progress.state)
+    change = jnp.asarray(progress.change, float)
+    touched = jnp.asarray(progress.touched, int)
+    return jax.lax.while_loop(
         lambda now: (now.iterations < iterations) & ~(now.change <= tolerance),
         lambda now: _like(_advance(step, now), now),
-        progress,
+        Progress(state, change, jnp.asarray(progress.iterations, int), touched),
     )
-    return Progress(*loop)
 
 
 def _layout(state: Any) -> tuple:

@@ -10,6 +10,7 @@ from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.backward import normalized
+from fubini.eliminate.engine import engine_of
 from fubini.eliminate.prepare import Factors
 from fubini.errors import DataError, DomainError
 from fubini.propagate.answers import Answer, answer_on_engine
@@ -126,8 +127,10 @@ def _by_tree(graph: FactorGraph, settings: Settings) -> Answer:
 def _by_messages(graph: FactorGraph, settings: Settings) -> Answer:
     bundles, factors = one_by_one(graph)
     exchange = Exchange(bundles, factors, graph.semiring, settings.division)
-    messages, touched = send_in_order(exchange, order_messages(graph))
+    messages, touched = [None] * len(bundles.edges), 0
     change, count = 0.0, 1
+    if graph.is_tree or graph.precedence.reals:
+        messages, touched = send_in_order(exchange, order_messages(graph))
     if not graph.is_tree:
         messages, change, count, touched = iterate_messages(exchange, messages, settings.schedule, touched)
     nodes = {node.name: exchange.variable_belief(messages, k) for k, node in enumerate(bundles.nodes)}
@@ -145,15 +148,17 @@ def _by_messages(graph: FactorGraph, settings: Settings) -> Answer:
 def _bundle_alike(graph: FactorGraph, settings: Settings) -> tuple[Bundles, tuple[Factor, ...]] | None:
     """The graph in bundles, where all messages of an iteration are sent at once and many factors are alike."""
     edges = sum(map(len, graph.scopes))
+    least = LEAST_EDGES if engine_of(graph.factors) == "numpy" else 2  # fewer operations are sooner compiled
     plain_division = settings.division is None or settings.division.policy == "allow"
-    if edges < LEAST_EDGES or settings.schedule.name != "parallel" or not plain_division or graph.is_tree:
+    if edges < least or settings.schedule.name != "parallel" or not plain_division or graph.is_tree:
         return None
     if not all(domain.is_finite for domain in graph.domains.values()) or any(not s for s in graph.scopes):
         return None
     if not all(hasattr(factor, "_with_axis") for factor in graph.factors):
         return None
     bundles, factors = bundled(graph)
-    return (bundles, factors) if LEAST_ALIKE * len(bundles.edges) <= edges else None
+    alike = LEAST_ALIKE if least == LEAST_EDGES else 1
+    return (bundles, factors) if alike * len(bundles.edges) <= edges else None
 
 
 def _answer_bundled(settings: Settings, bundles: Bundles, factors: Sequence[Factor]) -> Answer:
