@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from fubini.base.arrays import Data, namespace
 from fubini.base.interpretations import interpret
 from fubini.factors.gaussian import Gaussian
@@ -16,7 +18,7 @@ from fubini.terms.factor import Factor
 from fubini.terms.heads import DIVIDE, exact_bounded, exact_clip, exact_distance, exact_proper
 from fubini.terms.value import Array
 
-ROUNDING = 1e-9  # of the greatest precision, below which a negative curvature is a rounding error
+ROUNDING = 1e3  # units of the last place of the greatest precision: a negative curvature below is a rounding error
 
 
 @exact_proper.rule
@@ -35,10 +37,11 @@ def bounded_gaussian_quotient(f: Gaussian, g: Gaussian, names: tuple) -> Array:
     quotient = divide_gaussians(f, g)
     K, scale = quotient.precision, f.precision
     xp = namespace(K.array, scale.array)
-    limit = xp.max(abs(scale.array), axis=(-1, -2))
+    unit = np.finfo(np.dtype(xp.result_type(K.array, scale.array))).eps
+    limit = ROUNDING * unit * xp.max(abs(scale.array), axis=(-1, -2))
     lowest = xp.linalg.eigvalsh(K.array)[..., 0]
     order = tuple(dict.fromkeys((*K.names, *scale.names)))
-    ok = align(lowest, K.names, order) >= -ROUNDING * align(limit, scale.names, order)
+    ok = align(lowest, K.names, order) >= -align(limit, scale.names, order)
     return truth(ok, order, quotient.inputs)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_jax, namespace, require
+from fubini.base.arrays import Data, double_precision, is_jax, namespace, require
 from fubini.base.domains import Bint, Domain, merge_inputs
 from fubini.base.interpretations import interpret
 from fubini.base.names import Bound, Name
@@ -22,8 +23,9 @@ from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.promotion import is_open
 from fubini.factors.table import Table
 from fubini.numerics import quadratic as numerics
+from fubini.numerics.in_range import compiled
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic
+from fubini.numerics.quadratic import Quadratic, Reals
 from fubini.numerics.tilted_moments import NODES, TiltedMoments, tilted_moments
 from fubini.terms.exactness import projected
 from fubini.terms.factor import Factor, Product, product, substitute
@@ -69,7 +71,7 @@ def match_tilted_gaussian(f: Product, names: tuple) -> Gaussian:
 
     def log_factor(points: Data) -> Data:
         z = mean[..., None, :] + xp.einsum("...ij,...kj->...ki", gain, points - centre[..., None, :])
-        return _log_at(factor, z, cavity, batch)
+        return _log_at(factor, z, cavity.reals, batch)
 
     moments = tilted_moments(log_factor, centre, spread)
     (log_mass,) = require(moments.ok, lambda: _no_grid(f), moments.log_mass)
@@ -116,19 +118,26 @@ def _joined(parts: Sequence[Data], axis: int, event: int) -> Data:
     return xp.concatenate([xp.broadcast_to(part, (*batch, *part.shape[part.ndim - event :])) for part in parts], axis)
 
 
-def _log_at(factor: Factor, z: Data, cavity: Gaussian, batch: dict[Name, Domain]) -> Data:
-    """log f at points [batch…, node, element of z]."""
-    xp = namespace(z)
-    shape = tuple(domain.extent for domain in batch.values())
-    z = xp.broadcast_to(z, (*shape, *z.shape[-2:]))
-    names, inputs = (*batch, NODE), {**batch, NODE: Bint[z.shape[-2]]}
+def _log_at(factor: Factor, z: Data, reals: Reals, batch: dict[Name, Domain]) -> Data:
+    """log f at points [batch…, node, element of z], compiled."""
+    given = (reals, tuple(batch.items()))
+    if is_jax(z) or any(map(is_jax, factor.leaves())):
+        return _evaluate(*given, factor, z)
+    with double_precision(), jax.ensure_compile_time_eval():
+        return np.asarray(compiled(_evaluate, given, factor, jnp.asarray(z)))
+
+
+def _evaluate(reals: Reals, batch: tuple[tuple[Name, Domain], ...], factor: Factor, z: Data) -> Data:
+    shape = tuple(domain.extent for _, domain in batch)
+    z = jnp.broadcast_to(z, (*shape, *z.shape[-2:]))
+    names, inputs = (*dict(batch), NODE), {**dict(batch), NODE: Bint[z.shape[-2]]}
     values: dict[Name, Value] = {}
-    for name, place in numerics.places(cavity.reals).items():
-        domain = dict(cavity.reals)[name]
+    for name, place in numerics.places(reals).items():
+        domain = dict(reals)[name]
         data = z[..., place.start : place.stop].reshape((*z.shape[:-1], *domain.shape))
         values[name] = Array._of(data, names, inputs, domain)
     log = to_array(substitute(factor, values).log())
-    return xp.broadcast_to(align(log.array, log.names, names), (*shape, z.shape[-2]))
+    return jnp.broadcast_to(align(log.array, log.names, names), (*shape, z.shape[-2]))
 
 
 def _change(moments: TiltedMoments, centre: Data, spread: Data, A: Data, b: Data) -> tuple[Data, Data]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from fubini.base.arrays import Data, namespace, stop_gradient
+from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 
 NODES = {1: 321, 2: 81}  # along each axis, an odd number
 REACH = 8.0  # standard deviations of the normal distribution
 CLOSE_REACH = 12.0  # and of the product, in a grid that is laid around it
 NARROW = 2.0  # steps of the grid, below which a standard deviation needs a closer one
-PASSES = 4
+PASSES = 3
 TOLERANCE = 1e-4  # of log Z between the grid and every second node of it
 
 
@@ -35,18 +36,23 @@ class TiltedMoments(NamedTuple):
 
 def tilted_moments(log_f: Callable[[Data], Data], mean: Data, covariance: Data) -> TiltedMoments:
     """Moments for each cell of the leading axes; log_f takes points [..., node, dimension] and gives [..., node]."""
-    size = mean.shape[-1]
     root = _root(covariance)
-    centre, frame = mean, REACH * root
-    for last in (False,) * (PASSES - 1) + (True,):
-        grid, moments = _on_grid(log_f, mean, root, centre, frame)
-        if not last:
-            centre, frame = _closer(grid, moments, centre, frame, size)
-    return moments
+    close_in = partial(_closer, log_f, mean, root)
+    frame = (mean, REACH * root)
+    if is_jax(root):
+        frame = jax.lax.fori_loop(0, PASSES, close_in, frame)
+    else:
+        for passed in range(PASSES):
+            frame = close_in(passed, frame)
+    return _on_grid(log_f, mean, root, *frame)
 
 
-def _closer(step: Data, moments: TiltedMoments, centre: Data, frame: Data, size: int) -> tuple[Data, Data]:
+def _closer(log_f: Callable, mean: Data, root: Data, passed: int, around: tuple[Data, Data]) -> tuple[Data, Data]:
     """The frame again, or one around the product where it is narrow beside the step in any direction."""
+    centre, frame = around
+    size = mean.shape[-1]
+    step = 2.0 / (NODES[size] - 1)
+    moments = _on_grid(log_f, mean, root, centre, frame)
     xp = namespace(centre, frame, moments.mean)
     local = xp.linalg.solve(frame, _root(moments.covariance))  # in units of the frame
     spread = xp.sqrt(xp.min(xp.linalg.eigvalsh(local @ xp.swapaxes(local, -1, -2)), axis=-1).clip(0.0))
@@ -59,7 +65,7 @@ def _closer(step: Data, moments: TiltedMoments, centre: Data, frame: Data, size:
     )
 
 
-def _on_grid(log_f: Callable, mean: Data, root: Data, centre: Data, frame: Data) -> tuple[float, TiltedMoments]:
+def _on_grid(log_f: Callable, mean: Data, root: Data, centre: Data, frame: Data) -> TiltedMoments:
     size = mean.shape[-1]
     nodes, coarse = _nodes(size)
     step = 2.0 / (NODES[size] - 1)
@@ -80,7 +86,7 @@ def _on_grid(log_f: Callable, mean: Data, root: Data, centre: Data, frame: Data)
     covariance = xp.einsum("...k,...ki,...kj->...ij", shares, from_average, from_average)
     log_mass = xp.log(total) + top[..., 0] + cell
     ok = (total > 0) & (abs(xp.log(half) - xp.log(total)) < TOLERANCE)
-    return step, TiltedMoments(log_mass, average, covariance, ok)
+    return TiltedMoments(log_mass, average, covariance, ok)
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, require
+from fubini.base.arrays import Data, is_jax, require
 from fubini.eliminate.engine import engine_of, portable
 from fubini.errors import DataError
 from fubini.numerics.in_range import compiled
@@ -38,6 +38,13 @@ def answer_on_engine(run: Callable[..., Any], static: tuple[Any, ...], factors: 
     numbers = jnp.asarray([jnp.all(leaf == leaf) for leaf in leaves] or [True])
     require(jnp.all(numbers), lambda: _cause(run, static, factors))
     return answer._replace(iterations=_number(answer.iterations), touched=_number(answer.touched))
+
+
+def default_tolerance(factors: Sequence[Factor]) -> float:
+    """A change that is small beside rounding errors of the numbers of the factors, or nearly so."""
+    leaves = [leaf for factor in factors for leaf in factor.leaves()]
+    narrow = any(is_jax(leaf) and leaf.dtype == jnp.float32 for leaf in leaves)
+    return 1e-5 if narrow else 1e-9
 
 
 def _run(run: Callable[..., Any], static: tuple[Any, ...], factors: Sequence[Factor]) -> Any:

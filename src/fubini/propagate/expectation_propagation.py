@@ -17,7 +17,7 @@ from fubini.eliminate.forward import contract
 from fubini.eliminate.prepare import Factors, covering_terms, split_terms
 from fubini.errors import DataError, DomainError, FubiniError, listed
 from fubini.factors.promotion import promoted
-from fubini.propagate.answers import Answer, answer_on_engine
+from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.division_policy import Division, as_division, choose, damp, require_division
 from fubini.propagate.fixed_point import iterate
 from fubini.propagate.result import Marginals, Propagation, marked_value
@@ -52,7 +52,7 @@ def expectation_propagation(
     division: str | Division = "allow",
     damping: float = 0.0,
     iterations: int = 100,
-    tolerance: float = 1e-8,
+    tolerance: float | None = None,
 ) -> Propagation:
     """Approximate the product of factors by one factor over the names, q = Π sites, and its sum by that of q.
 
@@ -69,6 +69,7 @@ def expectation_propagation(
     >>> round(float(result.log_evidence), 6), round(float(result.marginals["x"].mean("x")), 6)
     (-0.693147, 0.71365)
     """
+    tolerance = default_tolerance(split_terms(factors)) if tolerance is None else tolerance
     asked = Approximation(
         as_names(names, "the names"),
         as_names(plates, "the plates"),
@@ -143,7 +144,7 @@ def _is_held(term: Factor, asked: Approximation) -> bool:
 def _approximate(asked: Approximation, exact: tuple[bool, ...], terms: Sequence[Factor]) -> Answer:
     fixed = [_out_of_plates(term, asked) for term, held in zip(terms, exact, strict=True) if held]
     sites = _Sites(asked, fixed, [term for term, held in zip(terms, exact, strict=True) if not held])
-    found, touched = sites.visit([None] * len(sites.factors), first=True)
+    found, touched = sites.visit([None] * len(sites.factors))
     progress = iterate(sites.step, found, asked.iterations - 1, asked.tolerance, touched) if found else None
     state, change, count, touched = (found, 0.0, 0, 0) if progress is None else progress
     q = sites.join(state)
@@ -176,7 +177,7 @@ class _Sites:
         new, touched = self.visit(sites)
         return new, interpret(DISTANCE, self.join(new), self.join(sites)), touched
 
-    def visit(self, sites: Sequence[Factor | None], first: bool = False) -> tuple[list[Factor], Data]:
+    def visit(self, sites: Sequence[Factor | None]) -> tuple[list[Factor], Data]:
         """Update each site in turn."""
         now = list(sites)
         touched: Data = 0

@@ -13,7 +13,7 @@ from fubini.eliminate.backward import normalized
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.prepare import Factors
 from fubini.errors import DataError, DomainError
-from fubini.propagate.answers import Answer, answer_on_engine
+from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.assignment_choice import choose_in_turn, hanging_together, plain
 from fubini.propagate.belief_propagation import SCHEDULES, Schedule, iterate_messages, send_in_order
 from fubini.propagate.bundles import Bundles, bundled, one_by_one
@@ -55,14 +55,14 @@ def propagate(
     division: str | Division | None = None,
     damping: float = 0.0,
     schedule: str = "parallel",
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
     iterations: int = 1000,
 ) -> Propagation:
     """Marginals of the names, or of all variables, and the evidence, by messages between factors.
 
     `hugin` and `shafer-shenoy` pass messages in a junction tree, and are exact; the second never divides. `belief
     propagation` passes them between factors and variables: exact where these form a tree, an approximation elsewhere,
-    iterated by a schedule until no message changes by more than the tolerance. It multiplies the other messages of a
+    iterated by a schedule until no message changes by more than the tolerance (1e-9, in single precision 1e-5). It multiplies the other messages of a
     variable, or divides its belief by one where a `division` is given. With `semiring=fb.max_product` marginals
     are max-marginals, and the result has an assignment.
 
@@ -74,6 +74,7 @@ def propagate(
     {'a': np.int64(0), 'b': np.int64(1)}
     """
     graph, wanted = make_factor_graph(factors, names, batch, semiring)
+    tolerance = default_tolerance(graph.factors) if tolerance is None else tolerance
     settings = _settings(method, wanted, batch, semiring, division, (schedule, damping, tolerance, iterations))
     if method == "belief propagation" and (lots := _bundle_alike(graph, settings)) is not None:
         bundles, stacked = lots
