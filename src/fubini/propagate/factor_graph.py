@@ -75,7 +75,9 @@ class FactorGraph:
         return contract(self.semiring, [f, g], frozenset(f.inputs) | frozenset(g.inputs))
 
 
-def make_factor_graph(factors: Factors, names: Sequence[Name] | None, batch: Sequence[Name], semiring: Semiring):
+def make_factor_graph(
+    factors: Factors, names: Sequence[Name] | None, batch: Sequence[Name], semiring: Semiring
+) -> tuple[FactorGraph, tuple[Name, ...]]:
     """The graph of some factors, and the names whose marginals are asked for."""
     if semiring not in (sum_product, max_product):
         raise DomainError(f"propagation in the semiring {semiring}", expected="fb.sum_product or fb.max_product")

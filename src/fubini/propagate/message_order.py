@@ -5,6 +5,8 @@ On a tree nothing is sent before all that it depends on, so that one pass in thi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fubini.base.names import Name
 from fubini.propagate.factor_graph import FactorGraph
 
@@ -14,26 +16,21 @@ Edge = tuple[int, Name]  # the message of a factor to a variable
 def order_messages(graph: FactorGraph) -> list[Edge]:
     """All messages of factors to variables, in the order in which they are sent first."""
     waits = {(factor, name): _dependencies(graph, factor, name) for factor, s in enumerate(graph.scopes) for name in s}
-    heard: dict[Name, set[int]] = {name: set() for name in graph.variables}
+    informed: dict[Name, set[int]] = {name: set() for name in graph.variables}  # by which factors
     ready = [edge for edge, count in waits.items() if not count]
-    order: list[Edge] = []
-    sent: set[Edge] = set()
-    while len(order) < len(waits):
-        edge = ready.pop() if ready else min(waits.keys() - sent, key=lambda e: _ignorance(graph, e, waits, heard))
+    sent: dict[Edge, None] = {}
+    while len(sent) < len(waits):
+        edge = ready.pop() if ready else min(waits.keys() - sent.keys(), key=lambda e: _ignorance(graph, e, waits, informed))
         if edge in sent:
             continue
-        sent.add(edge)
-        order.append(edge)
-        source, variable = edge
-        heard[variable].add(source)
-        for factor in graph.factors_of[variable]:
-            if factor != source:
-                for name in graph.scopes[factor]:
-                    if name != variable:
-                        waits[factor, name] -= 1
-                        if not waits[factor, name] and (factor, name) not in sent:
-                            ready.append((factor, name))
-    return order
+        sent[edge] = None
+        if not _unknown(graph, edge, informed):
+            informed[edge[1]].add(edge[0])
+        for other in _dependents(graph, edge):
+            waits[other] -= 1
+            if not waits[other] and other not in sent:
+                ready.append(other)
+    return list(sent)
 
 
 def _dependencies(graph: FactorGraph, factor: int, name: Name) -> int:
@@ -41,9 +38,22 @@ def _dependencies(graph: FactorGraph, factor: int, name: Name) -> int:
     return sum(len(graph.factors_of[other]) - 1 for other in graph.scopes[factor] if other != name)
 
 
-def _ignorance(graph: FactorGraph, edge: Edge, waits: dict[Edge, int], heard: dict[Name, set[int]]) -> tuple:
-    """Infinite variables that nothing is known about yet, then messages that are missing, then the factor's place."""
+def _dependents(graph: FactorGraph, edge: Edge) -> Iterator[Edge]:
+    """The messages that one goes into."""
+    source, variable = edge
+    for factor in graph.factors_of[variable]:
+        if factor != source:
+            yield from ((factor, name) for name in graph.scopes[factor] if name != variable)
+
+
+def _unknown(graph: FactorGraph, edge: Edge, informed: dict[Name, set[int]]) -> int:
+    """How many variables a factor sums out for a message that are infinite and that no other factor informs it of."""
     factor, name = edge
     others = [other for other in graph.scopes[factor] if other != name and not graph.domains[other].is_finite]
-    unknown = [other for other in others if len(graph.factors_of[other]) > 1 and not heard[other] - {factor}]
-    return len(unknown), waits[edge], factor, graph.scopes[factor].index(name)
+    return sum(1 for other in others if not informed[other] - {factor})
+
+
+def _ignorance(graph: FactorGraph, edge: Edge, waits: dict[Edge, int], informed: dict[Name, set[int]]) -> tuple:
+    """Unknown variables: a factor can sum out one, as the density of a child does; then messages that are missing."""
+    unknown = _unknown(graph, edge, informed)
+    return max(0, unknown - 1), unknown, waits[edge], edge[0], graph.scopes[edge[0]].index(edge[1])
