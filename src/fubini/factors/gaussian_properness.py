@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from fubini.base.arrays import Data, namespace
-from fubini.base.interpretations import interpret
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.gaussian_rules import divide_gaussians
+from fubini.factors.gaussian_rules import divide_gaussians, multiply_gaussian_table, multiply_gaussians
 from fubini.factors.properness import greatest, greatest_of, truth
+from fubini.factors.table_rules import divide_tables
 from fubini.numerics import quadratic as numerics
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic
 from fubini.terms.factor import Factor
-from fubini.terms.heads import DIVIDE, exact_bounded, exact_clip, exact_distance, exact_proper
+from fubini.terms.heads import exact_bounded, exact_clip, exact_distance, exact_proper
 from fubini.terms.value import Array
 
 ROUNDING = 1e3  # units of the last place of the greatest precision: a negative curvature below is a rounding error
@@ -64,7 +64,8 @@ def clip_gaussian_quotient(f: Gaussian, g: Gaussian) -> Factor:
     shape = tuple(domain.extent for domain in batch.values())
     h, positive = (xp.broadcast_to(x, (*shape, *x.shape[len(shape) :])) for x in (h, positive))
     clipped = Gaussian._of(quotient.scale, Quadratic(h, order, positive, order), reals, quotient.inputs)
-    return clipped * interpret(DIVIDE, f.sum(*names), (clipped * g).sum(*names))
+    mass, product = f.reduced(frozenset(names)), multiply_gaussians(clipped, g).reduced(frozenset(names))
+    return multiply_gaussian_table(clipped, divide_tables(mass, product))  # type: ignore[arg-type]
 
 
 def _positive_part(matrix: Data) -> Data:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 
-NODES = {1: 321, 2: 81}  # along each axis, an odd number
+NODES = {1: 2001, 2: 81}  # along each axis, an odd number
 REACH = 8.0  # standard deviations of the normal distribution
 CLOSE_REACH = 12.0  # and of the product, in a grid that is laid around it
 NARROW = 2.0  # steps of the grid, below which a standard deviation needs a closer one
