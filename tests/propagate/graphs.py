@@ -15,7 +15,9 @@ SIZES = {"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}
 @st.composite
 def factor_graphs(draw, zeros=True, most=6):
     """Tables over one to three of five variables; some weights are zero, but not all of the product."""
-    scopes = draw(st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True), min_size=1, max_size=most))
+    scopes = draw(
+        st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True), min_size=1, max_size=most)
+    )
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     keep = {name: random.integers(SIZES[name]) for name in SIZES}
     factors = []

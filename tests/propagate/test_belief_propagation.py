@@ -118,7 +118,11 @@ def test_iterations_end_without_convergence():
 
 @pytest.mark.parametrize("semiring", [fb.sum_product, fb.max_product])
 def test_bundles_send_the_same_messages(semiring, monkeypatch):
-    factors = [*grid(3, 3), fb.Table([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]], ("x00", "other")), fb.Table([0.3, 0.7], ("other",))]
+    factors = [
+        *grid(3, 3),
+        fb.Table([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]], ("x00", "other")),
+        fb.Table([0.3, 0.7], ("other",)),
+    ]
     asked = {"method": BP, "iterations": 30, "semiring": semiring, "tolerance": 0.0}
     plain = fb.propagate(factors, **asked)
     module = import_module("fubini.propagate.propagation")
@@ -165,7 +169,11 @@ def test_gaussian_tree_with_several_parents():
 def test_a_representation_from_outside(method):
     """Step functions of x in two cells of k: no file of the package knows of them."""
     heights = np.array([[1.0, 2.0], [3.0, 0.5]])
-    factors = [steps("x", (0.0, 1.0, 3.0), heights, ("k",)), steps("x", (0.0, 2.0), [0.5]), fb.Table([0.4, 0.6], ("k",))]
+    factors = [
+        steps("x", (0.0, 1.0, 3.0), heights, ("k",)),
+        steps("x", (0.0, 2.0), [0.5]),
+        fb.Table([0.4, 0.6], ("k",)),
+    ]
     result = fb.propagate(factors, ("k",), method=method)
     mass = heights @ np.array([1.0, 1.0]) * 0.5 * np.array([0.4, 0.6])
     assert np.allclose(result.marginals["k"].weights, mass / mass.sum())
@@ -194,7 +202,11 @@ def test_on_jax_and_under_jit(schedule):
 
 
 def test_zero_mass():
-    factors = [fb.Table([1.0, 0.0], ("a",)), fb.Table([[0.0, 0.0], [1.0, 1.0]], ("a", "b")), fb.Table([1.0, 1.0], ("b",))]
+    factors = [
+        fb.Table([1.0, 0.0], ("a",)),
+        fb.Table([[0.0, 0.0], [1.0, 1.0]], ("a", "b")),
+        fb.Table([1.0, 1.0], ("b",)),
+    ]
     with pytest.raises(DataError, match="zero everywhere"):
         fb.propagate(factors, method=BP)
 

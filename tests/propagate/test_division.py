@@ -21,7 +21,7 @@ def test_a_bounded_quotient_is_left_alone():
         quotient, touched = fb.Division(policy).divide(NARROW, WIDE, OLD)
         assert touched == 0
         assert np.isclose(quotient.precision.data[0, 0], 1.0 - 0.25)
-        assert np.isclose(float(quotient(x=0.3).log()), float((NARROW(x=0.3).log() - WIDE(x=0.3).log())))
+        assert np.isclose(float(quotient(x=0.3).log()), float(NARROW(x=0.3).log() - WIDE(x=0.3).log()))
 
 
 def test_allow_keeps_an_indefinite_quotient():
@@ -33,7 +33,9 @@ def test_allow_keeps_an_indefinite_quotient():
 
 def test_skip_keeps_the_old_message():
     quotient, touched = fb.Division("skip").divide(WIDE, NARROW, OLD)
-    assert touched == 1 and np.isclose(float(quotient.mean("x")), -1.0) and np.isclose(float(quotient.variance("x")), 9.0)
+    assert (
+        touched == 1 and np.isclose(float(quotient.mean("x")), -1.0) and np.isclose(float(quotient.variance("x")), 9.0)
+    )
     assert fb.Division("skip").divide(WIDE, NARROW).factor.inputs == {}  # there was none: 1
 
 

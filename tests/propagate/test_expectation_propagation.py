@@ -195,7 +195,9 @@ def test_on_jax_and_under_jit():
 # -- moments of a tilted normal -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mean", "sd", "slope"), [(0.0, 1.0, 1.0), (-3.0, 2.0, 1.0), (0.5, 100.0, 1.0), (1.0, 1.0, 8.0)])
+@pytest.mark.parametrize(
+    ("mean", "sd", "slope"), [(0.0, 1.0, 1.0), (-3.0, 2.0, 1.0), (0.5, 100.0, 1.0), (1.0, 1.0, 8.0)]
+)
 def test_tilted_moments_of_probit(mean, sd, slope):
     def log_f(points):
         return stats.norm.logcdf(slope * points[..., 0])
@@ -240,7 +242,11 @@ def test_unknown_name():
 
 
 def test_a_variable_of_several_factors_that_is_not_asked_for():
-    factors = [dist.Normal(0.0, 1.0)("x"), dist.Normal(x, 1.0)("y"), dist.Normal(fb.Variable("y", fb.Real), 1.0)("z")(z=0.0)]
+    factors = [
+        dist.Normal(0.0, 1.0)("x"),
+        dist.Normal(x, 1.0)("y"),
+        dist.Normal(fb.Variable("y", fb.Real), 1.0)("z")(z=0.0),
+    ]
     with pytest.raises(DomainError, match="'y' in several factors"):
         fb.expectation_propagation(factors, ("x",))
 

@@ -82,7 +82,9 @@ def test_disconnected_graphs_and_numbers(method):
 def test_batch_stays_an_input(method):
     random = np.random.default_rng(0)
     f, g = random.uniform(size=(4, 2, 3)), random.uniform(size=(3, 2))
-    result = fb.propagate([fb.Table(f, ("i", "a", "b")), fb.Table(g, ("b", "c"))], ("a", "c"), method=method, batch=("i",))
+    result = fb.propagate(
+        [fb.Table(f, ("i", "a", "b")), fb.Table(g, ("b", "c"))], ("a", "c"), method=method, batch=("i",)
+    )
     whole = f[..., None] * g[None, None]
     assert np.allclose(result.log_evidence.data, np.log(whole.sum((1, 2, 3))))
     belief = result.marginals["c"]

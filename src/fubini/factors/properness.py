@@ -1,4 +1,4 @@
-"""Quotients and distances of factors of any kind, and of tables: what a representation may say better by rules of its own.
+"""Quotients and distances of factors of any kind, and of tables: a representation may say more by rules of its own.
 
 A quotient of factors need not have a finite sum. A representation that can tell has rules for `PROPER` and `BOUNDED`;
 one without them is taken to be proper. Two factors of one layout are compared number by number.

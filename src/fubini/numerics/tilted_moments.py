@@ -1,8 +1,8 @@
 """Moments of a normal distribution times a function, in one or two dimensions, by the trapezoidal rule.
 
 ∫ f(u) N(u; m, S) du on a grid that reaches eight standard deviations to each side. Where the product is narrow beside
-its grid, the grid is laid anew around it. For smooth functions the rule converges faster than any power of its step; the
-difference to every second node says whether it has.
+its grid, the grid is laid anew around it. For smooth functions the rule converges faster than any power of its step;
+the difference to every second node says whether it has.
 """
 
 from __future__ import annotations

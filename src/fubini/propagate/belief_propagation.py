@@ -46,7 +46,7 @@ def send_in_order(exchange: Exchange, order: list[Edge]) -> tuple[Messages, Data
 
 
 def _send(exchange: Exchange, messages: list, position: int) -> tuple[Factor, Data]:
-    others = [e for e in exchange.bundles.edges_of_bundle(exchange.bundles.edges[position].bundle) if e != position]
+    others = [e for e in exchange.bundles.edges_of_bundle[exchange.bundles.edges[position].bundle] if e != position]
     replies, touched = exchange.replies(messages, others)
     return exchange.factor_message(replies, position), touched
 
@@ -98,5 +98,3 @@ def _send_great(exchange: Exchange, messages: list, damping: float) -> tuple[Mes
     least = GREAT_SHARE * greatest_of(residuals)
     pairs = zip(new, messages, residuals, strict=True)
     return [choose(truth(residual >= least, (), {}), a, b) for a, b, residual in pairs], touched
-
-

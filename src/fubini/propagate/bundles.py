@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -77,16 +77,15 @@ class Bundles:
     indices: tuple[Name | None, ...]  # of the members of each bundle of factors
     batch: frozenset[Name]
 
-    def edges_of_bundle(self, bundle: int) -> list[int]:
-        """The edges of a bundle of factors."""
-        return self._by_bundle()[bundle]
-
-    def edges_of_node(self, node: int) -> list[int]:
-        """The edges of a bundle of variables."""
-        return _positions([edge.node for edge in self.edges], len(self.nodes))[node]
-
-    def _by_bundle(self) -> list[list[int]]:
+    @cached_property
+    def edges_of_bundle(self) -> list[list[int]]:
+        """The edges of each bundle of factors."""
         return _positions([edge.bundle for edge in self.edges], len(self.indices))
+
+    @cached_property
+    def edges_of_node(self) -> list[list[int]]:
+        """The edges of each bundle of variables."""
+        return _positions([edge.node for edge in self.edges], len(self.nodes))
 
     def spread(self, belief: Factor, edge: Edge) -> Factor:
         """What a bundle of variables says, for each member of a bundle of factors."""
@@ -115,16 +114,11 @@ class Bundles:
         return interpret(MULTIPLY_OUT, gathered, (arrival,))
 
 
-@lru_cache(maxsize=256)
-def _positions_of(keys: tuple[int, ...], count: int) -> list[list[int]]:
+def _positions(keys: Sequence[int], count: int) -> list[list[int]]:
     lists: list[list[int]] = [[] for _ in range(count)]
     for position, key in enumerate(keys):
         lists[key].append(position)
     return lists
-
-
-def _positions(keys: Sequence[int], count: int) -> list[list[int]]:
-    return _positions_of(tuple(keys), count)
 
 
 # -- one by one, or bundled -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`fb.expectation_propagation`: factors without a closed form, each approximated by a site in the light of the others."""
+"""`fb.expectation_propagation`: factors without a closed form, each approximated in the light of the others."""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ def make_junction_tree(
     order = search_order(scopes, sizes, list(sizes), precedence)
     rank = {name: position for position, name in enumerate(order)}
     cliques = _cliques(scopes, order)
-    above = [min((rank[other] for other in clique if rank[other] > k), default=None) for k, clique in enumerate(cliques)]
+    above = [
+        min((rank[other] for other in clique if rank[other] > k), default=None) for k, clique in enumerate(cliques)
+    ]
     merged = _merge(cliques, above)
     homes = [merged[min(rank[name] for name in scope)] if scope else None for scope in scopes]
     return _renumbered(cliques, above, merged, homes)

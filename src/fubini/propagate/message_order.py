@@ -20,7 +20,11 @@ def order_messages(graph: FactorGraph) -> list[Edge]:
     ready = [edge for edge, count in waits.items() if not count]
     sent: dict[Edge, None] = {}
     while len(sent) < len(waits):
-        edge = ready.pop() if ready else min(waits.keys() - sent.keys(), key=lambda e: _ignorance(graph, e, waits, informed))
+        edge = (
+            ready.pop()
+            if ready
+            else min(waits.keys() - sent.keys(), key=lambda e: _ignorance(graph, e, waits, informed))
+        )
         if edge in sent:
             continue
         sent[edge] = None

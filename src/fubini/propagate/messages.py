@@ -39,28 +39,58 @@ class Exchange:
         product = None
         for factor in factors:
             if factor is not None:
-                product = factor if product is None else contract(self.semiring, [product, factor], _all(product, factor))
+                product = (
+                    factor if product is None else contract(self.semiring, [product, factor], _all(product, factor))
+                )
         return product
 
     def variable_belief(self, messages: Messages, node: int, without: int | None = None) -> Factor | None:
         """b_x = Π_f μ_{f→x}, of all factors, or of all but one."""
-        arriving = [(edge, messages[edge]) for edge in self.bundles.edges_of_node(node) if edge != without]
+        arriving = [(edge, messages[edge]) for edge in self.bundles.edges_of_node[node] if edge != without]
         return self.times(*(None if m is None else self.bundles.collect(m, self.bundles.edges[e]) for e, m in arriving))
 
     def replies(self, messages: Messages, positions: Iterable[int]) -> tuple[Replies, Data]:
-        """μ_{x→f} = Π_{g≠f} μ_{g→x}, or b_x ⊘ μ_{f→x}, of some edges; and how many quotients a policy touched."""
-        beliefs: dict[int, Factor] = {}
+        """Messages of variables to factors along some edges, and how many quotients a policy touched."""
+        by_node: dict[int, list[int]] = {}
+        for position in positions:
+            by_node.setdefault(self.bundles.edges[position].node, []).append(position)
+        replies: Replies = {}
+        touched: Data = 0
+        for node, own in by_node.items():
+            if self.division is None or all(messages[position] is None for position in own):
+                replies |= self._products(messages, node, own)
+            else:
+                some, more = self._quotients(messages, node, own, self.division)
+                replies, touched = replies | some, touched + more
+        return replies, touched
+
+    def _products(self, messages: Messages, node: int, positions: Sequence[int]) -> Replies:
+        """μ_{x→f} = Π_{g≠f} μ_{g→x}; of many factors from the products of those before and of those after."""
+        if len(positions) < 4:
+            return {position: self.variable_belief(messages, node, without=position) for position in positions}
+        edges = self.bundles.edges_of_node[node]
+        arriving = [messages[edge] for edge in edges]
+        before, after = [None], [None]
+        for ahead, behind in zip(arriving[:-1], arriving[:0:-1], strict=True):
+            before.append(self.times(before[-1], ahead))
+            after.append(self.times(behind, after[-1]))
+        both = {edge: self.times(b, a) for edge, b, a in zip(edges, before, reversed(after), strict=True)}
+        return {position: both[position] for position in positions}
+
+    def _quotients(
+        self, messages: Messages, node: int, positions: Sequence[int], division: Division
+    ) -> tuple[Replies, Data]:
+        """μ_{x→f} = b_x ⊘ μ_{f→x}"""
+        belief = self.variable_belief(messages, node)
         replies: Replies = {}
         touched: Data = 0
         for position in positions:
             edge, own = self.bundles.edges[position], messages[position]
-            if self.division is None or own is None:
-                replies[position] = self.variable_belief(messages, edge.node, without=position)
+            there = None if belief is None else self.bundles.spread(belief, edge)
+            if own is None or there is None:
+                replies[position] = there
                 continue
-            if edge.node not in beliefs:
-                beliefs[edge.node] = self.variable_belief(messages, edge.node)  # type: ignore[assignment]
-            belief = self.bundles.spread(beliefs[edge.node], edge)
-            replies[position], more = self.division.divide(belief, own, batch=self._others(edge.bundle))
+            replies[position], more = division.divide(there, own, batch=self._others(edge.bundle))
             touched = touched + more
         return replies, touched
 
@@ -71,7 +101,7 @@ class Exchange:
     def factor_message(self, replies: Replies, position: int) -> Factor:
         """μ_{f→x} = ⊕ f ⊗ Π_{y≠x} μ_{y→f}, over its sum"""
         edge = self.bundles.edges[position]
-        others = [other for other in self.bundles.edges_of_bundle(edge.bundle) if other != position]
+        others = [other for other in self.bundles.edges_of_bundle[edge.bundle] if other != position]
         arriving = {self.bundles.edges[other].slot: replies[other] for other in others}
         summed = self.sum_with(edge.bundle, arriving, (edge.slot,))
         return rescale(summed, edge.slot, self.bundles.nodes[edge.node].domain, self.semiring)
@@ -94,7 +124,7 @@ class Exchange:
 
     def factor_belief(self, messages: Messages, bundle: int) -> Factor:
         """b_f = f ⊗ Π_x μ_{x→f}"""
-        replies, _ = self.replies(messages, self.bundles.edges_of_bundle(bundle))
+        replies, _ = self.replies(messages, self.bundles.edges_of_bundle[bundle])
         belief = self.times(self.factors[bundle], *replies.values())
         assert belief is not None
         return belief
@@ -107,7 +137,7 @@ class Exchange:
         """
         total = to_value(0.0)
         for bundle, index in enumerate(self.bundles.indices):
-            replies, _ = self.replies(messages, self.bundles.edges_of_bundle(bundle))
+            replies, _ = self.replies(messages, self.bundles.edges_of_bundle[bundle])
             arriving = {self.bundles.edges[edge].slot: reply for edge, reply in replies.items()}
             total = total + self._log_total(self.sum_with(bundle, arriving, ()), index)
             for edge, reply in replies.items():

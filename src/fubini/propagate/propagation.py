@@ -62,9 +62,9 @@ def propagate(
 
     `hugin` and `shafer-shenoy` pass messages in a junction tree, and are exact; the second never divides. `belief
     propagation` passes them between factors and variables: exact where these form a tree, an approximation elsewhere,
-    iterated by a schedule until no message changes by more than the tolerance (1e-9, in single precision 1e-5). It multiplies the other messages of a
-    variable, or divides its belief by one where a `division` is given. With `semiring=fb.max_product` marginals
-    are max-marginals, and the result has an assignment.
+    iterated by a schedule until no message changes by more than the tolerance (1e-9, in single precision 1e-5). It
+    multiplies the other messages of a variable, or divides its belief by one where a `division` is given. With
+    `semiring=fb.max_product` marginals are max-marginals, and the result has an assignment.
 
     >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> result = propagate([f, g])
@@ -211,4 +211,3 @@ def _assignment(answer: Answer, settings: Settings, bundles: Bundles | None) -> 
         numbers = plain({node.name: value}, [node.name], (node.index, *settings.batch))[node.name]
         found |= dict(zip(node.members, numbers, strict=True))
     return {name: found[name] for name in settings.names}
-

@@ -21,7 +21,11 @@ class Marginals(Mapping):
     def __init__(self, names: Sequence[Name], factors: Sequence[Factor], bundles: Bundles | None, mark: Exactness):
         self._names, self._factors, self._mark = tuple(names), tuple(factors), mark
         self._bundles = bundles
-        nodes = None if bundles is None else [(k, i, m) for k, n in enumerate(bundles.nodes) for i, m in enumerate(n.members)]
+        nodes = (
+            None
+            if bundles is None
+            else [(k, i, m) for k, n in enumerate(bundles.nodes) for i, m in enumerate(n.members)]
+        )
         self._places = (
             {name: (k, None) for k, name in enumerate(names)} if nodes is None else {m: (k, i) for k, i, m in nodes}
         )

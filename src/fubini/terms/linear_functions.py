@@ -12,7 +12,7 @@ from fubini.terms.value import Value, Variable
 
 
 def linear_functions(value: Value, names: Sequence[Name]) -> list[Affine]:
-    """Affine functions of the names that determine the value: those that are written in it, or the variables themselves.
+    """Affine functions of the names that determine the value: those written in it, or the variables themselves.
 
     >>> from fubini.base import ops
     >>> from fubini.base.domains import Reals
