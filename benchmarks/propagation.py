@@ -1,7 +1,7 @@
 """Message passing on the networks of `bayes_nets`, against `fb.marginals`; then belief propagation on a large grid.
 
-Evidence stands on 5 % of the variables of discrete networks, drawn from the network itself; the others are asked as they
-are. One row for each network:
+Evidence stands on 5 % of the variables of discrete networks, drawn from the network itself; the others are asked as
+they are. One row for each network:
 
 - `hugin`, `shafer`: the largest difference of a marginal to that of `fb.marginals`, and of the log-evidence;
 - `loopy`: the same of belief propagation, which is exact where the factors form a tree, its Bethe evidence less the
@@ -127,7 +127,7 @@ def grid_factors(side: int, states: int) -> list[fb.Factor]:
 
 def measure_grid(side: int, states: int) -> None:
     factors, building = timed(lambda: grid_factors(side, states))
-    once, one = timed(lambda: fb.propagate(factors, method="belief propagation", iterations=1))
+    _, one = timed(lambda: fb.propagate(factors, method="belief propagation", iterations=1))
     full, seconds = timed(lambda: fb.propagate(factors, method="belief propagation", iterations=101, tolerance=0.0))
     table = Table(f"grid of {side} × {side} variables, {states} states", ("", "   seconds"))
     table.row("making the factors", f"{building:.2f}")

@@ -1,5 +1,7 @@
 """Junction trees: their structure, and marginals and evidence against enumeration."""
 
+from importlib import import_module
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 import fubini as fb
 from fubini import dist
 from fubini.eliminate.order import FREE
-from fubini.errors import DataError, DomainError, NoRule, UnknownName
+from fubini.errors import DataError, DomainError, MemoryLimit, NoRule, UnknownName
 from fubini.propagate.junction_tree import make_junction_tree
 from fubini.terms.fields import array_field
 from tests.propagate.graphs import SIZES, factor_graphs, grid, joint, marginal
@@ -260,3 +262,33 @@ def test_a_factor_that_cannot_divide(method):
     assert isinstance(result.marginals["x11"], Undivided)
     assert np.allclose(result.marginals["x11"].weights, expected.marginals["x11"].weights)
     assert np.isclose(float(result.log_evidence), float(expected.log_evidence))
+
+
+@both
+def test_moment_matching_projects_messages(method):
+    """Two switches choose the steps of a random walk: messages over x stay one Gaussian for each switch."""
+    x, y = fb.Variable("x", fb.Real), fb.Variable("y", fb.Real)
+    step = fb.Array(np.array([-1.0, 1.5]), ("j",))
+    factors = [
+        fb.Table([0.3, 0.7], ("k",)),
+        dist.Normal(fb.Array(np.array([0.0, 2.0]), ("k",)), 1.0)("x"),
+        fb.Table([0.5, 0.5], ("j",)),
+        dist.Normal(x + step, 1.0)("y"),
+        dist.Normal(y, 0.5)("z")(z=1.0),
+    ]
+    exact = fb.propagate(factors, method=method)
+    with fb.moment_matching():
+        result = fb.propagate(factors, ("k", "j", "x", "y"), method=method)
+    belief = result.marginals["y"]
+    assert belief.exactness.marks == result.exactness.marks == ("projected(moment_matching(window=1))",)
+    assert exact.marginals["y"].exactness.is_exact and exact.exactness.is_exact
+    assert abs(float(belief.mean("y")) - float(exact.marginals["y"].mean("y"))) < 0.05
+    assert np.abs(result.marginals["k"].weights - exact.marginals["k"].weights).max() < 0.05
+
+
+def test_a_tree_that_is_too_large(monkeypatch):
+    monkeypatch.setattr(import_module("fubini.eliminate.tree"), "PATIENCE", 0.01)
+    names = [f"x{k}" for k in range(45)]
+    factors = [fb.Table(np.ones((2, 2)), (a, b)) for k, a in enumerate(names) for b in names[:k]]
+    with pytest.raises(MemoryLimit, match="belief propagation"):
+        fb.propagate(factors)

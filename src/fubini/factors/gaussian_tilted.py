@@ -89,7 +89,7 @@ def _directions(log: Value, cavity: Gaussian, order: tuple[Name, ...]) -> tuple[
             f"the moments of {log}, exponentiated, under a Gaussian",
             expected="a factor of one or two numbers, or of one or two linear functions of more",
             nearest=f"it depends on {sum(sizes)} numbers",
-            advice="write it as a function of one linear function of its variables, or give project= another projection",
+            advice="write it as a function of one linear function of its variables, or give another project=",
         )
     places = numerics.places(cavity.reals)
     rows, constants = [], []

@@ -15,11 +15,11 @@ from fubini.base.semirings import sum_product
 from fubini.eliminate.backward import normalized
 from fubini.eliminate.forward import contract
 from fubini.eliminate.prepare import Factors, covering_terms, split_terms
-from fubini.errors import DataError, DomainError, FubiniError, listed
+from fubini.errors import DomainError, FubiniError, listed
 from fubini.factors.promotion import promoted
 from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.division_policy import Division, as_division, choose, damp, require_division
-from fubini.propagate.fixed_point import iterate
+from fubini.propagate.fixed_point import iterate, require_limits
 from fubini.propagate.result import Marginals, Propagation, marked_value
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, product
@@ -99,8 +99,7 @@ def expectation_propagation(
 
 def _prepared(factors: Factors, asked: Approximation) -> tuple[list[Factor], tuple[bool, ...]]:
     """The factors with their own variables summed out, and which of them stand for themselves."""
-    if not 0 <= asked.damping < 1:
-        raise DataError(f"damping={asked.damping!r}", expected="a number from 0, which is none, up to but not 1")
+    require_limits(asked.damping, asked.tolerance, asked.iterations)
     if not asked.names:
         raise DomainError("expectation propagation over no names", expected="at least one name")
     terms = split_terms(factors)

@@ -13,7 +13,7 @@ from fubini.eliminate.forward import contract, embed
 from fubini.eliminate.order import Precedence
 from fubini.eliminate.prepare import Factors, covering_terms, split_terms
 from fubini.errors import DomainError
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, after_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,18 @@ class FactorGraph:
         product = None
         for factor in first:
             product = factor if product is None else self.times(product, factor)
-        return contract(self.semiring, [last] if product is None else [product, last], keep)
+        return sum_and_project(self.semiring, [last] if product is None else [product, last], keep)
 
     def times(self, f: Factor, g: Factor) -> Factor:
         """f·g, carried out."""
         return contract(self.semiring, [f, g], frozenset(f.inputs) | frozenset(g.inputs))
+
+
+def sum_and_project(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name]) -> Factor:
+    """⊕ over the names not kept, and the projection of the interpretation in force."""
+    gone = tuple(dict.fromkeys(name for factor in factors for name in factor.inputs if name not in keep))
+    summed = contract(semiring, factors, keep)
+    return after_sum(summed, gone) if gone else summed
 
 
 def make_factor_graph(

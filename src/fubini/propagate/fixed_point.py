@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, is_traced
-from fubini.errors import Intractable
+from fubini.errors import DataError, Intractable
 
 WARM_UP = 6  # steps within which the layout of messages must settle, so that a compiled loop can hand them on
 
@@ -22,6 +22,16 @@ class Progress(NamedTuple):
     change: Data
     iterations: Data
     touched: Data
+
+
+def require_limits(damping: float, tolerance: float, iterations: int) -> None:
+    """Raise unless these are what an iteration takes."""
+    if not 0 <= damping < 1:
+        raise DataError(f"damping={damping!r}", expected="a number from 0, which is none, up to but not 1")
+    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
+        raise DataError(f"iterations={iterations!r}", expected="a whole number of at least 1")
+    if not tolerance >= 0:
+        raise DataError(f"tolerance={tolerance!r}", expected="a number that is not negative")
 
 
 Step = Callable[[Any], tuple[Any, Data, Data]]

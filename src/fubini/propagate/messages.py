@@ -16,6 +16,7 @@ from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import contract
 from fubini.propagate.bundles import Bundles
 from fubini.propagate.division_policy import Division
+from fubini.propagate.factor_graph import sum_and_project
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import NORMALIZE
 from fubini.terms.indexing import fold
@@ -120,7 +121,7 @@ class Exchange:
                 factor = contract(self.semiring, parts, frozenset(factor.inputs) - {name} | kept)
         remaining = self.times(factor, *arriving.values())
         assert remaining is not None
-        return contract(self.semiring, [remaining], kept)
+        return sum_and_project(self.semiring, [remaining], kept)
 
     def factor_belief(self, messages: Messages, bundle: int) -> Factor:
         """b_f = f ⊗ Π_x μ_{x→f}"""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, require_room
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.backward import normalized
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.prepare import Factors
-from fubini.errors import DataError, DomainError
+from fubini.errors import DomainError, MemoryLimit
 from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.assignment_choice import choose_in_turn, hanging_together, plain
 from fubini.propagate.belief_propagation import SCHEDULES, Schedule, iterate_messages, send_in_order
@@ -20,7 +21,8 @@ from fubini.propagate.bundles import Bundles, bundled, one_by_one
 from fubini.propagate.calibration import calibrate_hugin, calibrate_shafer_shenoy, read_marginals, sum_everything
 from fubini.propagate.division_policy import Division, as_division
 from fubini.propagate.factor_graph import FactorGraph, make_factor_graph
-from fubini.propagate.junction_tree import make_junction_tree
+from fubini.propagate.fixed_point import require_limits
+from fubini.propagate.junction_tree import JunctionTree, make_junction_tree
 from fubini.propagate.message_order import order_messages
 from fubini.propagate.messages import Exchange
 from fubini.propagate.result import Marginals, Propagation, marked_value
@@ -90,12 +92,7 @@ def _settings(
     for given, known, what in ((method, METHODS, "method"), (name, SCHEDULES, "schedule")):
         if given not in known:
             raise DomainError(f"propagation with {what}={given!r}", expected=f"one of {', '.join(map(repr, known))}")
-    if not 0 <= damping < 1:
-        raise DataError(f"damping={damping!r}", expected="a number from 0, which is none, up to but not 1")
-    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
-        raise DataError(f"iterations={iterations!r}", expected="a whole number of at least 1")
-    if not tolerance >= 0:
-        raise DataError(f"tolerance={tolerance!r}", expected="a number that is not negative")
+    require_limits(damping, tolerance, iterations)
     policy = as_division(division) if division is not None or method == "hugin" else None
     chosen = Schedule(name, float(damping), float(tolerance), iterations)
     return Settings(method, tuple(names), tuple(batch), semiring, policy, chosen)
@@ -111,6 +108,7 @@ def _answer(settings: Settings, factors: Sequence[Factor]) -> Answer:
 
 def _by_tree(graph: FactorGraph, settings: Settings) -> Answer:
     tree = make_junction_tree(graph.scopes, graph.sizes, graph.precedence)
+    _require_room(graph, tree, settings)
     if settings.division is not None:
         calibrated = calibrate_hugin(graph, tree, settings.division)
     else:
@@ -123,6 +121,23 @@ def _by_tree(graph: FactorGraph, settings: Settings) -> Answer:
     beliefs = [product(*parts) for parts in calibrated.cliques]
     values = [chosen[name] for name in settings.names] if chosen else []
     return Answer([found[name] for name in settings.names], total.log(), beliefs, values, 0.0, 1, calibrated.touched)
+
+
+def _require_room(graph: FactorGraph, tree: JunctionTree, settings: Settings) -> None:
+    """Raise before tables are made that no memory of this machine holds: of all cliques, or of all separators."""
+    hugin = settings.division is not None
+    clusters = tree.cliques if hugin else tuple(tree.separator(clique) for clique in range(len(tree.cliques)))
+    cells = sum(math.prod(graph.sizes[name] for name in cluster) for cluster in clusters)
+    asked = f"a junction tree of {len(tree.cliques)} cliques, the greatest of {max(map(len, tree.cliques), default=0)} variables"
+    try:
+        require_room(asked, (cells,))
+    except MemoryLimit as error:
+        raise MemoryLimit(
+            asked,
+            expected="tables that fit into memory",
+            nearest=f"{8 * cells / 2**30:.3g} GB for {'the cliques' if hugin else 'the messages'}",
+            advice='use method="belief propagation", an approximation, or observe more variables',
+        ) from error
 
 
 def _by_messages(graph: FactorGraph, settings: Settings) -> Answer:
@@ -196,7 +211,7 @@ def _result(graph: FactorGraph, settings: Settings, answer: Answer, bundles: Bun
         converged=converged,
         change=answer.change,
         divisions=answer.touched,
-        exactness=mark,
+        exactness=combined([*answer.marginals, answer.log_evidence]) | mark,
     )
 
 
