@@ -25,6 +25,10 @@ PASSES = 3
 TOLERANCE = 1e-4  # of log Z between the grid and every second node of it
 
 
+LogFactor = Callable[[Data], Data]  # points [..., node, dimension] to logarithms [..., node]
+Frame = tuple[Data, Data]  # centre and axes of a grid
+
+
 class TiltedMoments(NamedTuple):
     """log Z, mean and covariance of f · N / Z, and where the grid describes them."""
 
@@ -34,11 +38,11 @@ class TiltedMoments(NamedTuple):
     ok: Data
 
 
-def tilted_moments(log_f: Callable[[Data], Data], mean: Data, covariance: Data) -> TiltedMoments:
-    """Moments for each cell of the leading axes; log_f takes points [..., node, dimension] and gives [..., node]."""
+def tilted_moments(log_f: LogFactor, mean: Data, covariance: Data) -> TiltedMoments:
+    """Moments for each cell of the leading axes."""
     root = _root(covariance)
     close_in = partial(_closer, log_f, mean, root)
-    frame = (mean, REACH * root)
+    frame: Frame = (mean, REACH * root)
     if is_jax(root):
         frame = jax.lax.fori_loop(0, PASSES, close_in, frame)
     else:
@@ -47,7 +51,7 @@ def tilted_moments(log_f: Callable[[Data], Data], mean: Data, covariance: Data) 
     return _on_grid(log_f, mean, root, *frame)
 
 
-def _closer(log_f: Callable, mean: Data, root: Data, passed: int, around: tuple[Data, Data]) -> tuple[Data, Data]:
+def _closer(log_f: LogFactor, mean: Data, root: Data, passed: int, around: Frame) -> Frame:
     """The frame again, or one around the product where it is narrow beside the step in any direction."""
     centre, frame = around
     size = mean.shape[-1]
@@ -65,7 +69,7 @@ def _closer(log_f: Callable, mean: Data, root: Data, passed: int, around: tuple[
     )
 
 
-def _on_grid(log_f: Callable, mean: Data, root: Data, centre: Data, frame: Data) -> TiltedMoments:
+def _on_grid(log_f: LogFactor, mean: Data, root: Data, centre: Data, frame: Data) -> TiltedMoments:
     size = mean.shape[-1]
     nodes, coarse = _nodes(size)
     step = 2.0 / (NODES[size] - 1)

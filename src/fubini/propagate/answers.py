@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_jax, require
+from fubini.base.arrays import Data, is_jax, is_traced, require
 from fubini.eliminate.engine import engine_of, portable
 from fubini.errors import DataError
 from fubini.numerics.in_range import compiled
@@ -52,7 +52,7 @@ def _run(run: Callable[..., Any], static: tuple[Any, ...], factors: Sequence[Fac
 
 
 def _number(count: Data) -> Data:
-    return int(count) if np.ndim(count) == 0 and not isinstance(count, jax.core.Tracer) else count
+    return int(count) if np.ndim(count) == 0 and not is_traced(count) else count
 
 
 def _cause(run: Callable[..., Any], static: tuple[Any, ...], factors: Sequence[Factor]) -> DataError:

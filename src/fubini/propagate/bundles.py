@@ -64,7 +64,7 @@ class Node:
 
     name: Name
     domain: Domain
-    index: Name | None
+    index: Any  # the name over its members; None of one variable by itself
     members: tuple[Name, ...]
 
 
@@ -74,7 +74,7 @@ class Bundles:
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    indices: tuple[Name | None, ...]  # of the members of each bundle of factors
+    indices: tuple[Any, ...]  # the name over the members of each bundle of factors; None of one factor by itself
     batch: frozenset[Name]
 
     @cached_property

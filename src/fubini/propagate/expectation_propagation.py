@@ -24,6 +24,7 @@ from fubini.propagate.result import Marginals, Propagation, marked_value
 from fubini.terms.exactness import combined, projected
 from fubini.terms.factor import Factor, product
 from fubini.terms.heads import DISTANCE, DIVIDE, MATCH, MULTIPLY_OUT, PROPER
+from fubini.terms.value import Array
 
 Project = Callable[[Factor], Factor]
 
@@ -199,7 +200,7 @@ class _Sites:
             return site, touched
         return choose(proper, site, old), touched + proper.array.size - proper.array.sum()
 
-    def _cavity(self, q: Factor, site: Factor | None, others: tuple[Name, ...]) -> tuple[Factor, object]:
+    def _cavity(self, q: Factor, site: Factor | None, others: tuple[Name, ...]) -> tuple[Factor, Array | None]:
         """q ⊘ site, and where it is proper; elsewhere q stands in, and the site is left as it is.
 
         The policy `allow` leaves an improper cavity to the projection, which refuses it.

@@ -71,7 +71,8 @@ class Exchange:
             return {position: self.variable_belief(messages, node, without=position) for position in positions}
         edges = self.bundles.edges_of_node[node]
         arriving = [messages[edge] for edge in edges]
-        before, after = [None], [None]
+        before: list[Factor | None] = [None]
+        after: list[Factor | None] = [None]
         for ahead, behind in zip(arriving[:-1], arriving[:0:-1], strict=True):
             before.append(self.times(before[-1], ahead))
             after.append(self.times(behind, after[-1]))

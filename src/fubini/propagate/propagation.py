@@ -128,7 +128,8 @@ def _require_room(graph: FactorGraph, tree: JunctionTree, settings: Settings) ->
     hugin = settings.division is not None
     clusters = tree.cliques if hugin else tuple(tree.separator(clique) for clique in range(len(tree.cliques)))
     cells = sum(math.prod(graph.sizes[name] for name in cluster) for cluster in clusters)
-    asked = f"a junction tree of {len(tree.cliques)} cliques, the greatest of {max(map(len, tree.cliques), default=0)} variables"
+    widest = max(map(len, tree.cliques), default=0)
+    asked = f"a junction tree of {len(tree.cliques)} cliques, of {widest} variables at most"
     try:
         require_room(asked, (cells,))
     except MemoryLimit as error:
