@@ -182,6 +182,8 @@ def _stacked(factors: Sequence[Factor]) -> Factor:
 def _stack_arrays(*arrays: Data) -> Data:
     if is_traced(*arrays):
         return jnp.stack(arrays)
+    if all(type(array) is float and array == arrays[0] for array in arrays):
+        return arrays[0]  # a number that all members share
     stacked = np.stack([np.asarray(array) for array in arrays])
     return jnp.asarray(stacked) if any(map(is_jax, arrays)) else stacked
 
