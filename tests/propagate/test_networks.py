@@ -11,7 +11,7 @@ import fubini as fb
 SMALL = ("alarm", "asia", "cancer", "child", "earthquake", "hailfinder", "insurance", "sachs", "survey", "win95pts")
 LARGE = ("andes", "barley", "diabetes", "hepar2", "link", "mildew", "munin", "munin1", "munin2", "munin3", "munin4",
          "pathfinder", "pigs", "water")  # fmt: skip
-TREES = ("asia", "cancer", "earthquake", "survey")
+TREES = ("cancer", "earthquake")
 
 
 def check_junction_trees(factors, methods=("hugin", "shafer-shenoy")):
@@ -49,7 +49,9 @@ def test_large_networks(data, name):
 
 @pytest.mark.parametrize("name", TREES)
 def test_belief_propagation_on_trees(data, name):
-    check_junction_trees(discrete(data, name), ("belief propagation",))
+    factors = discrete(data, name)
+    assert fb.propagate(factors, method="belief propagation").exactness.is_exact
+    check_junction_trees(factors, ("belief propagation",))
 
 
 @pytest.mark.parametrize(
