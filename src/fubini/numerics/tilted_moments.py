@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import numpy as np
@@ -44,7 +44,7 @@ def tilted_moments(log_f: LogFactor, mean: Data, covariance: Data) -> TiltedMome
     close_in = partial(_closer, log_f, mean, root)
     frame: Frame = (mean, REACH * root)
     if is_jax(root):
-        frame = jax.lax.fori_loop(0, PASSES, close_in, frame)
+        frame = cast(Frame, jax.lax.fori_loop(0, PASSES, close_in, frame))
     else:
         for passed in range(PASSES):
             frame = close_in(passed, frame)
