@@ -29,6 +29,7 @@ LAYERS = (
     "approximate",
     "sequence",
     "representations",
+    "propagate",
     "read",
     "bridge",
     "measures",
