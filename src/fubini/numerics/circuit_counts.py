@@ -1,0 +1,83 @@
+"""Weights of a circuit from data and for itself: counts of elements, local normalisation, entropy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fubini.base.arrays import Data, namespace
+from fubini.numerics.circuit_passes import element_values, log_leaves, reach
+from fubini.numerics.circuit_structure import CircuitStructure
+from fubini.numerics.circuit_weights import Weights, chunks, nodes_first, shares_of, values_of
+from fubini.numerics.scaled import Scaled, positive_log
+
+
+def count_rows(structure: CircuitStructure, evidence: Data, row_weights: Data) -> tuple[Data, Data, Data]:
+    """How many complete rows pass each leaf at each value, (K, 2), and each element, (E,); and which have a model."""
+    xp: Any = namespace(evidence, row_weights)
+    leaves: Any = 0.0
+    elements: Any = 0.0
+    has_model: list[Data] = []
+    for part in chunks(structure, evidence.shape[-1]):
+        rows, scale = evidence[:, part], row_weights[part]
+        passing = reach(structure, rows)
+        is_one = rows[structure.variable] == 1
+        columns = [passing.leaves & ~is_one, passing.leaves & is_one]
+        leaves = leaves + xp.stack([column.astype(scale.dtype) @ scale for column in columns], -1)
+        elements = elements + passing.elements.astype(scale.dtype) @ scale
+        has_model.append(xp.any(passing.leaves, 0))
+    return leaves, elements, xp.concatenate(has_model)
+
+
+def weights_from_counts(structure: CircuitStructure, leaves: Data, elements: Data, pseudo_count: float) -> Weights:
+    """θ_e = (N_e + α) / Σ (N_e' + α) over the elements of a node; uniform where nothing was counted.
+
+    The closed-form maximum of the likelihood for α = 0 (Kisa et al. 2014, theorem 5), Laplace smoothing for α = 1.
+    """
+    xp: Any = namespace(leaves, elements)
+    support = structure.support
+    leaves = xp.where(support, leaves + pseudo_count, 0.0)
+    total = xp.sum(leaves, -1, keepdims=True)
+    leaves = xp.where(total > 0, leaves / xp.where(total > 0, total, 1.0), support / support.sum(-1, keepdims=True))
+    owner = structure.owner - structure.leaves
+    elements = elements + pseudo_count
+    total, count = (_sums(xp, owner, part, len(structure.place)) for part in (elements, xp.ones_like(elements)))
+    ratio = xp.where(total > 0, elements / xp.where(total > 0, total, 1.0), 1.0 / count)
+    return Weights(leaves, xp.zeros_like(leaves), positive_log(ratio))
+
+
+def _sums(xp: Any, owner: Data, part: Data, count: int) -> Data:
+    """The sum over the elements of each node, for each of its elements."""
+    if xp is np:
+        return np.bincount(owner, part, count)[owner]
+    return xp.zeros(count).at[owner].add(part)[owner]
+
+
+def normalize_nodes(structure: CircuitStructure, weights: Weights) -> tuple[Scaled, Weights]:
+    """The mass, and weights with which every node sums to one: θ_e p_e s_e / n, and w_k / (w₀ + w₁) at the leaves."""
+    leaves, theta = nodes_first(weights)
+    values = values_of(structure, weights, None, False)
+    xp: Any = namespace(*values[:2])
+    terms = element_values(structure, values, theta)
+    log_share = positive_log(terms.weights) + terms.shift - values.shift[structure.owner]
+    first = structure.leaves
+    log_leaf = log_leaves(leaves)
+    gap = xp.where(log_leaf == -np.inf, 0.0, log_leaf - values.shift[:first, None])
+    share = xp.where(log_leaf == -np.inf, 0.0, xp.exp(gap))
+    share = xp.moveaxis(share, (0, 1), (-2, -1))
+    return Scaled(values.weights[-1], values.shift[-1]), Weights(
+        share, xp.zeros_like(share), xp.moveaxis(log_share, 0, -1)
+    )
+
+
+def entropy(structure: CircuitStructure, weights: Weights) -> Data:
+    """−Σ p log p of a deterministic circuit: −Σ share · log θ over elements and leaves, every node normalised."""
+    _, local = normalize_nodes(structure, weights)
+    values = values_of(structure, local, None, False)
+    passing = shares_of(structure, values, local)
+    xp: Any = namespace(*values[:2])
+    theta, leaves = xp.moveaxis(local.log_theta, -1, 0), xp.moveaxis(local.leaves, (-2, -1), (0, 1))
+    inner = xp.sum(passing.elements * xp.where(passing.elements > 0, theta, 0.0), 0)
+    outer = xp.sum(passing.leaves[:, None] * leaves * xp.where(leaves > 0, positive_log(leaves), 0.0), (0, 1))
+    return -(inner + outer)

@@ -1,0 +1,222 @@
+"""The weights of a circuit: those of its leaves, as scaled pairs, and log θ of its elements, batched in front.
+
+A product over all variables passes one leaf of each, so that a constant is multiplied into the leaves of any one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from fubini.base.arrays import Data, is_jax, namespace
+from fubini.base.names import Name
+from fubini.base.semirings import Semiring, max_product, sum_product
+from fubini.numerics.circuit_passes import Shares, evaluate, reach, shares
+from fubini.numerics.circuit_products import Combined
+from fubini.numerics.circuit_structure import CircuitStructure, Integers
+from fubini.numerics.named_axes import align
+from fubini.numerics.scaled import Scaled, gauged, positive_log, reduced
+
+CELLS = 2**20  # numbers that one pass over rows of evidence may hold for each of its arrays
+
+
+class Weights(NamedTuple):
+    """Weights w · exp(s) of the leaves, (batch…, K, 2), and log θ of the elements, (batch…, E)."""
+
+    leaves: Data
+    shift: Data
+    log_theta: Data
+
+    @property
+    def pair(self) -> Scaled:
+        """The scaled weights of the leaves."""
+        return Scaled(self.leaves, self.shift)
+
+
+def ones(structure: CircuitStructure) -> Weights:
+    """Weights of 1: the circuit is the indicator of its models."""
+    return Weights(structure.support.astype(float), np.zeros(structure.support.shape), np.zeros(structure.size))
+
+
+def align_weights(weights: Weights, names: Sequence[Name], onto: Sequence[Name]) -> Weights:
+    """The weights with the axes of the batch in another order, of extent 1 where a name is missing."""
+    leaves, shift = (align(part, names, onto, 2) for part in weights[:2])
+    return Weights(leaves, shift, align(weights.log_theta, names, onto, 1))
+
+
+# -- operations -----------------------------------------------------------------------------------------------------
+
+
+def taken_leaves(structure: CircuitStructure, weights: Weights, leaves: Integers, wide: Sequence[int]) -> Scaled:
+    """The weights of some leaves; at the wide variables both are the constant that stands in the first."""
+    columns = np.where(np.isin(structure.variable[leaves], wide)[:, None], 0, np.arange(2)).astype(np.int32)
+    rows = leaves[:, None]
+    return gauged(Scaled(weights.leaves[..., rows, columns], weights.shift[..., rows, columns]))
+
+
+def multiply_leaves(weights: Weights, own: NDArray[np.bool_], factor: Scaled) -> Weights:
+    """The weights with the leaves of one variable multiplied by a pair (batch…, 2) or (batch…, 1)."""
+    x, y = gauged(weights.pair), gauged(factor)
+    xp = namespace(*x[:2], *y[:2])
+    by, shift = (part[..., None, :] for part in y[:2])
+    at = own[:, None]
+    return Weights(xp.where(at, x.weights * by, x.weights), xp.where(at, x.shift + shift, x.shift), weights.log_theta)
+
+
+def multiply_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights) -> Weights:
+    """θ_i θ'_j, and products of the leaves taken from both."""
+    i, j = combined.elements.T
+    theta = a.log_theta[..., i] + b.log_theta[..., j]
+    return Weights(x.weights * y.weights, x.shift + y.shift, theta)
+
+
+def divide_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights, over_zero: float) -> Weights:
+    """θ_i / θ'_j, and quotients of the leaves, with 0/0 = 0; x/0 becomes `over_zero`."""
+    i, j = combined.elements.T
+    xp = namespace(*x[:2], *y[:2], a.log_theta, b.log_theta)
+    zero = y.weights == 0
+    ratio = x.weights / xp.where(zero, 1.0, y.weights)
+    leaves = xp.where(zero, xp.where(x.weights == 0, 0.0, over_zero), ratio)
+    above, below = a.log_theta[..., i], b.log_theta[..., j]
+    none = below == -np.inf
+    theta = above - xp.where(none, 0.0, below)
+    theta = xp.where(none, xp.where(above == -np.inf, -np.inf, -np.inf if over_zero == 0 else np.nan), theta)
+    return Weights(leaves, x.shift - y.shift, theta)
+
+
+def gather_weights(combined: Combined, parts: Sequence[Weights]) -> Weights:
+    """The weights of circuits put into one: rows (operand, leaf) and (operand, element); θ = 1 for another operand."""
+    xp = namespace(*(part for weights in parts for part in weights))
+    batch = np.broadcast_shapes(*(weights.leaves.shape[:-2] for weights in parts))
+    batch = np.broadcast_shapes(batch, *(weights.log_theta.shape[:-1] for weights in parts))
+
+    def taken(arrays: list[Data], rows: Integers, event: int, fill: float) -> Data:
+        arrays = [xp.broadcast_to(array, (*batch, *array.shape[array.ndim - event :])) for array in arrays]
+        axis = len(batch)
+        last = xp.full((*batch, 1, *arrays[0].shape[axis + 1 :]), fill)
+        starts = np.cumsum([0, *(array.shape[axis] for array in arrays)])
+        index = (starts[rows[:, 0]] + rows[:, 1]).astype(np.int32)
+        return xp.take(xp.concatenate([*arrays, last], axis), index, axis=axis)
+
+    leaves, shift = (taken([weights[k] for weights in parts], combined.leaves, 2, 1.0) for k in (0, 1))
+    return Weights(leaves, shift, taken([weights.log_theta for weights in parts], combined.elements, 1, 0.0))
+
+
+def raise_weights(weights: Weights, exponent: Data) -> Weights:
+    """w^a and θ^a, of a deterministic circuit; the exponent has the axes of the batch."""
+    xp = namespace(*weights, exponent)
+    x = gauged(weights.pair)
+    leaf, edge = exponent[..., None, None], exponent[..., None]
+    zero = x.weights == 0
+    powers = xp.where(zero, xp.where(leaf == 0, 1.0, 0.0), xp.where(zero, 1.0, x.weights) ** leaf)
+    none = weights.log_theta == -np.inf
+    theta = xp.where(none, xp.where(edge == 0, 0.0, -np.inf), edge * xp.where(none, 0.0, weights.log_theta))
+    return Weights(powers, x.shift * leaf, theta)
+
+
+def eliminate_leaves(structure: CircuitStructure, weights: Weights, gone: Sequence[int], semiring: Semiring) -> Weights:
+    """w₀ ⊕ w₁ at the leaves of variables that are eliminated, as constants in the first weight."""
+    total = gauged(reduced(semiring, weights.pair, (weights.leaves.ndim - 1,)))
+    return with_constants(structure, weights, gone, total)
+
+
+def with_constants(structure: CircuitStructure, weights: Weights, gone: Sequence[int], constants: Scaled) -> Weights:
+    """The weights with constants (batch…, K) at the leaves of some variables."""
+    xp = namespace(*weights, *constants[:2])
+    own = np.isin(structure.variable, gone)[:, None]
+    first = np.array([True, False])
+    leaves = xp.where(own, xp.where(first, constants.weights[..., None], 0.0), weights.leaves)
+    return Weights(leaves, xp.where(own, constants.shift[..., None], weights.shift), weights.log_theta)
+
+
+# -- passes ---------------------------------------------------------------------------------------------------------
+
+
+_evaluate_compiled: Callable[..., Scaled] = jax.jit(evaluate, static_argnums=(0, 3))
+_shares_compiled: Callable[..., Shares] = jax.jit(shares, static_argnums=(0,))
+
+
+def nodes_first(weights: Weights) -> tuple[Scaled, Data]:
+    """The leaves as (K, 2, batch…) and the elements as (E, batch…)."""
+    xp = namespace(*weights)
+    leaves, shift = (xp.moveaxis(part, (-2, -1), (0, 1)) for part in weights[:2])
+    return Scaled(leaves, shift), xp.moveaxis(weights.log_theta, -1, 0)
+
+
+def values_of(structure: CircuitStructure, weights: Weights, evidence: Data, is_maximum: bool) -> Scaled:
+    """The value of every node, (N, batch…), or (N, batch…, rows) with evidence (V, rows), −1 for missing."""
+    leaves, theta = nodes_first(weights)
+    pair = _with_evidence(structure, leaves, evidence)
+    total = reduced(max_product if is_maximum else sum_product, pair, (1,))
+    total = Scaled(total.weights, namespace(*total[:2]).broadcast_to(total.shift, total.weights.shape))
+    if any(is_jax(array) for array in (*total[:2], theta)):
+        return _evaluate_compiled(structure, total, theta, is_maximum)
+    return evaluate(structure, total, theta, is_maximum)
+
+
+def _with_evidence(structure: CircuitStructure, leaves: Scaled, evidence: Data) -> Scaled:
+    """The leaves with zeros in place of the values that evidence excludes."""
+    pair = gauged(leaves)
+    if evidence is None:
+        return pair
+    xp = namespace(*pair[:2], evidence)
+    rows = evidence[structure.variable][:, None]  # (K, 1, rows)
+    allowed = (rows < 0) | (rows == np.arange(2, dtype=np.int32)[:, None])
+    allowed = allowed.reshape(*allowed.shape[:2], *(1,) * (pair.weights.ndim - 2), allowed.shape[-1])
+    weights = xp.where(allowed, pair.weights[..., None], 0.0)
+    return Scaled(weights, xp.broadcast_to(pair.shift[..., None], weights.shape))
+
+
+def shares_of(structure: CircuitStructure, values: Scaled, weights: Weights) -> Shares:
+    """The share of the mass through each leaf and element."""
+    theta = nodes_first(weights)[1]
+    if any(is_jax(array) for array in (*values[:2], theta)):
+        return _shares_compiled(structure, Scaled(*values[:2]), theta)
+    return shares(structure, values, theta)
+
+
+def chunks(structure: CircuitStructure, rows: int, batch: int = 1) -> list[slice]:
+    """Rows of evidence in parts whose passes fit into memory."""
+    step = max(1, CELLS // max(1, structure.size * batch))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def root_values(structure: CircuitStructure, weights: Weights, evidence: Data, is_maximum: bool = False) -> Scaled:
+    """The value of the root, (batch…) or (batch…, rows); many rows of NumPy in parts."""
+    xp: Any = namespace(*weights, evidence)
+    if evidence is None or xp is not np:
+        values = values_of(structure, weights, evidence, is_maximum)
+        return Scaled(values.weights[-1], values.shift[-1])
+    batch = np.broadcast_shapes(weights.leaves.shape[:-2], weights.log_theta.shape[:-1])
+    parts: list[tuple[Data, Data]] = []
+    for part in chunks(structure, evidence.shape[-1], int(np.prod(batch))):
+        values = values_of(structure, weights, evidence[:, part], is_maximum)
+        parts.append((values.weights[-1], values.shift[-1]))
+    weights_, shifts = zip(*parts, strict=True)
+    return Scaled(np.concatenate(weights_, -1), np.concatenate(shifts, -1))
+
+
+def log_of_complete_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> Data:
+    """Σ log θ over the elements, and log w over the leaves, that each complete row passes; NumPy, without a batch."""
+    leaves, theta = positive_log(weights.leaves) + weights.shift, weights.log_theta
+    logs: list[Data] = []
+    for part in chunks(structure, evidence.shape[-1]):
+        rows = evidence[:, part]
+        passing = reach(structure, rows)
+        is_one = (rows == 1)[structure.variable]
+        steps = [
+            (theta, passing.elements),
+            (leaves[:, 0], passing.leaves & ~is_one),
+            (leaves[:, 1], passing.leaves & is_one),
+        ]
+        total = np.where(passing.leaves.any(0), 0.0, -np.inf)
+        for log, passed in steps:
+            zero: Data = np.asarray(log) == -np.inf
+            total = total + np.where(zero, 0.0, log) @ passed
+            total[passed[zero].any(0)] = -np.inf
+        logs.append(total)
+    return np.concatenate(logs)
