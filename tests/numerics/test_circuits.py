@@ -9,8 +9,9 @@ import pytest
 from pysdd.sdd import SddManager
 
 from fubini.numerics import sdd
-from fubini.numerics.circuit_passes import evaluate, reach, shares
+from fubini.numerics.circuit_passes import evaluate, shares
 from fubini.numerics.circuit_products import add_structures, join_structures, multiply_structures, tabulate
+from fubini.numerics.circuit_reach import reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_weights import ones, root_values
 from fubini.numerics.scaled import Scaled
@@ -75,8 +76,9 @@ def test_rows_reach_one_path(shape: str) -> None:
     cells = np.array(list(product((0, 1), repeat=n)))
     passing = reach(structure, cells.T)
     models = np.array([holds(3, n, count, tuple(cell)) for cell in cells])
-    assert (passing.leaves.sum(0) == n * models).all()  # one leaf of each variable
-    assert (passing.elements.sum(0) == (n - 1) * models).all()  # one element at each inner vtree node
+    leaves, elements = (unpack(bits, len(cells)) for bits in passing[:2])
+    assert (leaves.sum((0, 1)) == n * models).all()  # one leaf of each variable
+    assert (elements.sum(0) == (n - 1) * models).all()  # one element at each inner vtree node
     pair = root_values(structure, ones(structure), cells.T)
     np.testing.assert_array_equal(pair.weights > 0, models)
 
@@ -86,8 +88,7 @@ def test_shares_are_derivatives() -> None:
     rng = np.random.default_rng(0)
     leaves = rng.uniform(0.2, 1.0, structure.leaves)
     theta = rng.normal(size=structure.size)
-    values = evaluate(structure, Scaled(leaves, np.zeros_like(leaves)), theta)
-    passing = shares(structure, values, theta)
+    _, passing = shares(structure, Scaled(leaves, np.zeros_like(leaves)), theta)
 
     def log_root(logs: jax.Array, log_theta: jax.Array) -> jax.Array:
         value = evaluate(structure, Scaled(jnp.exp(logs), jnp.zeros(structure.leaves)), log_theta)
@@ -123,7 +124,7 @@ def test_tabulate(variables: tuple[int, ...]) -> None:
     assert sorted(order) == sorted(variables)
     assert sorted(cells[cells >= 0]) == list(range(2 ** len(variables)))
     rows = np.array(list(product((0, 1), repeat=5)))
-    passing = reach(structure, rows.T).leaves
+    passing = unpack(reach(structure, rows.T).leaves, len(rows)).any(1)
     for row, reached in zip(rows, passing.T, strict=True):
         at = [cells[leaf, row[structure.variable[leaf]]] for leaf in np.flatnonzero(reached)]
         assert [cell for cell in at if cell >= 0] == [int("".join(str(row[v]) for v in order), 2)]

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import Data, as_array, is_jax, is_traced, namespace, require
+from fubini.base.arrays import Data, as_array, is_jax, namespace, require
 from fubini.base.domains import Bint, Domain, Real
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product
-from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, listed
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, no_mass
 from fubini.numerics.circuit_counts import entropy
@@ -31,7 +31,6 @@ from fubini.numerics.circuit_weights import (
     ones,
     root_values,
     shares_of,
-    values_of,
 )
 from fubini.numerics.scaled import Scaled, positive_log
 from fubini.show.notation import Call, Notation, Symbol
@@ -250,10 +249,9 @@ class Circuit(Factor):
         self._require_sums("marginals")
         evidence = None if rows is None else self.evidence_rows(rows)
         weights, structure = self.weights_of_nodes, self.diagram
-        values = values_of(structure, weights, evidence, False)
+        values, (passing, _) = shares_of(structure, weights, evidence)  # (K, batch…, rows)
         xp = namespace(*values[:2])
         mass = xp.where(values.weights[-1] > 0, 1.0, 0.0)
-        passing = shares_of(structure, values, weights).leaves  # (K, batch…, rows)
         leaves = log_leaves(nodes_first(weights)[0])
         leaves = leaves[..., None] if rows is not None else leaves
         allowed: Data = 1.0
@@ -282,17 +280,6 @@ class Circuit(Factor):
             raise DataError(f"the number of models of {self}", expected="a deterministic circuit")
         return self.diagram.supports
 
-    def require_variables(self, names: Sequence[Name], asked: str) -> None:
-        """Raise unless these are variables of the circuit."""
-        for name in names:
-            if name not in self.variables:
-                raise UnknownName(
-                    f"{asked} {name!r} of {self}",
-                    expected="a variable of the circuit",
-                    nearest=closest(name, self.variables),
-                    advice="`.variables` lists them",
-                )
-
 
 @promotion(Circuit, Table)
 def to_table(f: Circuit) -> Table:
@@ -317,11 +304,6 @@ def to_table(f: Circuit) -> Table:
     rows = [1] * 0 if evidence is None else [2 ** len(names)]
     spread = [xp.broadcast_to(part, [*shape[: len(f.batch)], *rows]).reshape(shape) for part in (weights, shift)]
     return Table._of(Scaled(*spread), {**f.batch_domains, **{name: Bint[2] for name in names}}, f.mark)
-
-
-def is_traced_circuit(f: Circuit) -> bool:
-    """Whether its numbers are not known yet."""
-    return is_traced(*f.leaves())
 
 
 def concrete(array: Data) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -13,14 +12,15 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.circuit import MAXIMUM, SUM, Circuit, to_table
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.numerics.circuit_passes import descend, element_values, log_leaves
+from fubini.numerics.circuit_descent import Pick, descend, numbers_needed
+from fubini.numerics.circuit_passes import element_values, log_leaves
 from fubini.numerics.circuit_weights import nodes_first, values_of
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import positive_log
 from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
 from fubini.terms.value import Array
 
-Pick = Callable[[Data], Data]
+Numbers = Callable[[tuple[int, ...]], Data]  # uniform numbers of a shape
 
 
 @exact_choose.rule
@@ -28,7 +28,7 @@ def choose_circuit(f: Circuit, names: tuple) -> dict:
     """arg max over the names: at every node the element of greatest value (most probable explanation)"""
     if set(f.variables) != set(names) or f.nodes == SUM:
         return interpret(CHOOSE, to_table(f), names)
-    return _chosen(f, names, f.batch_domains, True, _greatest)
+    return _chosen(f, names, f.batch_domains, True, lambda shape: np.zeros(shape), _greatest)
 
 
 @exact_draw.rule
@@ -37,10 +37,12 @@ def draw_circuit(randomness: Randomness, f: Circuit, names: tuple) -> dict:
     if set(f.variables) != set(names) or f.nodes == MAXIMUM:
         return interpret(DRAW, randomness, to_table(f), names)
     batch = f.batch_domains if SAMPLES in f.batch else {SAMPLES: randomness.domain, **f.batch_domains}
-    return _chosen(f, names, batch, False, partial(_drawn, randomness))
+    return _chosen(f, names, batch, False, randomness.uniform, _drawn)
 
 
-def _chosen(f: Circuit, names: Sequence[Name], batch: dict[Name, Domain], is_maximum: bool, pick: Pick) -> dict:
+def _chosen(
+    f: Circuit, names: Sequence[Name], batch: dict[Name, Domain], is_maximum: bool, numbers: Numbers, pick: Pick
+) -> dict:
     """The values of the names for each cell of the batch."""
     structure, weights = f.diagram, f.batched_over(tuple(batch))
     values = values_of(structure, weights, None, is_maximum)
@@ -49,7 +51,8 @@ def _chosen(f: Circuit, names: Sequence[Name], batch: dict[Name, Domain], is_max
     elements = element_values(structure, values, theta)
     count = int(np.prod(shape))
     logs = _flat(positive_log(elements.weights) + elements.shift, shape, 1)
-    assignment = descend(structure, logs, _flat(log_leaves(leaves), shape, 2), count, pick)
+    uniform = [numbers((size, count)) for size in numbers_needed(structure)]
+    assignment = descend(structure, logs, _flat(log_leaves(leaves), shape, 2), (uniform[0], uniform[1]), pick)
     xp = namespace(assignment)
     has_mass = xp.broadcast_to(values.weights[-1] > 0, shape)
     result: dict[Name, Array] = {}
@@ -67,13 +70,12 @@ def _flat(array: Data, shape: tuple[int, ...], event: int) -> Data:
     return full.reshape(*array.shape[:event], -1)
 
 
-def _greatest(logs: Data) -> Data:
+def _greatest(logs: Data, uniform: Data) -> Data:
     return namespace(logs).argmax(logs, axis=-1)
 
 
-def _drawn(randomness: Randomness, logs: Data) -> Data:
+def _drawn(logs: Data, uniform: Data) -> Data:
     """A position along the last axis with these log-weights, by inverse transform."""
-    uniform = randomness.uniform(logs.shape[:-1])
     xp = namespace(logs, uniform)
     top = xp.max(logs, axis=-1, keepdims=True)
     below = xp.cumsum(xp.exp(logs - xp.where(xp.isfinite(top), top, 0.0)), axis=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fubini.base.arrays import Data, as_array, is_traced, namespace, require
+from fubini.base.arrays import Data, as_floats, is_traced, namespace, require
 from fubini.errors import DataError, DomainError
 from fubini.factors.circuit import Circuit
 from fubini.factors.table import Table, no_mass
@@ -31,19 +31,20 @@ def learn(f: Circuit, rows: Data, *, pseudo_count: float = 0.0, row_weights: Dat
         raise DataError(f"a pseudo-count of {pseudo_count}", expected="a finite number, not negative")
     evidence = f.evidence_rows(rows)
     xp = namespace(evidence)
-    scale = xp.ones(evidence.shape[-1]) if row_weights is None else as_array(row_weights)
-    if np.shape(scale) != evidence.shape[-1:]:
+    scale = None if row_weights is None else as_floats(row_weights)
+    if scale is not None and np.shape(scale) != evidence.shape[-1:]:
         raise DomainError(
             f"row weights of shape {np.shape(scale)}", expected=f"one for each of {evidence.shape[-1]} rows"
         )
-    (scale,) = require(
-        xp.all(evidence >= 0, 0) & (scale >= 0),
-        lambda: DataError(f"learning {f}", expected="complete rows, and weights of rows that are not negative"),
-        scale,
-    )
+    is_known = xp.all(evidence >= 0) & (True if scale is None else namespace(scale).all(scale >= 0))
     leaves, elements, has_model = count_rows(f.diagram, evidence, scale)
-    (elements,) = require(xp.all(has_model), lambda: _impossible(f, has_model), elements)
+    leaves, elements = require(is_known, lambda: _incomplete(f), leaves, elements)
+    leaves, elements = require(xp.all(has_model), lambda: _impossible(f, has_model), leaves, elements)
     return Circuit._of(f.diagram, weights_from_counts(f.diagram, leaves, elements, pseudo_count), f)
+
+
+def _incomplete(f: Circuit) -> DataError:
+    return DataError(f"learning {f}", expected="complete rows, and weights of rows that are not negative")
 
 
 def _impossible(f: Circuit, has_model: Data) -> DataError:

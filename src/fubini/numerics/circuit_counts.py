@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, namespace
-from fubini.numerics.circuit_passes import element_values, log_leaves, reach
+from fubini.numerics.circuit_passes import element_values, log_leaves
+from fubini.numerics.circuit_reach import count_passed, reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure
-from fubini.numerics.circuit_weights import Weights, chunks, nodes_first, shares_of, values_of
+from fubini.numerics.circuit_weights import Weights, nodes_first, ones, shares_of, values_of
 from fubini.numerics.scaled import Scaled, positive_log
 
 
 def count_rows(structure: CircuitStructure, evidence: Data, row_weights: Data) -> tuple[Data, Data, Data]:
-    """How many complete rows pass each leaf at each value, (K, 2), and each element, (E,); and which have a model."""
-    xp: Any = namespace(evidence, row_weights)
-    leaves: Any = 0.0
-    elements: Any = 0.0
-    has_model: list[Data] = []
-    for part in chunks(structure, evidence.shape[-1]):
-        rows, scale = evidence[:, part], row_weights[part]
-        passing = reach(structure, rows)
-        is_one = rows[structure.variable] == 1
-        columns = [passing.leaves & ~is_one, passing.leaves & is_one]
-        leaves = leaves + xp.stack([column.astype(scale.dtype) @ scale for column in columns], -1)
-        elements = elements + passing.elements.astype(scale.dtype) @ scale
-        has_model.append(xp.any(passing.leaves, 0))
-    return leaves, elements, xp.concatenate(has_model)
+    """How many complete rows pass each leaf at each value, (K, 2), and each element, (E,); and which have a model.
+
+    Each row counts by its weight, or, without weights, as one.
+    """
+    if namespace(evidence, row_weights) is np:
+        return _count_bits(structure, evidence, row_weights)
+    scale = jnp.ones(evidence.shape[-1]) if row_weights is None else row_weights
+    values, passing = shares_of(structure, ones(structure), evidence, scale)
+    is_one = evidence[structure.variable] == 1
+    leaves = jnp.stack([jnp.sum(jnp.where(at, passing.leaves, 0.0), -1) for at in (~is_one, is_one)], -1)
+    return leaves, passing.elements, values.weights[-1] > 0
+
+
+def _count_bits(structure: CircuitStructure, evidence: Data, row_weights: Data) -> tuple[Data, Data, Data]:
+    rows = evidence.shape[-1]
+    passed = reach(structure, evidence)
+    leaves, elements = (count_passed(bits, row_weights, rows) for bits in passed[:2])
+    return leaves, elements, unpack(passed.has_model, rows) == 1
 
 
 def weights_from_counts(structure: CircuitStructure, leaves: Data, elements: Data, pseudo_count: float) -> Weights:
@@ -74,8 +80,7 @@ def normalize_nodes(structure: CircuitStructure, weights: Weights) -> tuple[Scal
 def entropy(structure: CircuitStructure, weights: Weights) -> Data:
     """−Σ p log p of a deterministic circuit: −Σ share · log θ over elements and leaves, every node normalised."""
     _, local = normalize_nodes(structure, weights)
-    values = values_of(structure, local, None, False)
-    passing = shares_of(structure, values, local)
+    values, passing = shares_of(structure, local)
     xp: Any = namespace(*values[:2])
     theta, leaves = xp.moveaxis(local.log_theta, -1, 0), xp.moveaxis(local.leaves, (-2, -1), (0, 1))
     inner = xp.sum(passing.elements * xp.where(passing.elements > 0, theta, 0.0), 0)

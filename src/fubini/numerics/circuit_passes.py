@@ -1,164 +1,174 @@
-"""Passes over a circuit, layer by layer: values upwards, shares of the mass and choices downwards.
+"""Passes over a circuit, layer by layer: values upwards, shares of the mass downwards.
 
 Arrays have nodes or elements along their first axis, then the axes of a batch (rows of evidence, cells of other names).
 Values are pairs (w, s) that mean w · exp(s), w being 0 or 1 in value, so that derivatives are right at a zero weight.
+NumPy goes from layer to layer, JAX through a loop over each block of layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, namespace, stop_gradient
+from fubini.numerics.circuit_blocks import Block, blocks_of
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, gauged, positive_log
 
 
 class Shares(NamedTuple):
-    """The share of the mass that passes through each leaf and each element."""
+    """The share of the mass that passes through each leaf, and each element.
+
+    Those of the leaves are (K, batch…); those of the elements are added over axes that their weights do not have.
+    """
 
     leaves: Data
     elements: Data
 
 
+# -- values upwards -------------------------------------------------------------------------------------------------
+
+
 def evaluate(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool = False) -> Scaled:
     """The value of every node, n = Σ_e θ_e p_e s_e, or the maximum in place of the sum."""
     leaves = gauged(leaves)
-    xp = namespace(*leaves[:2], log_theta)
-    batch = np.broadcast_shapes(leaves.weights.shape[1:], log_theta.shape[1:])
-    dtype = xp.result_type(leaves.weights, log_theta)
-    weights, shift = (_started(xp, part, structure.count, batch, dtype) for part in leaves[:2])
+    if namespace(*leaves[:2], log_theta) is np:
+        return _evaluate_layers(structure, leaves, log_theta, is_maximum)
+    return _evaluate_blocks(structure, leaves, log_theta, is_maximum)
+
+
+def _evaluate_layers(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool) -> Scaled:
+    weights, shift = _started(np, leaves, log_theta, structure.count)
     for layer in structure.layers:
-        terms = _terms(structure, Scaled(weights, shift), log_theta, layer.elements)
-        total = _combine(xp, terms, layer.starts, layer.owners, is_maximum)
-        weights, shift = _put(xp, weights, layer.nodes, total.weights), _put(xp, shift, layer.nodes, total.shift)
+        terms = _terms(Scaled(weights, shift), structure.prime[layer.elements], structure.sub[layer.elements])
+        terms = Scaled(terms.weights, terms.shift + _widened(log_theta[layer.elements], weights.ndim))
+        total = _combine_segments(terms, layer.starts, layer.owners, is_maximum)
+        weights[layer.nodes], shift[layer.nodes] = total[:2]
     return Scaled(weights, shift)
 
 
-def _started(xp: Any, part: Data, count: int, batch: tuple[int, ...], dtype: Any) -> Data:
-    """An array over all nodes that begins with those of the leaves."""
-    part = xp.broadcast_to(part, (part.shape[0], *batch)).astype(dtype)
-    return xp.concatenate([part, xp.zeros((count - part.shape[0], *batch), dtype)])
+def _evaluate_blocks(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool) -> Scaled:
+    blocks, room = blocks_of(structure)
+    values = _started(jnp, leaves, log_theta, structure.count + room)
+    theta = jnp.concatenate([log_theta, jnp.zeros((1, *log_theta.shape[1:]), log_theta.dtype)])
+
+    def step(values: tuple[Data, Data], block: Block) -> tuple[tuple[Data, Data], None]:
+        terms = _terms(Scaled(*values), block.prime, block.sub)
+        shift = terms.shift + _widened(theta[block.elements], terms.shift.ndim)
+        total = _combine(Scaled(terms.weights, shift), is_maximum)
+        put = jax.lax.dynamic_update_slice_in_dim
+        weights, shift = (put(old, new, block.first, 0) for old, new in zip(values, total[:2], strict=True))
+        return (weights, shift), None
+
+    for block in blocks:
+        values, _ = jax.lax.scan(step, values, Block(*map(jnp.asarray, block)))
+    return Scaled(*(part[: structure.count] for part in values))
 
 
-def _put(xp: Any, array: Data, at: slice, part: Data) -> Data:
-    if xp is not np:
-        return array.at[at].set(part)
-    array[at] = part
-    return array
+def _started(xp: Any, leaves: Scaled, log_theta: Data, count: int) -> tuple[Data, Data]:
+    """Arrays over all nodes that begin with those of the leaves."""
+    batch = np.broadcast_shapes(leaves.weights.shape[1:], log_theta.shape[1:])
+    dtype = xp.result_type(leaves.weights, log_theta)
+    own = leaves.weights.shape[0]
+    rest = xp.zeros((count - own, *batch), dtype)
+    parts = (xp.broadcast_to(part, (own, *batch)).astype(dtype) for part in leaves[:2])
+    weights, shift = (xp.concatenate([part, rest]) for part in parts)
+    return weights, shift
 
 
-def _terms(structure: CircuitStructure, values: Scaled, log_theta: Data, at: slice) -> Scaled:
-    """θ_e p_e s_e of some elements."""
-    prime, sub = structure.prime[at], structure.sub[at]
+def _terms(values: Scaled, prime: Integers, sub: Integers) -> Scaled:
+    """The products p_e s_e of some elements."""
     weights, shift, *_ = values
-    theta = log_theta[at]
-    theta = theta.reshape(*theta.shape, *(1,) * (weights.ndim - theta.ndim))
-    return Scaled(weights[prime] * weights[sub], shift[prime] + shift[sub] + theta)
+    return Scaled(weights[prime] * weights[sub], shift[prime] + shift[sub])
 
 
-def _combine(xp: Any, terms: Scaled, starts: Integers, owners: Integers, is_maximum: bool) -> Scaled:
-    """⊕ of the terms of each node, Σ w exp(s) = exp(c) Σ w exp(s − c), c the greatest s of the node."""
+def _widened(theta: Data, ndim: int) -> Data:
+    """The weights of elements with further axes of extent 1 behind them."""
+    return theta.reshape(*theta.shape, *(1,) * (ndim - theta.ndim))
+
+
+def _combine(terms: Scaled, is_maximum: bool) -> Scaled:
+    """⊕ along the second axis, Σ w exp(s) = exp(c) Σ w exp(s − c), c the greatest s."""
     weights, shift, *_ = terms
-    known = xp.where(stop_gradient(weights) > 0, stop_gradient(shift), -xp.inf)
-    top = _segments(xp, np.maximum, known, starts, owners)
-    top = xp.where(xp.isfinite(top), top, 0.0)
-    exponent = xp.minimum(shift - top[owners], LOG_GREATEST[np.dtype(weights.dtype).name])
-    ufunc = np.maximum if is_maximum else np.add
-    total = _segments(xp, ufunc, weights * xp.exp(exponent), starts, owners)
+    known = jnp.where(stop_gradient(weights) > 0, stop_gradient(shift), -jnp.inf)
+    top = jnp.max(known, 1, keepdims=True)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    scaled = weights * jnp.exp(jnp.minimum(shift - top, LOG_GREATEST[np.dtype(weights.dtype).name]))
+    total = jnp.max(scaled, 1) if is_maximum else jnp.sum(scaled, 1)
     constant = stop_gradient(total)
-    scale = xp.where(constant > 0, constant, 1.0)
-    return Scaled(total / scale, top + xp.log(scale))
+    scale = jnp.where(constant > 0, constant, 1.0)
+    return Scaled(total / scale, top[:, 0] + jnp.log(scale))
 
 
-def _segments(xp: Any, ufunc: np.ufunc, array: Data, starts: Integers, owners: Integers) -> Data:
+def _combine_segments(terms: Scaled, starts: Integers, owners: Integers, is_maximum: bool) -> Scaled:
+    """The same of the terms of each node, which lie one after another along the first axis."""
+    weights, shift, *_ = terms
+    top = _segments(np.maximum, np.where(weights > 0, shift, -np.inf), starts)
+    top = np.where(np.isfinite(top), top, 0.0)
+    exponent = np.minimum(shift - top[owners], LOG_GREATEST[np.dtype(weights.dtype).name])
+    total = _segments(np.maximum if is_maximum else np.add, weights * np.exp(exponent), starts)
+    scale = np.where(total > 0, total, 1.0)
+    return Scaled(total / scale, top + np.log(scale))
+
+
+def _segments(ufunc: np.ufunc, array: Data, starts: Integers) -> Data:
     """⊕ along the first axis within each segment."""
-    if xp is np:
-        return ufunc.reduceat(array, starts, axis=0) if len(starts) < len(array) else array
-    add = jax.ops.segment_sum if ufunc is np.add else jax.ops.segment_max
-    return add(array, owners, len(starts), indices_are_sorted=True)
+    return ufunc.reduceat(array, starts, axis=0) if len(starts) < len(array) else array
 
 
 def element_values(structure: CircuitStructure, values: Scaled, log_theta: Data) -> Scaled:
     """θ_e p_e s_e of every element."""
-    return _terms(structure, values, log_theta, slice(None))
+    weights, shift, *_ = _terms(values, structure.prime, structure.sub)
+    return Scaled(weights, shift + _widened(log_theta, shift.ndim))
 
 
-def shares(structure: CircuitStructure, values: Scaled, log_theta: Data) -> Shares:
-    """The share of the mass through each leaf and element: the derivative of the logarithm of the root by theirs.
+# -- shares downwards -----------------------------------------------------------------------------------------------
+
+
+def shares(structure: CircuitStructure, leaves: Scaled, log_theta: Data, scale: Data = 1.0) -> tuple[Scaled, Shares]:
+    """All values, and the share of the mass through leaves and elements: the derivative of log root by their logs.
 
     From the root downwards, share(e) = share(n) θ_e p_e s_e / n for the elements e of n, and share(n) is the sum over
-    the elements that lead to n (Darwiche 2003, section 5).
+    the elements that lead to n (Darwiche 2003, section 5). The root has the share `scale`; without mass none.
     """
+    leaves = gauged(leaves)
+    if namespace(*leaves[:2], log_theta, scale) is not np:
+        return _shares_by_derivatives(structure, leaves, log_theta, scale)
+    values = _evaluate_layers(structure, leaves, log_theta, False)
+    return values, _shares_of_layers(structure, values, log_theta, scale)
+
+
+def _shares_by_derivatives(
+    structure: CircuitStructure, leaves: Scaled, log_theta: Data, scale: Data
+) -> tuple[Scaled, Shares]:
+    def root(shift: Data, theta: Data) -> tuple[Data, Scaled]:
+        values = _evaluate_blocks(structure, Scaled(leaves.weights, shift), theta, False)
+        return values.weights[-1], values
+
+    batch = np.broadcast_shapes(leaves.shift.shape[1:], log_theta.shape[1:])
+    shift = jnp.broadcast_to(leaves.shift, (structure.leaves, *batch))
+    top, back, values = jax.vjp(root, shift, log_theta, has_aux=True)
+    return values, Shares(*back(jnp.broadcast_to(jnp.where(top > 0, scale, 0.0), top.shape).astype(top.dtype)))
+
+
+def _shares_of_layers(structure: CircuitStructure, values: Scaled, log_theta: Data, scale: Data) -> Shares:
     weights, shift, *_ = values
-    xp = namespace(weights, shift, log_theta)
-    nodes = xp.zeros_like(weights)
-    nodes = _put(xp, nodes, slice(structure.count - 1, structure.count), weights[-1:])
-    passing = xp.zeros((structure.size, *weights.shape[1:]), weights.dtype)
+    nodes = np.zeros_like(weights)
+    nodes[-1] = weights[-1] * scale
+    passing = np.zeros((structure.size, *weights.shape[1:]), weights.dtype)
+    terms = element_values(structure, values, log_theta)
     limit = LOG_GREATEST[np.dtype(weights.dtype).name]
-    places = [None, *structure.layers]
-    for arrival, layer in reversed(list(zip(structure.arrivals, places, strict=True))):
-        if arrival.nodes.stop < structure.count:
-            arriving = _segments(xp, np.add, passing[arrival.elements], arrival.starts, arrival.owners)
-            nodes = _put(xp, nodes, arrival.nodes, arriving)
-        if layer is not None:
-            terms = _terms(structure, values, log_theta, layer.elements)
-            above = shift[layer.nodes][layer.owners]
-            part = terms.weights * xp.exp(xp.minimum(terms.shift - above, limit))
-            passing = _put(xp, passing, layer.elements, nodes[layer.nodes][layer.owners] * part)
-    return Shares(nodes[: structure.leaves], passing)
-
-
-def reach(structure: CircuitStructure, evidence: Data) -> Shares:
-    """Which leaves and elements complete rows (V, rows) pass in a deterministic circuit; none without a model.
-
-    Truth values upwards, n = ⋁_e p_e ∧ s_e, and from the root down along the elements that hold.
-    """
-    xp: Any = namespace(evidence)
-    support = structure.support
-    at = evidence[structure.variable]
-    true = xp.zeros((structure.count, evidence.shape[-1]), bool)
-    true = _put(xp, true, slice(0, structure.leaves), xp.where(at == 1, support[:, 1:], support[:, :1]))
-    for layer in structure.layers:
-        holds = true[structure.prime[layer.elements]] & true[structure.sub[layer.elements]]
-        true = _put(xp, true, layer.nodes, _segments(xp, np.logical_or, holds, layer.starts, layer.owners))
-    elements = true[structure.prime] & true[structure.sub]
-    nodes = _put(xp, xp.zeros_like(true), slice(structure.count - 1, structure.count), true[-1:])
     for arrival, layer in reversed(list(zip(structure.arrivals, [None, *structure.layers], strict=True))):
         if arrival.nodes.stop < structure.count:
-            arriving = _segments(xp, np.logical_or, elements[arrival.elements], arrival.starts, arrival.owners)
-            nodes = _put(xp, nodes, arrival.nodes, arriving)
+            nodes[arrival.nodes] = _segments(np.add, passing[arrival.elements], arrival.starts)
         if layer is not None:
-            passing = elements[layer.elements] & nodes[layer.nodes][layer.owners]
-            elements = _put(xp, elements, layer.elements, passing)
-    return Shares(nodes[: structure.leaves], elements)
-
-
-def descend(
-    structure: CircuitStructure, elements: Data, leaves: Data, count: int, pick: Callable[[Data], Data]
-) -> Data:
-    """A value of every variable for each of `count` cells: from the root, one element of each node that is reached.
-
-    `elements` (E, B) and `leaves` (K, 2, B) are log-weights, B being 1 or `count`; `pick` chooses along a last axis.
-    """
-    xp = namespace(elements, leaves)
-    vtree = structure.vtree
-    of_elements, of_leaves = (np.arange(count, dtype=np.int32) % part.shape[-1] for part in (elements, leaves))
-    at: list[Any] = [None] * len(vtree.left)
-    at[vtree.root] = xp.full(count, structure.count - 1, np.int32)
-    prime, sub = xp.asarray(structure.prime), xp.asarray(structure.sub)
-    for level in structure.levels:
-        rows = xp.asarray(level.position)[xp.stack([at[node] for node in level.vtree_nodes])]
-        options = xp.asarray(level.elements)[rows]
-        logs = xp.where(options >= 0, elements[xp.maximum(options, 0), of_elements[:, None]], -xp.inf)
-        chosen = xp.take_along_axis(options, pick(logs)[..., None], -1)[..., 0]
-        for row, node in enumerate(level.vtree_nodes):
-            at[vtree.left[node]], at[vtree.right[node]] = prime[chosen[row]], sub[chosen[row]]
-    reached = xp.stack([at[node] for node in vtree.leaf_of])
-    return pick(xp.moveaxis(leaves, 1, -1)[reached, of_leaves])
+            own = layer.elements
+            gap = np.minimum(terms.shift[own] - shift[layer.nodes][layer.owners], limit)
+            passing[own] = nodes[layer.nodes][layer.owners] * terms.weights[own] * np.exp(gap)
+    return Shares(nodes[: structure.leaves], passing.sum(tuple(range(log_theta.ndim, passing.ndim))))
 
 
 def log_leaves(leaves: Scaled) -> Data:

@@ -38,14 +38,6 @@ class Arrivals(NamedTuple):
     owners: Integers
 
 
-class Level(NamedTuple):
-    """The inner vtree nodes of one depth; for each circuit node at them its elements, filled up with −1."""
-
-    vtree_nodes: Integers
-    elements: Integers  # (circuit nodes, most elements)
-    position: Integers  # the row of each circuit node
-
-
 class CircuitStructure:
     """Nodes 0 … K−1 are at leaves of the vtree, the others sums over elements, lower vtree nodes first."""
 
@@ -100,23 +92,6 @@ class CircuitStructure:
             indices = (element[begin:end], starts, owners)
             arrivals.append(Arrivals(nodes, *(array.astype(np.int32) for array in indices)))
         return tuple(arrivals)
-
-    @cached_property
-    def levels(self) -> tuple[Level, ...]:
-        """The inner vtree nodes by depth, the root first."""
-        depths = self.vtree.depths
-        levels: list[Level] = []
-        begins = np.searchsorted(self.owner, self.leaves + np.arange(len(self.place) + 1))
-        for depth in np.unique(depths[self.vtree.variable < 0]):
-            rows = np.flatnonzero(depths[self.place] == depth)
-            most = int(np.max(begins[rows + 1] - begins[rows]))
-            elements = begins[rows][:, None] + np.arange(most)
-            elements = np.where(elements < begins[rows + 1][:, None], elements, -1)
-            position = np.full(self.count, -1)
-            position[rows + self.leaves] = np.arange(len(rows))
-            inner = np.flatnonzero((depths == depth) & (self.vtree.variable < 0))
-            levels.append(Level(*(array.astype(np.int32) for array in (inner, elements, position))))
-        return tuple(levels)
 
     @cached_property
     def supports(self) -> int:

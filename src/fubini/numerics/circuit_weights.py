@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from fubini.base.arrays import Data, is_jax, namespace
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
-from fubini.numerics.circuit_passes import Shares, evaluate, reach, shares
+from fubini.numerics.circuit_passes import Shares, evaluate, shares
 from fubini.numerics.circuit_products import Combined
+from fubini.numerics.circuit_reach import add_passed, reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import Scaled, gauged, positive_log, reduced
@@ -137,7 +138,7 @@ def with_constants(structure: CircuitStructure, weights: Weights, gone: Sequence
 
 
 _evaluate_compiled: Callable[..., Scaled] = jax.jit(evaluate, static_argnums=(0, 3))
-_shares_compiled: Callable[..., Shares] = jax.jit(shares, static_argnums=(0,))
+_shares_compiled: Callable[..., tuple[Scaled, Shares]] = jax.jit(shares, static_argnums=(0,))
 
 
 def nodes_first(weights: Weights) -> tuple[Scaled, Data]:
@@ -150,12 +151,17 @@ def nodes_first(weights: Weights) -> tuple[Scaled, Data]:
 def values_of(structure: CircuitStructure, weights: Weights, evidence: Data, is_maximum: bool) -> Scaled:
     """The value of every node, (N, batch…), or (N, batch…, rows) with evidence (V, rows), −1 for missing."""
     leaves, theta = nodes_first(weights)
-    pair = _with_evidence(structure, leaves, evidence)
-    total = reduced(max_product if is_maximum else sum_product, pair, (1,))
-    total = Scaled(total.weights, namespace(*total[:2]).broadcast_to(total.shift, total.weights.shape))
+    total = _totals(structure, leaves, evidence, is_maximum)
     if any(is_jax(array) for array in (*total[:2], theta)):
         return _evaluate_compiled(structure, total, theta, is_maximum)
     return evaluate(structure, total, theta, is_maximum)
+
+
+def _totals(structure: CircuitStructure, leaves: Scaled, evidence: Data, is_maximum: bool) -> Scaled:
+    """⊕ of the two values of each leaf that evidence admits."""
+    pair = _with_evidence(structure, leaves, evidence)
+    total = reduced(max_product if is_maximum else sum_product, pair, (1,))
+    return Scaled(total.weights, namespace(*total[:2]).broadcast_to(total.shift, total.weights.shape))
 
 
 def _with_evidence(structure: CircuitStructure, leaves: Scaled, evidence: Data) -> Scaled:
@@ -171,12 +177,15 @@ def _with_evidence(structure: CircuitStructure, leaves: Scaled, evidence: Data) 
     return Scaled(weights, xp.broadcast_to(pair.shift[..., None], weights.shape))
 
 
-def shares_of(structure: CircuitStructure, values: Scaled, weights: Weights) -> Shares:
-    """The share of the mass through each leaf and element."""
-    theta = nodes_first(weights)[1]
-    if any(is_jax(array) for array in (*values[:2], theta)):
-        return _shares_compiled(structure, Scaled(*values[:2]), theta)
-    return shares(structure, values, theta)
+def shares_of(
+    structure: CircuitStructure, weights: Weights, evidence: Data = None, scale: Data = 1.0
+) -> tuple[Scaled, Shares]:
+    """The value of every node, and the share of the mass through each leaf and element, of the root's share `scale`."""
+    leaves, theta = nodes_first(weights)
+    total = _totals(structure, leaves, evidence, False)
+    if any(is_jax(array) for array in (*total[:2], theta, scale)):
+        return _shares_compiled(structure, total, theta, scale)
+    return shares(structure, total, theta, scale)
 
 
 def chunks(structure: CircuitStructure, rows: int, batch: int = 1) -> list[slice]:
@@ -202,21 +211,9 @@ def root_values(structure: CircuitStructure, weights: Weights, evidence: Data, i
 
 def log_of_complete_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> Data:
     """Σ log θ over the elements, and log w over the leaves, that each complete row passes; NumPy, without a batch."""
-    leaves, theta = positive_log(weights.leaves) + weights.shift, weights.log_theta
-    logs: list[Data] = []
-    for part in chunks(structure, evidence.shape[-1]):
-        rows = evidence[:, part]
-        passing = reach(structure, rows)
-        is_one = (rows == 1)[structure.variable]
-        steps = [
-            (theta, passing.elements),
-            (leaves[:, 0], passing.leaves & ~is_one),
-            (leaves[:, 1], passing.leaves & is_one),
-        ]
-        total = np.where(passing.leaves.any(0), 0.0, -np.inf)
-        for log, passed in steps:
-            zero: Data = np.asarray(log) == -np.inf
-            total = total + np.where(zero, 0.0, log) @ passed
-            total[passed[zero].any(0)] = -np.inf
-        logs.append(total)
-    return np.concatenate(logs)
+    rows = evidence.shape[-1]
+    passed = reach(structure, evidence)
+    log_leaf = np.asarray(positive_log(weights.leaves) + weights.shift)
+    leaves = add_passed(passed.leaves.reshape(-1, passed.leaves.shape[-1]), log_leaf.ravel(), rows)
+    total = leaves + add_passed(passed.elements, np.asarray(weights.log_theta), rows)
+    return np.where(unpack(passed.has_model, rows) == 1, total, -np.inf)
