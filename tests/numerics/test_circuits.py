@@ -13,7 +13,8 @@ from fubini.numerics.circuit_passes import evaluate, shares
 from fubini.numerics.circuit_products import add_structures, join_structures, multiply_structures, tabulate
 from fubini.numerics.circuit_reach import reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure
-from fubini.numerics.circuit_weights import ones, root_values
+from fubini.numerics.circuit_values import root_values
+from fubini.numerics.circuit_weights import ones
 from fubini.numerics.scaled import Scaled
 from fubini.numerics.vtree import Vtree, balanced, beside, right_linear
 

@@ -21,17 +21,9 @@ from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, listed
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, no_mass
 from fubini.numerics.circuit_counts import entropy
-from fubini.numerics.circuit_passes import log_leaves
 from fubini.numerics.circuit_structure import CircuitStructure
-from fubini.numerics.circuit_weights import (
-    Weights,
-    align_weights,
-    log_of_complete_rows,
-    nodes_first,
-    ones,
-    root_values,
-    shares_of,
-)
+from fubini.numerics.circuit_values import log_of_complete_rows, marginals, root_values
+from fubini.numerics.circuit_weights import Weights, align_weights, ones
 from fubini.numerics.scaled import Scaled, positive_log
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
@@ -248,20 +240,9 @@ class Circuit(Factor):
         """P(x = 1 | evidence) of every variable, (batch…, variables) or (batch…, rows, variables), in one pass down."""
         self._require_sums("marginals")
         evidence = None if rows is None else self.evidence_rows(rows)
-        weights, structure = self.weights_of_nodes, self.diagram
-        values, (passing, _) = shares_of(structure, weights, evidence)  # (K, batch…, rows)
-        xp = namespace(*values[:2])
-        mass = xp.where(values.weights[-1] > 0, 1.0, 0.0)
-        leaves = log_leaves(nodes_first(weights)[0])
-        leaves = leaves[..., None] if rows is not None else leaves
-        allowed: Data = 1.0
-        if evidence is not None:
-            allowed = (evidence != 0)[structure.variable]
-            allowed = allowed.reshape(allowed.shape[0], *(1,) * (passing.ndim - 2), allowed.shape[-1])
-        one = passing * allowed * xp.exp(xp.minimum(leaves[:, 1] - values.shift[: structure.leaves], 0.0))
-        chosen = xp.asarray(structure.variable) == np.asarray(self.positions, np.int32)[:, None]
-        result = xp.moveaxis(xp.tensordot(chosen.astype(one.dtype), one, 1), 0, -1)
-        return require((mass > 0)[..., None], lambda: no_mass(self), result)[0]
+        probabilities, has_mass = marginals(self.diagram, self.weights_of_nodes, evidence)
+        result = namespace(probabilities).moveaxis(probabilities[np.asarray(self.positions, np.int32)], 0, -1)
+        return require(has_mass[..., None], lambda: no_mass(self), result)[0]
 
     def _require_sums(self, asked: str) -> None:
         if self.nodes == MAXIMUM:

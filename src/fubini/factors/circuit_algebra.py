@@ -24,6 +24,7 @@ from fubini.numerics.circuit_products import (
     tabulate,
 )
 from fubini.numerics.circuit_structure import Nodes
+from fubini.numerics.circuit_values import root_values
 from fubini.numerics.circuit_weights import (
     Weights,
     divide_weights,
@@ -32,7 +33,6 @@ from fubini.numerics.circuit_weights import (
     multiply_leaves,
     multiply_weights,
     ones,
-    root_values,
     taken_leaves,
     with_constants,
 )

@@ -14,7 +14,8 @@ from fubini.factors.circuit import MAXIMUM, SUM, Circuit, to_table
 from fubini.factors.table_choice import nothing_to_choose
 from fubini.numerics.circuit_descent import Pick, descend, numbers_needed
 from fubini.numerics.circuit_passes import element_values, log_leaves
-from fubini.numerics.circuit_weights import nodes_first, values_of
+from fubini.numerics.circuit_values import values_of
+from fubini.numerics.circuit_weights import nodes_first
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import positive_log
 from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw

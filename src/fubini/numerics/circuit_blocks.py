@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """All blocks, lowest first, and how many rows follow the nodes: room for what is filled up, and one row of zeros."""
+    """All blocks, lowest first, and the rows after the nodes: room for what is filled up, then one row of zeros."""
 
     blocks: tuple[Block, ...]
     room: int

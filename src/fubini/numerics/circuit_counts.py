@@ -11,7 +11,8 @@ from fubini.base.arrays import Data, namespace
 from fubini.numerics.circuit_passes import element_values, log_leaves
 from fubini.numerics.circuit_reach import count_passed, reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure
-from fubini.numerics.circuit_weights import Weights, nodes_first, ones, shares_of, values_of
+from fubini.numerics.circuit_values import shares_of, values_of
+from fubini.numerics.circuit_weights import Weights, nodes_first, ones
 from fubini.numerics.scaled import Scaled, positive_log
 
 

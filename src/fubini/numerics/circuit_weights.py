@@ -5,24 +5,19 @@ A product over all variables passes one leaf of each, so that a constant is mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from fubini.base.arrays import Data, is_jax, namespace
+from fubini.base.arrays import Data, namespace
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring, max_product, sum_product
-from fubini.numerics.circuit_passes import Shares, evaluate, shares
+from fubini.base.semirings import Semiring
 from fubini.numerics.circuit_products import Combined
-from fubini.numerics.circuit_reach import add_passed, reach, unpack
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
 from fubini.numerics.named_axes import align
-from fubini.numerics.scaled import Scaled, gauged, positive_log, reduced
-
-CELLS = 2**20  # numbers that one pass over rows of evidence may hold for each of its arrays
+from fubini.numerics.scaled import Scaled, gauged, reduced
 
 
 class Weights(NamedTuple):
@@ -134,86 +129,8 @@ def with_constants(structure: CircuitStructure, weights: Weights, gone: Sequence
     return Weights(leaves, xp.where(own, constants.shift[..., None], weights.shift), weights.log_theta)
 
 
-# -- passes ---------------------------------------------------------------------------------------------------------
-
-
-_evaluate_compiled: Callable[..., Scaled] = jax.jit(evaluate, static_argnums=(0, 3))
-_shares_compiled: Callable[..., tuple[Scaled, Shares]] = jax.jit(shares, static_argnums=(0,))
-
-
 def nodes_first(weights: Weights) -> tuple[Scaled, Data]:
     """The leaves as (K, 2, batch…) and the elements as (E, batch…)."""
     xp = namespace(*weights)
     leaves, shift = (xp.moveaxis(part, (-2, -1), (0, 1)) for part in weights[:2])
     return Scaled(leaves, shift), xp.moveaxis(weights.log_theta, -1, 0)
-
-
-def values_of(structure: CircuitStructure, weights: Weights, evidence: Data, is_maximum: bool) -> Scaled:
-    """The value of every node, (N, batch…), or (N, batch…, rows) with evidence (V, rows), −1 for missing."""
-    leaves, theta = nodes_first(weights)
-    total = _totals(structure, leaves, evidence, is_maximum)
-    if any(is_jax(array) for array in (*total[:2], theta)):
-        return _evaluate_compiled(structure, total, theta, is_maximum)
-    return evaluate(structure, total, theta, is_maximum)
-
-
-def _totals(structure: CircuitStructure, leaves: Scaled, evidence: Data, is_maximum: bool) -> Scaled:
-    """⊕ of the two values of each leaf that evidence admits."""
-    pair = _with_evidence(structure, leaves, evidence)
-    total = reduced(max_product if is_maximum else sum_product, pair, (1,))
-    return Scaled(total.weights, namespace(*total[:2]).broadcast_to(total.shift, total.weights.shape))
-
-
-def _with_evidence(structure: CircuitStructure, leaves: Scaled, evidence: Data) -> Scaled:
-    """The leaves with zeros in place of the values that evidence excludes."""
-    pair = gauged(leaves)
-    if evidence is None:
-        return pair
-    xp = namespace(*pair[:2], evidence)
-    rows = evidence[structure.variable][:, None]  # (K, 1, rows)
-    allowed = (rows < 0) | (rows == np.arange(2, dtype=np.int32)[:, None])
-    allowed = allowed.reshape(*allowed.shape[:2], *(1,) * (pair.weights.ndim - 2), allowed.shape[-1])
-    weights = xp.where(allowed, pair.weights[..., None], 0.0)
-    return Scaled(weights, xp.broadcast_to(pair.shift[..., None], weights.shape))
-
-
-def shares_of(
-    structure: CircuitStructure, weights: Weights, evidence: Data = None, scale: Data = 1.0
-) -> tuple[Scaled, Shares]:
-    """The value of every node, and the share of the mass through each leaf and element, of the root's share `scale`."""
-    leaves, theta = nodes_first(weights)
-    total = _totals(structure, leaves, evidence, False)
-    if any(is_jax(array) for array in (*total[:2], theta, scale)):
-        return _shares_compiled(structure, total, theta, scale)
-    return shares(structure, total, theta, scale)
-
-
-def chunks(structure: CircuitStructure, rows: int, batch: int = 1) -> list[slice]:
-    """Rows of evidence in parts whose passes fit into memory."""
-    step = max(1, CELLS // max(1, structure.size * batch))
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-
-
-def root_values(structure: CircuitStructure, weights: Weights, evidence: Data, is_maximum: bool = False) -> Scaled:
-    """The value of the root, (batch…) or (batch…, rows); many rows of NumPy in parts."""
-    xp: Any = namespace(*weights, evidence)
-    if evidence is None or xp is not np:
-        values = values_of(structure, weights, evidence, is_maximum)
-        return Scaled(values.weights[-1], values.shift[-1])
-    batch = np.broadcast_shapes(weights.leaves.shape[:-2], weights.log_theta.shape[:-1])
-    parts: list[tuple[Data, Data]] = []
-    for part in chunks(structure, evidence.shape[-1], int(np.prod(batch))):
-        values = values_of(structure, weights, evidence[:, part], is_maximum)
-        parts.append((values.weights[-1], values.shift[-1]))
-    weights_, shifts = zip(*parts, strict=True)
-    return Scaled(np.concatenate(weights_, -1), np.concatenate(shifts, -1))
-
-
-def log_of_complete_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> Data:
-    """Σ log θ over the elements, and log w over the leaves, that each complete row passes; NumPy, without a batch."""
-    rows = evidence.shape[-1]
-    passed = reach(structure, evidence)
-    log_leaf = np.asarray(positive_log(weights.leaves) + weights.shift)
-    leaves = add_passed(passed.leaves.reshape(-1, passed.leaves.shape[-1]), log_leaf.ravel(), rows)
-    total = leaves + add_passed(passed.elements, np.asarray(weights.log_theta), rows)
-    return np.where(unpack(passed.has_model, rows) == 1, total, -np.inf)
