@@ -254,18 +254,47 @@ def test_add_circuits() -> None:
     close(float((f + other).sum(*NAMES, "z")), 2 * dense(f).sum() + 8 * dense(other).sum())
 
 
-@pytest.mark.parametrize("power", [0.5, 2.0, -1.0])
-def test_power_circuit(power: float) -> None:
-    f = circuit(4, 6)
-    close(dense(f**power), dense(f) ** power)
-    g = circuit(0, 6)
-    if power > 0:
-        assert isinstance(g**power, Circuit)
-        close(dense(g**power), dense(g) ** power)
-        close(dense(g.sum("a") ** power), dense(g).sum(0) ** power)
+@pytest.mark.parametrize("power", [0.5, 2.0, 0.0, -1.0])
+@pytest.mark.parametrize("engine", ["numpy", "jax"])
+def test_power_circuit(power: float, engine: str) -> None:
+    f, g = circuit(4, 6), circuit(0, 6)
+    if engine == "jax":
+        f, g = on_jax(f), on_jax(g)
+    near = {"rtol": 1e-9 if engine == "numpy" else 1e-4}
+    assert isinstance(f**power, Circuit)
+    np.testing.assert_allclose(dense(f**power), dense(f) ** power, **near)
+    if power >= 0:
+        assert isinstance(g**power, Circuit) and (g**power).is_deterministic
+        np.testing.assert_allclose(dense(g**power), dense(g) ** power, **near)
+        np.testing.assert_allclose(dense(g.sum("a") ** power), dense(g).sum(0) ** power, **near)
     else:
-        with pytest.raises(DataError, match="negative power"):
+        with pytest.raises(DataError, match="negative exponent"):
             g**power
+    sides = g(a=1)  # positive weights of a circuit with constants
+    if power > 0 or (dense(sides) > 0).all():
+        np.testing.assert_allclose(dense(sides**power), dense(sides) ** power, **near)
+
+
+def test_power_circuit_of_a_batch() -> None:
+    powers = np.array([2.0, 1.0, 0.5])
+    f, at = circuit(0, 6), fb.Array(powers, ("i",))
+    h = f**at
+    assert isinstance(h, Circuit)
+    for i, power in enumerate(powers):
+        close(dense(h(i=i), NAMES), dense(f) ** power)
+    some = f ** fb.Array(np.array([0.0, 1.0]), ("i",))
+    close(some.transposed(("i", *NAMES)).weights, [np.ones([2] * 4), dense(f)])
+
+
+@pytest.mark.parametrize("power", [0.0, -1.0])
+def test_power_circuit_in_a_trace(power: float) -> None:
+    """Where f has zeros NaN in place of a number; where it has none the power."""
+    log_mass = jax.jit(lambda f, a: (f**a).sum(*NAMES).log().data)
+    assert np.isnan(log_mass(on_jax(circuit(0, 6)), power)) and np.isnan(log_mass(on_jax(circuit(3, 6)), power))
+    f = circuit(4, 6)
+    np.testing.assert_allclose(log_mass(on_jax(f), power), np.log(np.sum(dense(f) ** power)), rtol=1e-5)
+    with pytest.raises(DataError, match="negative exponent"):
+        fb.checked(lambda f, a: (f**a).sum(*NAMES).log().data)(on_jax(circuit(0, 6)), jnp.asarray(power))
 
 
 @pytest.mark.parametrize("kinds", [(0, 0), (0, 4), (3, 4), (1, 1)])

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import Data, as_array, is_jax, namespace, require
+from fubini.base.arrays import Data, as_array, is_jax, is_traced, namespace, require
 from fubini.base.domains import Bint, Domain, Real
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product
@@ -23,7 +23,7 @@ from fubini.factors.table import Table, no_mass
 from fubini.numerics.circuit_counts import entropy
 from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_values import log_of_complete_rows, marginals, root_values
-from fubini.numerics.circuit_weights import Weights, align_weights, ones
+from fubini.numerics.circuit_weights import Weights, align_weights, count_positive, ones
 from fubini.numerics.scaled import Scaled, positive_log
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
@@ -251,15 +251,19 @@ class Circuit(Factor):
             )
 
     def count_models(self) -> int:
-        """The number of assignments that its structure admits, as a whole number, of a deterministic circuit.
+        """The number of assignments at which it is positive, as a whole number, of a deterministic circuit.
 
         >>> from fubini.factors.circuit_constructors import permutations
         >>> permutations(4).count_models()
         24
         """
-        if not self.is_deterministic:
-            raise DataError(f"the number of models of {self}", expected="a deterministic circuit")
-        return self.diagram.supports
+        if not self.is_deterministic or self.batch or is_traced(*self.leaves()):
+            raise DataError(
+                f"the number of models of {self}",
+                expected="a deterministic circuit (a PSDD) without a batch, whose weights are known",
+                advice="count before variables are eliminated, and outside of jit",
+            )
+        return int(count_positive(self.diagram, self.weights_of_nodes)[()])
 
 
 @promotion(Circuit, Table)

@@ -23,10 +23,11 @@ from fubini.numerics.circuit_products import (
     multiply_structures,
     tabulate,
 )
-from fubini.numerics.circuit_structure import Nodes
+from fubini.numerics.circuit_structure import CircuitStructure, Nodes
 from fubini.numerics.circuit_values import root_values
 from fubini.numerics.circuit_weights import (
     Weights,
+    count_positive,
     divide_weights,
     eliminate_leaves,
     gather_weights,
@@ -38,6 +39,7 @@ from fubini.numerics.circuit_weights import (
 )
 from fubini.numerics.named_axes import align, gather
 from fubini.numerics.scaled import Scaled, gauged
+from fubini.numerics.vtree import Vtree
 from fubini.terms.heads import DIVIDE, MULTIPLY
 
 MOST_TABULATED = 12  # variables of a table that is made into a circuit
@@ -152,9 +154,7 @@ def _taken(pair: Matched, combined: Combined) -> tuple[Scaled, Scaled]:
 
 def _zero(pair: Matched, nodes: str) -> Circuit:
     """The circuit that is zero everywhere: every assignment without weight."""
-    nodes_made = Nodes(pair.f.diagram.vtree)
-    structure = nodes_made.finish(nodes_made.true(pair.f.diagram.vtree.root)).structure
-    structure = structure.with_constants([k for k, is_there in enumerate(pair.present) if not is_there])
+    structure = _everything(pair.f.diagram.vtree, pair.present)
     a, b = pair.weights
     xp = namespace(*a, *b)
     weights = ones(structure)
@@ -163,6 +163,21 @@ def _zero(pair: Matched, nodes: str) -> Circuit:
     mark = pair.f.exactness | pair.g.exactness
     fields = {"slots": pair.slots, "present": pair.present, "batch": pair.batch, "nodes": nodes, "mark": mark}
     return Circuit._of(structure, zeros, pair.f, **fields)
+
+
+def _everything(vtree: Vtree, present: Sequence[bool]) -> CircuitStructure:
+    """The structure that admits all assignments of the variables that are present."""
+    nodes = Nodes(vtree)
+    structure = nodes.finish(nodes.true(vtree.root)).structure
+    return structure.with_constants([k for k, is_there in enumerate(present) if not is_there])
+
+
+def ones_over(f: Circuit) -> Circuit:
+    """1 at every assignment of the variables of a circuit."""
+    structure = _everything(f.diagram.vtree, f.present)
+    xp = namespace(*f.weights_of_nodes)
+    weights = Weights(*(xp.asarray(part) for part in ones(structure)))
+    return Circuit._of(structure, weights, f, batch={}, nodes=DETERMINISTIC)
 
 
 def _beside(f: Circuit, g: Circuit, nodes: str) -> Circuit:
@@ -277,13 +292,9 @@ def _covers(pair: Matched, combined: Combined, x: Scaled, y: Scaled, is_covered:
     steps = (concrete(a.log_theta)[..., i] > -np.inf) & (concrete(b.log_theta)[..., j] > -np.inf)
     if (both == combined.structure.support).all() and steps.all() and theta.all() and is_covered:
         return np.asarray(True)
-    batch = tuple(domain.extent for domain in pair.batch.values())
-    own, both = (np.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (own, both))
-    theta, steps = (np.broadcast_to(part, (*batch, part.shape[-1])) for part in (theta, steps))
-    count, together = structure.count_models, combined.structure.count_models
-    return np.asarray(
-        [count(own[cell], theta[cell]) == together(both[cell], steps[cell]) for cell in np.ndindex(batch)]
-    )
+    parts = ((structure, own, theta), (combined.structure, both, steps))
+    counts = [count_positive(s, Weights(leaves, leaves, np.where(t, 0.0, -np.inf))) for s, leaves, t in parts]
+    return np.asarray(counts[0] == counts[1])
 
 
 def _over_zero(f: Circuit, g: Circuit | Table) -> DataError:

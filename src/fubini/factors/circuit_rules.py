@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from fubini.base.arrays import namespace, require
+from fubini.base.arrays import Data, is_traced, namespace, require
 from fubini.base.domains import merge_inputs
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import Semiring, max_product, sum_product
@@ -25,10 +25,11 @@ from fubini.factors.circuit_algebra import (
     matched,
     multiply,
     multiply_by_table,
+    ones_over,
     without_names,
 )
 from fubini.factors.table import Table, is_tabular, with_mass
-from fubini.numerics.circuit_weights import Weights, raise_weights
+from fubini.numerics.circuit_weights import Weights, count_positive, has_all_weights, raise_weights
 from fubini.numerics.named_axes import align, require_in_range
 from fubini.numerics.scaled import Scaled, multiplied_out
 from fubini.terms.exactness import combined
@@ -165,17 +166,44 @@ def add_circuits(f: Circuit, g: Circuit) -> Factor:
 
 @exact_power.rule(when=lambda f, exponent: f.is_deterministic and is_tabular(exponent))
 def power_circuit(f: Circuit, exponent: Value) -> Factor:
-    """f^a  =  Σ_i θ_i^a p_i^a s_i^a, f deterministic"""
+    """f^a  =  Σ_i θ_i^a p_i^a s_i^a, f deterministic, and positive where a ≤ 0"""
     power = to_array(exponent)
-    shared = [name for name in power.names if name in f.variables]
-    f = without_names(f, shared)
+    f = without_names(f, [name for name in power.names if name in f.variables])
     batch = merge_inputs(f.batch_domains, power.inputs)
-    a = np.asarray(power.array) if not hasattr(power.array, "dtype") else power.array
+    a, mark = align(power.array, power.names, tuple(batch)), f.mark | exponent.exactness
     require(namespace(a).isfinite(a), lambda: DataError(f"a power of {f}", expected="a finite exponent"))
-    if not namespace(a).__name__.startswith("jax") and np.any(np.asarray(a) <= 0):
-        return interpret(POWER, to_table(f), exponent)  # which is positive, or an error, where f is zero
-    weights = raise_weights(f.batched_over(tuple(batch)), align(a, power.names, tuple(batch)))
-    return Circuit._of(f.diagram, weights, f, batch=batch, mark=f.mark | exponent.exactness)
+    weights = f.batched_over(tuple(batch))
+    has_value = (a > 0) | _is_positive(f, weights)
+    if not is_traced(has_value, a) and np.all(has_value | (a == 0)) and not np.all(has_value):
+        return _power_of_zero(f, exponent)
+    raised = raise_weights(weights, a)
+    leaves, theta = (
+        require(has_value.reshape(*has_value.shape, *[1] * event), lambda: _zero_to_power(f), part)[0]
+        for part, event in ((raised.leaves, 2), (raised.log_theta, 1))
+    )
+    return Circuit._of(f.diagram, Weights(leaves, raised.shift, theta), f, batch=batch, mark=mark)
+
+
+def _is_positive(f: Circuit, weights: Weights) -> Data:
+    """Whether f has no zero, for each cell of the batch; in a trace, whether its weights alone say so."""
+    free = len(f.variables)
+    if is_traced(*weights):
+        return has_all_weights(f.diagram, weights, free)
+    return count_positive(f.diagram, weights) == 2**free
+
+
+def _power_of_zero(f: Circuit, exponent: Value) -> Factor:
+    """f^0  =  1, where f is zero too; for some cells of a batch alone, as a table"""
+    if exponent.inputs:
+        return interpret(POWER, to_table(f), exponent)
+    return ones_over(f)._marked(f.mark | exponent.exactness)
+
+
+def _zero_to_power(f: Circuit) -> DataError:
+    return DataError(
+        f"a power of {f}, which has zeros, with a negative exponent, or in a trace with one that is 0",
+        expected="a positive exponent, or positive weights at every assignment: 1/0 is not a number",
+    )
 
 
 @exact_power.rule(when=lambda f, exponent: not f.is_deterministic, overlaps=("power_circuit",))

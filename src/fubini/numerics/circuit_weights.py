@@ -114,6 +114,27 @@ def raise_weights(weights: Weights, exponent: Data) -> Weights:
     return Weights(powers, x.shift * leaf, theta)
 
 
+def count_positive(structure: CircuitStructure, weights: Weights) -> NDArray[np.object_]:
+    """The number of assignments at which a deterministic circuit is positive, whole numbers for each cell of the batch.
+
+    A variable that was eliminated counts once: its leaves hold a constant in their first weight.
+    """
+    leaves, theta = np.asarray(weights.leaves) > 0, np.asarray(weights.log_theta) > -np.inf
+    batch = np.broadcast_shapes(leaves.shape[:-2], theta.shape[:-1])
+    leaves, theta = (np.broadcast_to(part, (*batch, *part.shape[-n:])) for part, n in ((leaves, 2), (theta, 1)))
+    counts = np.empty(batch, object)
+    for cell in np.ndindex(batch):
+        counts[cell] = structure.count_models(leaves[cell], theta[cell])
+    return counts
+
+
+def has_all_weights(structure: CircuitStructure, weights: Weights, variables: int) -> Data:
+    """Whether every weight of a deterministic circuit that admits all assignments is positive; of a trace too."""
+    xp = namespace(*weights)
+    leaves = xp.all((weights.leaves > 0) | ~structure.support, (-2, -1))
+    return leaves & xp.all(weights.log_theta > -np.inf, -1) & (structure.supports == 2**variables)
+
+
 def eliminate_leaves(structure: CircuitStructure, weights: Weights, gone: Sequence[int], semiring: Semiring) -> Weights:
     """w₀ ⊕ w₁ at the leaves of variables that are eliminated, as constants in the first weight."""
     total = gauged(reduced(semiring, weights.pair, (weights.leaves.ndim - 1,)))
