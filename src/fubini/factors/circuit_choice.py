@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+import jax
 import numpy as np
 
-from fubini.base.arrays import Data, namespace, require
+from fubini.base.arrays import Data, is_jax, namespace, require
 from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.circuit import MAXIMUM, SUM, Circuit, to_table
 from fubini.factors.table_choice import nothing_to_choose
-from fubini.numerics.circuit_descent import Pick, descend, numbers_needed
-from fubini.numerics.circuit_passes import element_values, log_leaves
-from fubini.numerics.circuit_values import values_of
-from fubini.numerics.circuit_weights import nodes_first
+from fubini.numerics.circuit_descent import Pick, choose, numbers_needed
 from fubini.numerics.randomness import SAMPLES, Randomness
-from fubini.numerics.scaled import positive_log
 from fubini.terms.heads import CHOOSE, DRAW, exact_choose, exact_draw
 from fubini.terms.value import Array
 
@@ -29,7 +27,7 @@ def choose_circuit(f: Circuit, names: tuple) -> dict:
     """arg max over the names: at every node the element of greatest value (most probable explanation)"""
     if set(f.variables) != set(names) or f.nodes == SUM:
         return interpret(CHOOSE, to_table(f), names)
-    return _chosen(f, names, f.batch_domains, True, lambda shape: np.zeros(shape), _greatest)
+    return _chosen(f, names, f.batch_domains, True, np.zeros, _greatest)
 
 
 @exact_draw.rule
@@ -46,29 +44,18 @@ def _chosen(
 ) -> dict:
     """The values of the names for each cell of the batch."""
     structure, weights = f.diagram, f.batched_over(tuple(batch))
-    values = values_of(structure, weights, None, is_maximum)
-    leaves, theta = nodes_first(weights)
     shape = tuple(domain.extent for domain in batch.values())
-    elements = element_values(structure, values, theta)
-    count = int(np.prod(shape))
-    logs = _flat(positive_log(elements.weights) + elements.shift, shape, 1)
-    uniform = [numbers((size, count)) for size in numbers_needed(structure)]
-    assignment = descend(structure, logs, _flat(log_leaves(leaves), shape, 2), (uniform[0], uniform[1]), pick)
-    xp = namespace(assignment)
-    has_mass = xp.broadcast_to(values.weights[-1] > 0, shape)
+    uniform = tuple(numbers((size, math.prod(shape))) for size in numbers_needed(structure))
+    run = _choose_compiled if any(is_jax(array) for array in (*weights, *uniform)) else choose
+    assignment, has_mass = run(structure, shape, is_maximum, pick, weights, uniform)
     result: dict[Name, Array] = {}
     for name in names:
-        (array,) = require(has_mass, lambda: nothing_to_choose(names), assignment[f.position(name)].reshape(shape))
+        (array,) = require(has_mass, lambda: nothing_to_choose(names), assignment[f.position(name)])
         result[name] = Array._of(array, tuple(batch), batch, f.inputs[name])
     return result
 
 
-def _flat(array: Data, shape: tuple[int, ...], event: int) -> Data:
-    """The batch behind the nodes as one axis; of extent 1 where nothing depends on it."""
-    if all(size == 1 for size in array.shape[event:]):
-        return array.reshape(*array.shape[:event], 1)
-    full = namespace(array).broadcast_to(array, (*array.shape[:event], *shape))
-    return full.reshape(*array.shape[:event], -1)
+_choose_compiled = jax.jit(choose, static_argnums=(0, 1, 2, 3))
 
 
 def _greatest(logs: Data, uniform: Data) -> Data:

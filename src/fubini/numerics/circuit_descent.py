@@ -11,7 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, namespace
+from fubini.numerics.circuit_passes import element_values, log_leaves
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
+from fubini.numerics.circuit_values import values_of
+from fubini.numerics.circuit_weights import Weights, nodes_first
+from fubini.numerics.scaled import positive_log
 
 Pick = Callable[[Data, Data], Data]  # a position along the last axis of log-weights, by uniform numbers
 
@@ -47,6 +51,32 @@ def numbers_needed(structure: CircuitStructure) -> tuple[int, int]:
     """The shape of the uniform numbers that one draw needs: for each depth, and for the leaves."""
     places = descent_of(structure).places
     return places.size, structure.vtree.count
+
+
+def choose(
+    structure: CircuitStructure,
+    shape: tuple[int, ...],
+    is_maximum: bool,
+    pick: Pick,
+    weights: Weights,
+    uniform: tuple[Data, Data],
+) -> tuple[Data, Data]:
+    """A value of every variable, (V, batch…), and whether there is any mass, (batch…)."""
+    values = values_of(structure, weights, None, is_maximum)
+    leaves, theta = nodes_first(weights)
+    elements = element_values(structure, values, theta)
+    logs = _flat(positive_log(elements.weights) + elements.shift, shape, 1)
+    assignment = descend(structure, logs, _flat(log_leaves(leaves), shape, 2), uniform, pick)
+    has_mass = namespace(assignment).broadcast_to(values.weights[-1] > 0, shape)
+    return assignment.reshape(-1, *shape), has_mass
+
+
+def _flat(array: Data, shape: tuple[int, ...], event: int) -> Data:
+    """The batch behind the nodes as one axis; of extent 1 where nothing depends on it."""
+    if all(size == 1 for size in array.shape[event:]):
+        return array.reshape(*array.shape[:event], 1)
+    full = namespace(array).broadcast_to(array, (*array.shape[:event], *shape))
+    return full.reshape(*array.shape[:event], -1)
 
 
 def descend(structure: CircuitStructure, elements: Data, leaves: Data, uniform: tuple[Data, Data], pick: Pick) -> Data:

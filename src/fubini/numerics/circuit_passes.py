@@ -37,7 +37,7 @@ def evaluate(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_ma
     leaves = gauged(leaves)
     if namespace(*leaves[:2], log_theta) is np:
         return _evaluate_layers(structure, leaves, log_theta, is_maximum)
-    return _evaluate_blocks(structure, leaves, log_theta, is_maximum)
+    return Scaled(*(part[: structure.count] for part in _evaluate_blocks(structure, leaves, log_theta, is_maximum)))
 
 
 def _evaluate_layers(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool) -> Scaled:
@@ -50,22 +50,34 @@ def _evaluate_layers(structure: CircuitStructure, leaves: Scaled, log_theta: Dat
     return Scaled(weights, shift)
 
 
-def _evaluate_blocks(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool) -> Scaled:
+def _evaluate_blocks(
+    structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool
+) -> tuple[Data, Data]:
+    """The values of all nodes, and the rows behind them."""
     blocks, room = blocks_of(structure)
     values = _started(jnp, leaves, log_theta, structure.count + room)
-    theta = jnp.concatenate([log_theta, jnp.zeros((1, *log_theta.shape[1:]), log_theta.dtype)])
+    theta = _with_a_last(log_theta)
 
     def step(values: tuple[Data, Data], block: Block) -> tuple[tuple[Data, Data], None]:
-        terms = _terms(Scaled(*values), block.prime, block.sub)
-        shift = terms.shift + _widened(theta[block.elements], terms.shift.ndim)
-        total = _combine(Scaled(terms.weights, shift), is_maximum)
+        total = _combine(_block_terms(values, theta, block), is_maximum)
         put = jax.lax.dynamic_update_slice_in_dim
         weights, shift = (put(old, new, block.first, 0) for old, new in zip(values, total[:2], strict=True))
         return (weights, shift), None
 
     for block in blocks:
         values, _ = jax.lax.scan(step, values, Block(*map(jnp.asarray, block)))
-    return Scaled(*(part[: structure.count] for part in values))
+    return values
+
+
+def _with_a_last(log_theta: Data) -> Data:
+    """The weights of the elements, and 1 for those that are filled up."""
+    return jnp.concatenate([log_theta, jnp.zeros((1, *log_theta.shape[1:]), log_theta.dtype)])
+
+
+def _block_terms(values: tuple[Data, Data], theta: Data, block: Block) -> Scaled:
+    """θ_e p_e s_e of one layer, (nodes, elements, batch…)."""
+    weights, shift, *_ = _terms(Scaled(*values), block.prime, block.sub)
+    return Scaled(weights, shift + _widened(theta[block.elements], shift.ndim))
 
 
 def _started(xp: Any, leaves: Scaled, log_theta: Data, count: int) -> tuple[Data, Data]:
@@ -135,23 +147,33 @@ def shares(structure: CircuitStructure, leaves: Scaled, log_theta: Data, scale: 
     the elements that lead to n (Darwiche 2003, section 5). The root has the share `scale`; without mass none.
     """
     leaves = gauged(leaves)
-    if namespace(*leaves[:2], log_theta, scale) is not np:
-        return _shares_by_derivatives(structure, leaves, log_theta, scale)
-    values = _evaluate_layers(structure, leaves, log_theta, False)
-    return values, _shares_of_layers(structure, values, log_theta, scale)
+    if namespace(*leaves[:2], log_theta, scale) is np:
+        values = _evaluate_layers(structure, leaves, log_theta, False)
+        return values, _shares_of_layers(structure, values, log_theta, scale)
+    full = _evaluate_blocks(structure, leaves, log_theta, False)
+    return Scaled(*(part[: structure.count] for part in full)), _shares_of_blocks(structure, full, log_theta, scale)
 
 
-def _shares_by_derivatives(
-    structure: CircuitStructure, leaves: Scaled, log_theta: Data, scale: Data
-) -> tuple[Scaled, Shares]:
-    def root(shift: Data, theta: Data) -> tuple[Data, Scaled]:
-        values = _evaluate_blocks(structure, Scaled(leaves.weights, shift), theta, False)
-        return values.weights[-1], values
+def _shares_of_blocks(structure: CircuitStructure, values: tuple[Data, Data], log_theta: Data, scale: Data) -> Shares:
+    theta, (weights, shift) = _with_a_last(log_theta), values
+    limit = LOG_GREATEST[np.dtype(weights.dtype).name]
+    others = tuple(range(1 + log_theta.ndim, 1 + weights.ndim))
 
-    batch = np.broadcast_shapes(leaves.shift.shape[1:], log_theta.shape[1:])
-    shift = jnp.broadcast_to(leaves.shift, (structure.leaves, *batch))
-    top, back, values = jax.vjp(root, shift, log_theta, has_aux=True)
-    return values, Shares(*back(jnp.broadcast_to(jnp.where(top > 0, scale, 0.0), top.shape).astype(top.dtype)))
+    def step(nodes: Data, block: Block) -> tuple[Data, Data]:
+        own, above = (
+            jax.lax.dynamic_slice_in_dim(part, block.first, block.prime.shape[0])[:, None] for part in (nodes, shift)
+        )
+        terms = _block_terms(values, theta, block)
+        passing = own * terms.weights * jnp.exp(jnp.minimum(terms.shift - above, limit))
+        return nodes.at[block.prime].add(passing).at[block.sub].add(passing), jnp.sum(passing, others)
+
+    top = structure.count - 1
+    nodes = jnp.zeros_like(weights).at[top].set(weights[top] * scale)
+    elements = jnp.zeros((structure.size + 1, *log_theta.shape[1:]), weights.dtype)
+    for block in reversed(blocks_of(structure).blocks):
+        nodes, passing = jax.lax.scan(step, nodes, Block(*map(jnp.asarray, block)), reverse=True)
+        elements = elements.at[block.elements].set(passing)
+    return Shares(nodes[: structure.leaves], elements[:-1])
 
 
 def _shares_of_layers(structure: CircuitStructure, values: Scaled, log_theta: Data, scale: Data) -> Shares:
