@@ -8,6 +8,7 @@ maximised a circuit whose nodes are maxima; both keep vtree and size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ import numpy as np
 
 from fubini.base.arrays import Data, as_array, is_jax, is_traced, namespace, require
 from fubini.base.domains import Bint, Domain, Real
+from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product
 from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, listed
@@ -29,6 +31,7 @@ from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
+from fubini.terms.heads import MULTIPLY
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.value import Array, Value
 
@@ -223,14 +226,14 @@ class Circuit(Factor):
         return full.at[where].set(columns)
 
     def log_evidence(self, rows: Data) -> Data:
-        """log Σ f over the missing values of each row of data (rows, variables), −1 for missing.
+        """log Σ f over the missing values of each row of data (rows, variables), −1 for missing: (batch…, rows).
 
         >>> from fubini.factors.circuit_constructors import parity
         >>> np.exp(parity(("a", "b"), is_odd=True).log_evidence([[1, -1], [1, 1]]))
         array([1., 0.])
         """
         evidence = self.evidence_rows(rows)
-        is_plain = self.is_deterministic and not self.batch and self.is_on_numpy and type(evidence) is np.ndarray
+        is_plain = self.is_deterministic and self.is_on_numpy and type(evidence) is np.ndarray and all(self.present)
         if is_plain and (evidence >= 0).all():
             return log_of_complete_rows(self.diagram, self.weights_of_nodes, evidence)
         pair = self.value_at(evidence)
@@ -249,6 +252,16 @@ class Circuit(Factor):
             raise DataError(
                 f"{asked} of {self}, whose nodes are maxima", expected="a circuit of which no variable was maximised"
             )
+
+    def multiply(self, *others: Factor) -> Factor:
+        """Multiply by other factors at once, in order: tables over few of the variables, circuits over the same vtree.
+
+        >>> from fubini.factors.circuit_constructors import parity
+        >>> f = parity(("a", "b"), is_odd=True).multiply(Table([0.5, 2.0], ("a",)))
+        >>> float(f.sum("a", "b"))
+        2.5
+        """
+        return reduce(lambda f, g: interpret(MULTIPLY, f, g), others, self)
 
     def count_models(self) -> int:
         """The number of assignments at which it is positive, as a whole number, of a deterministic circuit.

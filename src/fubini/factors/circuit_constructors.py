@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fubini.base import ops
+from fubini.base.arrays import Data, as_floats, namespace, require
 from fubini.base.names import Name
 from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
 from fubini.factors.circuit import Circuit
 from fubini.numerics import sdd
+from fubini.numerics.circuit_weights import Weights, ones
 from fubini.numerics.path_structure import Edge, path_structure
+from fubini.numerics.permutation_structure import filling_order
+from fubini.numerics.scaled import positive_log
 from fubini.numerics.vtree import Nested, Vtree, balanced, right_linear
 from fubini.terms.value import Apply, Array, Value, Variable
 
@@ -147,6 +153,34 @@ def permutations(n: int, names: Sequence[Sequence[Name]] | None = None) -> Circu
     vtree = right_linear([balanced(row) for row in rows])
     constraints = [sdd.exactly_one(part) for part in (*rows, *columns)]
     return from_constraints([name for row in names for name in row], constraints, vtree)
+
+
+def choices(probabilities: Data | Array, names: Sequence[Sequence[Name]] | None = None) -> Circuit:
+    """The distribution over permutations that fills rows in order: p[S, j] is the probability that the next has column j.
+
+    S, the set of columns that earlier rows have taken, is the number with their bits: p is a matrix of 2^n by n, or an
+    Array of such with names. Every distribution on the circuit of `permutations` is of this kind; with p[S, j] ∝ w[j]
+    it is Plackett and Luce's.
+
+    >>> p = np.array([[0.25, 0.75], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+    >>> float(choices(p)(**{"x[0,0]": 0, "x[0,1]": 1, "x[1,0]": 1, "x[1,1]": 0}))
+    0.75
+    """
+    batch = probabilities.inputs if isinstance(probabilities, Array) else {}
+    p = as_floats(probabilities.array if isinstance(probabilities, Array) else probabilities)
+    n = p.shape[-1] if p.ndim else 0
+    if p.shape[len(batch) :] != (2**n, n):
+        raise DomainError(f"choices of shape {p.shape}", expected="a row for each set of n columns: (2^n, n)")
+    f, xp = permutations(n, names), namespace(p)
+    is_free = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 0
+    total = xp.sum(xp.where(is_free, p, 0.0), -1)[..., :-1]
+    ok = xp.all(p >= 0) & xp.all(abs(total - 1) < 1e-5)
+    sets, columns = filling_order(f.diagram, n)
+    chosen = positive_log(p[..., np.maximum(sets, 0), np.maximum(columns, 0)])
+    error = DataError("probabilities of choices", expected="rows that sum to one over the columns not yet taken")
+    (theta,) = require(ok, lambda: error, xp.where(columns < 0, 0.0, chosen))
+    leaves, shift = (xp.asarray(part)[(None,) * len(batch)] for part in ones(f.diagram)[:2])
+    return Circuit._of(f.diagram, Weights(leaves, shift, theta), f, batch=batch)
 
 
 def simple_paths(edges: Sequence[Edge], start: Any, end: Any, names: Sequence[Name] | None = None) -> Circuit:

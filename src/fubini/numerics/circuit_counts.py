@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,48 +19,62 @@ from fubini.numerics.scaled import Scaled, positive_log
 
 
 def count_rows(structure: CircuitStructure, evidence: Data, row_weights: Data) -> tuple[Data, Data, Data]:
-    """How many complete rows pass each leaf at each value, (K, 2), and each element, (E,); and which have a model.
+    """How many complete rows pass each leaf at each value, (…, K, 2), each element, (…, E); and which have a model.
 
-    Each row counts by its weight, or, without weights, as one.
+    Each row counts by its weight (…, rows), or, without weights, as one.
     """
     if namespace(evidence, row_weights) is np:
-        return _count_bits(structure, evidence, row_weights)
+        rows, passed = evidence.shape[-1], reach(structure, evidence)
+        leaves, elements = (count_passed(bits, row_weights, rows) for bits in passed[:2])
+        return leaves, elements, unpack(passed.has_model, rows) == 1
     scale = jnp.ones(evidence.shape[-1]) if row_weights is None else row_weights
+    count = partial(_count_shares, structure, evidence)
+    for _ in range(scale.ndim - 1):
+        count = jax.vmap(count, out_axes=(0, 0, None))
+    return count(scale)
+
+
+def _count_shares(structure: CircuitStructure, evidence: Data, scale: Data) -> tuple[Data, Data, Data]:
     values, passing = shares_of(structure, ones(structure), evidence, scale)
     is_one = evidence[structure.variable] == 1
     leaves = jnp.stack([jnp.sum(jnp.where(at, passing.leaves, 0.0), -1) for at in (~is_one, is_one)], -1)
     return leaves, passing.elements, values.weights[-1] > 0
 
 
-def _count_bits(structure: CircuitStructure, evidence: Data, row_weights: Data) -> tuple[Data, Data, Data]:
-    rows = evidence.shape[-1]
-    passed = reach(structure, evidence)
-    leaves, elements = (count_passed(bits, row_weights, rows) for bits in passed[:2])
-    return leaves, elements, unpack(passed.has_model, rows) == 1
+def weights_from_counts(
+    structure: CircuitStructure, leaves: Data, elements: Data, pseudo_count: float, prior: Weights | None = None
+) -> Weights:
+    """θ_e = (N_e + α k θ⁰_e) / Σ (N_e' + α k θ⁰_e') over the k elements of a node; θ⁰ where nothing was counted.
 
-
-def weights_from_counts(structure: CircuitStructure, leaves: Data, elements: Data, pseudo_count: float) -> Weights:
-    """θ_e = (N_e + α) / Σ (N_e' + α) over the elements of a node; uniform where nothing was counted.
-
-    The closed-form maximum of the likelihood for α = 0 (Kisa et al. 2014, theorem 5), Laplace smoothing for α = 1.
+    The closed-form maximum of the likelihood for α = 0 (Kisa et al. 2014, theorem 5), Laplace smoothing for α = 1 and
+    θ⁰ = 1/k, which is the prior unless one is given.
     """
-    xp: Any = namespace(leaves, elements)
+    xp: Any = namespace(leaves, elements, *(prior or ()))
     support = structure.support
-    leaves = xp.where(support, leaves + pseudo_count, 0.0)
+    options = support.sum(-1, keepdims=True)
+    expected = support / options if prior is None else _exp(prior.pair)
+    leaves = xp.where(support, leaves + pseudo_count * options * expected, 0.0)
     total = xp.sum(leaves, -1, keepdims=True)
-    leaves = xp.where(total > 0, leaves / xp.where(total > 0, total, 1.0), support / support.sum(-1, keepdims=True))
+    leaves = xp.where(total > 0, leaves / xp.where(total > 0, total, 1.0), expected)
     owner = structure.owner - structure.leaves
-    elements = elements + pseudo_count
-    total, count = (_sums(xp, owner, part, len(structure.place)) for part in (elements, xp.ones_like(elements)))
-    ratio = xp.where(total > 0, elements / xp.where(total > 0, total, 1.0), 1.0 / count)
+    options = np.bincount(owner, minlength=len(structure.place))[owner]
+    expected = 1.0 / options if prior is None else xp.exp(prior.log_theta)
+    elements = elements + pseudo_count * options * expected
+    total = _sums(xp, owner, elements, len(structure.place))
+    ratio = xp.where(total > 0, elements / xp.where(total > 0, total, 1.0), expected)
     return Weights(leaves, xp.zeros_like(leaves), positive_log(ratio))
 
 
+def _exp(pair: Scaled) -> Data:
+    return pair.weights * namespace(*pair[:2]).exp(pair.shift)
+
+
 def _sums(xp: Any, owner: Data, part: Data, count: int) -> Data:
-    """The sum over the elements of each node, for each of its elements."""
+    """The sum over the elements of each node, along the last axis, for each of its elements."""
     if xp is np:
-        return np.bincount(owner, part, count)[owner]
-    return xp.zeros(count).at[owner].add(part)[owner]
+        starts = np.searchsorted(owner, np.arange(count))
+        return (np.add.reduceat(part, starts, -1) if count else part)[..., owner]
+    return xp.zeros((*part.shape[:-1], count)).at[..., owner].add(part)[..., owner]
 
 
 def normalize_nodes(structure: CircuitStructure, weights: Weights) -> tuple[Scaled, Weights]:

@@ -6,6 +6,7 @@ passes one leaf of each variable and one element at each inner vtree node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -55,20 +56,30 @@ def unpack(bits: Bits, rows: int) -> NDArray[np.uint8]:
 
 
 def add_passed(bits: Bits, numbers: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
-    """Σ of the numbers that each row passes; −∞ where one of them is −∞."""
+    """Σ of the numbers (batch…, bits) that each row passes, (batch…, rows); −∞ where one of them is −∞."""
     zero = numbers == -np.inf
-    total = np.zeros(rows)
-    for begin in range(0, len(bits), 256):  # as floats a part at a time
-        part = slice(begin, begin + 256)
-        total += np.where(zero, 0.0, numbers)[part] @ unpack(bits[part], rows).astype(float)
-    total[unpack(np.bitwise_or.reduce(bits[zero], axis=0), rows) == 1] = -np.inf
+    finite = np.where(zero, 0.0, numbers)
+    total = np.zeros((*numbers.shape[:-1], rows))
+    for part, passed in _parts(bits, rows):
+        total += finite[..., part] @ passed
+        if zero[..., part].any():
+            total[zero[..., part] @ passed > 0] = -np.inf
     return total
 
 
 def count_passed(bits: Bits, row_weights: NDArray[np.float64] | None, rows: int) -> NDArray[np.float64]:
-    """How many rows pass, each counted by its weight, along the last axis."""
+    """How many rows pass, (batch…, bits…), each counted by its weight (batch…, rows)."""
     if row_weights is None:
         return np.bitwise_count(bits).sum(-1, dtype=float)
     flat = bits.reshape(-1, bits.shape[-1])
-    parts = [unpack(flat[k : k + 256], rows).astype(float) @ row_weights for k in range(0, len(flat), 256)]
-    return np.concatenate([*parts, np.zeros(0)]).reshape(bits.shape[:-1])
+    counts = np.zeros((*row_weights.shape[:-1], len(flat)))
+    for part, passed in _parts(flat, rows):
+        counts[..., part] = row_weights @ passed.T
+    return counts.reshape(*row_weights.shape[:-1], *bits.shape[:-1])
+
+
+def _parts(bits: Bits, rows: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """A part of the bits at a time, as numbers."""
+    for begin in range(0, len(bits), 256):
+        part = slice(begin, begin + 256)
+        yield part, unpack(bits[part], rows).astype(float)

@@ -140,10 +140,11 @@ def _by_rows(
 
 
 def log_of_complete_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> Data:
-    """Σ log θ over the elements, and log w over the leaves, that each complete row passes; NumPy, without a batch."""
+    """Σ log θ over the elements, and log w over the leaves, that each complete row passes, (batch…, rows); NumPy."""
     rows = evidence.shape[-1]
     passed = reach(structure, evidence)
-    log_leaf = np.asarray(log_leaves(weights.pair)).ravel()
-    leaves = add_passed(passed.leaves.reshape(len(log_leaf), -1), log_leaf, rows)
+    log_leaf = np.asarray(log_leaves(weights.pair))
+    log_leaf = log_leaf.reshape(*log_leaf.shape[:-2], -1)
+    leaves = add_passed(passed.leaves.reshape(log_leaf.shape[-1], -1), log_leaf, rows)
     total = leaves + add_passed(passed.elements, np.asarray(weights.log_theta), rows)
     return np.where(unpack(passed.has_model, rows) == 1, total, -np.inf)

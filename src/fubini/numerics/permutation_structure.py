@@ -1,0 +1,41 @@
+"""What the elements of the circuit of permutations stand for: a set of columns that are taken, and the next one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fubini.numerics.circuit_structure import CircuitStructure, Integers
+
+
+def filling_order(structure: CircuitStructure, n: int) -> tuple[Integers, Integers]:
+    """For each element that chooses the column of a row, the set of columns taken before, as bits, and the column.
+
+    Both are −1 for elements below a row, which choose nothing.
+    """
+    column = _columns(structure, n)
+    taken = np.full(structure.count, -1, np.int64)
+    taken[-1] = 0
+    sets, chosen = (np.full(structure.size, -1, np.int64) for _ in range(2))
+    for element in reversed(range(structure.size)):  # owners before what they lead to
+        before = taken[structure.owner[element]]
+        if before >= 0:
+            own = column[structure.prime[element]]
+            sets[element], chosen[element] = before, own
+            taken[structure.sub[element]] = before | 1 << own
+    last = np.isin(structure.owner, np.flatnonzero(_is_row(structure, n)))
+    return np.where(last, -1, sets), np.where(last, -1, chosen)
+
+
+def _columns(structure: CircuitStructure, n: int) -> Integers:
+    """The column of the 1 below each node of a row, −1 below which there is none."""
+    column = np.full(structure.count, -1, np.int64)
+    column[: structure.leaves] = np.where(structure.support[:, 0], -1, structure.variable % n)
+    for owner, prime, sub in zip(*structure.elements, strict=True):
+        column[owner] = max(column[prime], column[sub])
+    return column
+
+
+def _is_row(structure: CircuitStructure, n: int) -> np.ndarray:
+    """Whether the variables below each node are of one row."""
+    rows = [len({variable // n for variable in scope}) == 1 for scope in structure.vtree.scopes]
+    return np.concatenate([np.ones(structure.leaves, bool), np.asarray(rows, bool)[structure.place]])
