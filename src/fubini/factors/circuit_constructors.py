@@ -15,9 +15,9 @@ from fubini.factors.circuit import Circuit
 from fubini.numerics import sdd
 from fubini.numerics.circuit_weights import Weights, ones
 from fubini.numerics.path_structure import Edge, path_structure
-from fubini.numerics.permutation_structure import filling_order
+from fubini.numerics.permutation_structure import filling_order, permutation_structure
 from fubini.numerics.scaled import positive_log
-from fubini.numerics.vtree import Nested, Vtree, balanced, right_linear
+from fubini.numerics.vtree import Nested, Vtree, balanced
 from fubini.terms.value import Apply, Array, Value, Variable
 
 Clause = Mapping[Name, bool]
@@ -148,15 +148,11 @@ def permutations(n: int, names: Sequence[Sequence[Name]] | None = None) -> Circu
         names = [[f"x[{i},{j}]" for j in range(n)] for i in range(n)]
     if n < 1 or len(names) != n or any(len(row) != n for row in names):
         raise DomainError(f"permutations of {n} items", expected=f"{n} rows of {n} names")
-    rows = [list(range(i * n, i * n + n)) for i in range(n)]
-    columns = [list(range(j, n * n, n)) for j in range(n)]
-    vtree = right_linear([balanced(row) for row in rows])
-    constraints = [sdd.exactly_one(part) for part in (*rows, *columns)]
-    return from_constraints([name for row in names for name in row], constraints, vtree)
+    return Circuit(permutation_structure(n), [name for row in names for name in row])
 
 
 def choices(probabilities: Data | Array, names: Sequence[Sequence[Name]] | None = None) -> Circuit:
-    """The distribution over permutations that fills rows in order: p[S, j] is the probability that the next has column j.
+    """The distribution over permutations that fills rows in order, the next one in column j with probability p[S, j].
 
     S, the set of columns that earlier rows have taken, is the number with their bits: p is a matrix of 2^n by n, or an
     Array of such with names. Every distribution on the circuit of `permutations` is of this kind; with p[S, j] ∝ w[j]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini.base.arrays import Data, namespace
 from fubini.numerics.circuit_passes import element_values, log_leaves
-from fubini.numerics.circuit_reach import count_passed, reach, unpack
+from fubini.numerics.circuit_reach import count_along, paths_of
 from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_values import shares_of, values_of
 from fubini.numerics.circuit_weights import Weights, nodes_first, ones
@@ -24,9 +24,10 @@ def count_rows(structure: CircuitStructure, evidence: Data, row_weights: Data) -
     Each row counts by its weight (…, rows), or, without weights, as one.
     """
     if namespace(evidence, row_weights) is np:
-        rows, passed = evidence.shape[-1], reach(structure, evidence)
-        leaves, elements = (count_passed(bits, row_weights, rows) for bits in passed[:2])
-        return leaves, elements, unpack(passed.has_model, rows) == 1
+        paths = paths_of(structure, evidence)
+        leaves = count_along(paths.leaves, 2 * structure.leaves, row_weights)
+        elements = count_along(paths.elements, structure.size, row_weights)
+        return leaves.reshape(*leaves.shape[:-1], -1, 2), elements, paths.has_model
     scale = jnp.ones(evidence.shape[-1]) if row_weights is None else row_weights
     count = partial(_count_shares, structure, evidence)
     for _ in range(scale.ndim - 1):

@@ -6,7 +6,7 @@ passes one leaf of each variable and one element at each inner vtree node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -55,31 +55,53 @@ def unpack(bits: Bits, rows: int) -> NDArray[np.uint8]:
     return np.unpackbits(bits, axis=-1, count=rows)
 
 
-def add_passed(bits: Bits, numbers: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
-    """Σ of the numbers (batch…, bits) that each row passes, (batch…, rows); −∞ where one of them is −∞."""
-    zero = numbers == -np.inf
-    finite = np.where(zero, 0.0, numbers)
-    total = np.zeros((*numbers.shape[:-1], rows))
-    for part, passed in _parts(bits, rows):
-        total += finite[..., part] @ passed
-        if zero[..., part].any():
-            total[zero[..., part] @ passed > 0] = -np.inf
-    return total
+class Paths(NamedTuple):
+    """For each row the leaf of each variable, (V, rows), numbered 2 · leaf + value, and the element at each vtree node.
+
+    Of rows without a model they say nothing.
+    """
+
+    leaves: Integers
+    elements: Integers  # (V − 1, rows)
+    has_model: NDArray[np.bool_]
 
 
-def count_passed(bits: Bits, row_weights: NDArray[np.float64] | None, rows: int) -> NDArray[np.float64]:
-    """How many rows pass, (batch…, bits…), each counted by its weight (batch…, rows)."""
+def paths_of(structure: CircuitStructure, evidence: Integers) -> Paths:
+    """What complete rows (V, rows) pass, by number."""
+    rows, passed = evidence.shape[-1], reach(structure, evidence)
+    literals = passed.leaves.reshape(2 * structure.leaves, -1)
+    variable = np.repeat(structure.variable, 2)
+    place = structure.place[structure.owner - structure.leaves]
+    leaves = _numbers(literals, variable, range(structure.vtree.count), rows)
+    elements = _numbers(passed.elements, place, np.flatnonzero(structure.vtree.variable < 0), rows)
+    return Paths(leaves, elements, unpack(passed.has_model, rows) == 1)
+
+
+def _numbers(bits: Bits, group: Integers, groups: Iterable[int], rows: int) -> Integers:
+    """For each group, and each row, the number of the one bit of the group that is set."""
+    order = np.argsort(group, kind="stable").astype(np.int32)
+    begins, ends = (np.searchsorted(group[order], list(groups), side) for side in ("left", "right"))
+    numbers = np.zeros((len(begins), rows), np.int32)
+    for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        places = np.arange(end - begin, dtype=np.uint16 if end - begin < 2**16 else np.int64)
+        position = (unpack(bits[order[begin:end]], rows) * places[:, None]).max(0)
+        numbers[row] = order[begin:end][position]
+    return numbers
+
+
+def add_along(paths: Paths, log_leaves: NDArray[np.float64], log_theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ of the logarithms that each row passes, (batch…, rows), of leaves (batch…, K, 2) and elements (batch…, E)."""
+    flat = log_leaves.reshape(*log_leaves.shape[:-2], -1)
+    total = sum(flat[..., part] for part in paths.leaves) + sum(log_theta[..., part] for part in paths.elements)
+    return np.where(paths.has_model, total, -np.inf)
+
+
+def count_along(numbers: Integers, size: int, row_weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """How many rows pass each leaf or element, (batch…, size), each counted by its weight (batch…, rows)."""
     if row_weights is None:
-        return np.bitwise_count(bits).sum(-1, dtype=float)
-    flat = bits.reshape(-1, bits.shape[-1])
-    counts = np.zeros((*row_weights.shape[:-1], len(flat)))
-    for part, passed in _parts(flat, rows):
-        counts[..., part] = row_weights @ passed.T
-    return counts.reshape(*row_weights.shape[:-1], *bits.shape[:-1])
-
-
-def _parts(bits: Bits, rows: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """A part of the bits at a time, as numbers."""
-    for begin in range(0, len(bits), 256):
-        part = slice(begin, begin + 256)
-        yield part, unpack(bits[part], rows).astype(float)
+        return np.bincount(numbers.ravel(), minlength=size).astype(float)
+    counts = np.zeros((*row_weights.shape[:-1], size))
+    for cell in np.ndindex(row_weights.shape[:-1]):
+        spread = np.broadcast_to(row_weights[cell], numbers.shape)
+        counts[cell] = np.bincount(numbers.ravel(), spread.ravel(), size)
+    return counts

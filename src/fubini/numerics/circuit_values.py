@@ -16,7 +16,7 @@ import numpy as np
 from fubini.base.arrays import Data, is_jax, namespace
 from fubini.base.semirings import max_product, sum_product
 from fubini.numerics.circuit_passes import Shares, evaluate, log_leaves, shares
-from fubini.numerics.circuit_reach import add_passed, reach, unpack
+from fubini.numerics.circuit_reach import add_along, paths_of
 from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_weights import Weights, nodes_first
 from fubini.numerics.scaled import Scaled, gauged, reduced
@@ -141,10 +141,5 @@ def _by_rows(
 
 def log_of_complete_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> Data:
     """Σ log θ over the elements, and log w over the leaves, that each complete row passes, (batch…, rows); NumPy."""
-    rows = evidence.shape[-1]
-    passed = reach(structure, evidence)
-    log_leaf = np.asarray(log_leaves(weights.pair))
-    log_leaf = log_leaf.reshape(*log_leaf.shape[:-2], -1)
-    leaves = add_passed(passed.leaves.reshape(log_leaf.shape[-1], -1), log_leaf, rows)
-    total = leaves + add_passed(passed.elements, np.asarray(weights.log_theta), rows)
-    return np.where(unpack(passed.has_model, rows) == 1, total, -np.inf)
+    logs = np.asarray(log_leaves(weights.pair)), np.asarray(weights.log_theta)
+    return add_along(paths_of(structure, evidence), *logs)

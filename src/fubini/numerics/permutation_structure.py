@@ -1,12 +1,28 @@
-"""What the elements of the circuit of permutations stand for: a set of columns that are taken, and the next one."""
+"""The structure of permutations, and what its elements stand for: a set of columns that are taken, and the next one."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
+from fubini.numerics import sdd
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
+from fubini.numerics.vtree import Vtree, balanced, right_linear
 
 
+@lru_cache(maxsize=16)
+def permutation_structure(n: int) -> CircuitStructure:
+    """One 1 in each row and column of n by n Booleans; rows in order, each of least height."""
+    rows = [list(range(i * n, i * n + n)) for i in range(n)]
+    columns = [list(range(j, n * n, n)) for j in range(n)]
+    vtree = Vtree.from_nested(right_linear([balanced(row) for row in rows]))
+    structure = sdd.compile_constraints(vtree, [sdd.exactly_one(part) for part in (*rows, *columns)])
+    assert structure is not None, "there are permutations"
+    return structure
+
+
+@lru_cache(maxsize=16)
 def filling_order(structure: CircuitStructure, n: int) -> tuple[Integers, Integers]:
     """For each element that chooses the column of a row, the set of columns taken before, as bits, and the column.
 
