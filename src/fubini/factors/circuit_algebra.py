@@ -29,6 +29,7 @@ from fubini.numerics.circuit_weights import (
     Weights,
     count_positive,
     divide_weights,
+    divides_by_zero,
     eliminate_leaves,
     gather_weights,
     multiply_leaves,
@@ -260,20 +261,23 @@ def divide(f: Circuit, g: Circuit) -> Circuit | Table:
     wide = pair.f.diagram.widened(pair.wide[0])
     every = np.ones(pair.f.size, bool)
     is_covered = combined is not None and combined.structure.supports == pair.f.diagram.count_models(wide, every)
-    traced = is_traced(*f.leaves(), *g.leaves())
     if combined is None:  # nowhere are both positive
         zero = _zero(pair, f.nodes)
         (leaves,) = require(_is_zero(pair)[..., None, None], lambda: _over_zero(f, g), zero._leaves)
         return Circuit._of(zero.diagram, zero.weights_of_nodes._replace(leaves=leaves), zero)
     x, y = _taken(pair, combined)
     a, b = pair.weights
-    weights = divide_weights(combined, x, y, a, b, np.nan if traced else 0.0)
-    if not traced:
-        require(_covers(pair, combined, x, y, is_covered), lambda: _over_zero(f, g))
-    elif not is_covered:
-        weights = weights._replace(log_theta=weights.log_theta * np.nan)
+    weights = divide_weights(combined, x, y, a, b)
+    if is_traced(*a, *b, *x[:2], *y[:2]):
+        ok = is_covered & ~divides_by_zero(combined, x, y, a, b)
+    else:
+        ok = _covers(pair, combined, x, y, is_covered)
+    leaves, theta = (
+        require(ok.reshape(*ok.shape, *[1] * event), lambda: _over_zero(f, g), part)[0]
+        for part, event in ((weights.leaves, 2), (weights.log_theta, 1))
+    )
     fields = {"slots": pair.slots, "present": pair.present, "batch": pair.batch, "mark": f.mark | g.mark}
-    return Circuit._of(combined.structure, weights, pair.f, **fields)
+    return Circuit._of(combined.structure, Weights(leaves, weights.shift, theta), pair.f, **fields)
 
 
 def _is_zero(pair: Matched) -> Data:

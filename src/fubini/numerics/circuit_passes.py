@@ -82,7 +82,7 @@ def _block_terms(values: tuple[Data, Data], theta: Data, block: Block) -> Scaled
 
 def _started(xp: Any, leaves: Scaled, log_theta: Data, count: int) -> tuple[Data, Data]:
     """Arrays over all nodes that begin with those of the leaves."""
-    batch = np.broadcast_shapes(leaves.weights.shape[1:], log_theta.shape[1:])
+    batch = np.broadcast_shapes(leaves.weights.shape[1:], _widened(log_theta, leaves.weights.ndim).shape[1:])
     dtype = xp.result_type(leaves.weights, log_theta)
     own = leaves.weights.shape[0]
     rest = xp.zeros((count - own, *batch), dtype)

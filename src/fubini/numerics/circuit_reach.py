@@ -92,7 +92,8 @@ def _numbers(bits: Bits, group: Integers, groups: Iterable[int], rows: int) -> I
 def add_along(paths: Paths, log_leaves: NDArray[np.float64], log_theta: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ of the logarithms that each row passes, (batch…, rows), of leaves (batch…, K, 2) and elements (batch…, E)."""
     flat = log_leaves.reshape(*log_leaves.shape[:-2], -1)
-    total = sum(flat[..., part] for part in paths.leaves) + sum(log_theta[..., part] for part in paths.elements)
+    total = sum((log_theta[..., part] for part in paths.elements), np.zeros((*log_theta.shape[:-1], 1)))
+    total = sum((flat[..., part] for part in paths.leaves), total)
     return np.where(paths.has_model, total, -np.inf)
 
 

@@ -70,18 +70,23 @@ def multiply_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: We
     return Weights(x.weights * y.weights, x.shift + y.shift, theta)
 
 
-def divide_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights, over_zero: float) -> Weights:
-    """θ_i / θ'_j, and quotients of the leaves, with 0/0 = 0; x/0 becomes `over_zero`."""
+def divide_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights) -> Weights:
+    """θ_i / θ'_j, and quotients of the leaves; 0 over 0 is 0, and so is what `divides_by_zero` says."""
     i, j = combined.elements.T
     xp = namespace(*x[:2], *y[:2], a.log_theta, b.log_theta)
     zero = y.weights == 0
-    ratio = x.weights / xp.where(zero, 1.0, y.weights)
-    leaves = xp.where(zero, xp.where(x.weights == 0, 0.0, over_zero), ratio)
+    leaves = xp.where(zero, 0.0, x.weights / xp.where(zero, 1.0, y.weights))
     above, below = a.log_theta[..., i], b.log_theta[..., j]
     none = below == -np.inf
-    theta = above - xp.where(none, 0.0, below)
-    theta = xp.where(none, xp.where(above == -np.inf, -np.inf, -np.inf if over_zero == 0 else np.nan), theta)
-    return Weights(leaves, x.shift - y.shift, theta)
+    return Weights(leaves, x.shift - y.shift, xp.where(none, -np.inf, above - xp.where(none, 0.0, below)))
+
+
+def divides_by_zero(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights) -> Data:
+    """Whether a positive weight stands over zero, for each cell of the batch."""
+    i, j = combined.elements.T
+    xp = namespace(*x[:2], *y[:2], a.log_theta, b.log_theta)
+    leaves = xp.any((y.weights == 0) & (x.weights > 0), (-2, -1))
+    return leaves | xp.any((b.log_theta[..., j] == -np.inf) & (a.log_theta[..., i] > -np.inf), -1)
 
 
 def gather_weights(combined: Combined, parts: Sequence[Weights]) -> Weights:
