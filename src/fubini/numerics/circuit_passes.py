@@ -7,6 +7,7 @@ NumPy goes from layer to layer, JAX through a loop over each block of layers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -36,18 +37,62 @@ def evaluate(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_ma
     """The value of every node, n = Σ_e θ_e p_e s_e, or the maximum in place of the sum."""
     leaves = gauged(leaves)
     if namespace(*leaves[:2], log_theta) is np:
-        return _evaluate_layers(structure, leaves, log_theta, is_maximum)
-    return Scaled(*(part[: structure.count] for part in _evaluate_blocks(structure, leaves, log_theta, is_maximum)))
+        return _as_pair(_log_layers(structure, log_leaves(leaves), log_theta, is_maximum))
+    return Scaled(*_evaluate_logs(structure, is_maximum, *leaves[:2], log_theta))
 
 
-def _evaluate_layers(structure: CircuitStructure, leaves: Scaled, log_theta: Data, is_maximum: bool) -> Scaled:
-    weights, shift = _started(np, leaves, log_theta, structure.count)
+def _log_layers(structure: CircuitStructure, leaves: Data, log_theta: Data, is_maximum: bool) -> Data:
+    """The logarithm of every node: NumPy has no derivatives to keep."""
+    (logs,) = _started(np, (leaves,), log_theta, structure.count)
     for layer in structure.layers:
-        terms = _terms(Scaled(weights, shift), structure.prime[layer.elements], structure.sub[layer.elements])
-        terms = Scaled(terms.weights, terms.shift + _widened(log_theta[layer.elements], weights.ndim))
-        total = _combine_segments(terms, layer.starts, layer.owners, is_maximum)
-        weights[layer.nodes], shift[layer.nodes] = total[:2]
-    return Scaled(weights, shift)
+        own = layer.elements
+        terms = logs[structure.prime[own]] + logs[structure.sub[own]] + _widened(log_theta[own], logs.ndim)
+        top = _segments(np.maximum, terms, layer.starts)
+        if not is_maximum and len(layer.starts) < len(terms):
+            constant = np.where(top == -np.inf, 0.0, top)
+            total = _segments(np.add, np.exp(terms - constant[layer.owners]), layer.starts)
+            top = constant + positive_log(total)
+        logs[layer.nodes] = top
+    return logs
+
+
+def _as_pair(logs: Data) -> Scaled:
+    """Logarithms as weights 0 or 1, NaN where they are, and shifts."""
+    xp = namespace(logs)
+    zero = logs == -np.inf
+    return Scaled(xp.where(zero, 0.0, xp.where(xp.isnan(logs), logs, 1.0)), xp.where(zero, 0.0, logs))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _evaluate_logs(
+    structure: CircuitStructure, is_maximum: bool, weights: Data, shift: Data, log_theta: Data
+) -> tuple[Data, Data]:
+    """The values by logarithms alone, at half the cost of pairs, which derivatives need."""
+    blocks, room = blocks_of(structure)
+    (logs,) = _started(jnp, (log_leaves(Scaled(weights, shift)),), log_theta, structure.count + room)
+    logs, theta = logs.at[-1].set(-jnp.inf), _with_a_last(log_theta)
+
+    def step(logs: Data, block: Block) -> tuple[Data, None]:
+        terms = logs[block.prime] + logs[block.sub] + _widened(theta[block.elements], logs.ndim + 1)
+        top = jnp.max(terms, 1)
+        if not is_maximum:
+            constant = jnp.where(top == -jnp.inf, 0.0, top)
+            top = constant + jnp.log(jnp.sum(jnp.exp(terms - constant[:, None]), 1))
+        return jax.lax.dynamic_update_slice_in_dim(logs, top, block.first, 0), None
+
+    for block in blocks:
+        logs, _ = jax.lax.scan(step, logs, Block(*map(jnp.asarray, block)))
+    pair = _as_pair(logs[: structure.count])
+    return pair.weights, pair.shift
+
+
+@_evaluate_logs.defjvp
+def _evaluate_logs_jvp(structure: CircuitStructure, is_maximum: bool, primals: Any, tangents: Any) -> Any:
+    def run(weights: Data, shift: Data, log_theta: Data) -> tuple[Data, ...]:
+        full = _evaluate_blocks(structure, Scaled(weights, shift), log_theta, is_maximum)
+        return tuple(part[: structure.count] for part in full)
+
+    return jax.jvp(run, primals, tangents)
 
 
 def _evaluate_blocks(
@@ -55,7 +100,8 @@ def _evaluate_blocks(
 ) -> tuple[Data, Data]:
     """The values of all nodes, and the rows behind them."""
     blocks, room = blocks_of(structure)
-    values = _started(jnp, leaves, log_theta, structure.count + room)
+    weights, shift = _started(jnp, leaves[:2], log_theta, structure.count + room)
+    values = (weights, shift)
     theta = _with_a_last(log_theta)
 
     def step(values: tuple[Data, Data], block: Block) -> tuple[tuple[Data, Data], None]:
@@ -80,15 +126,13 @@ def _block_terms(values: tuple[Data, Data], theta: Data, block: Block) -> Scaled
     return Scaled(weights, shift + _widened(theta[block.elements], shift.ndim))
 
 
-def _started(xp: Any, leaves: Scaled, log_theta: Data, count: int) -> tuple[Data, Data]:
+def _started(xp: Any, leaves: tuple[Data, ...], log_theta: Data, count: int) -> list[Data]:
     """Arrays over all nodes that begin with those of the leaves."""
-    batch = np.broadcast_shapes(leaves.weights.shape[1:], _widened(log_theta, leaves.weights.ndim).shape[1:])
-    dtype = xp.result_type(leaves.weights, log_theta)
-    own = leaves.weights.shape[0]
+    shapes = [leaf.shape[1:] for leaf in leaves]
+    batch = np.broadcast_shapes(*shapes, _widened(log_theta, leaves[0].ndim).shape[1:])
+    dtype, own = xp.result_type(leaves[0], log_theta), leaves[0].shape[0]
     rest = xp.zeros((count - own, *batch), dtype)
-    parts = (xp.broadcast_to(part, (own, *batch)).astype(dtype) for part in leaves[:2])
-    weights, shift = (xp.concatenate([part, rest]) for part in parts)
-    return weights, shift
+    return [xp.concatenate([xp.broadcast_to(leaf, (own, *batch)).astype(dtype), rest]) for leaf in leaves]
 
 
 def _terms(values: Scaled, prime: Integers, sub: Integers) -> Scaled:
@@ -115,17 +159,6 @@ def _combine(terms: Scaled, is_maximum: bool) -> Scaled:
     return Scaled(total / scale, top[:, 0] + jnp.log(scale))
 
 
-def _combine_segments(terms: Scaled, starts: Integers, owners: Integers, is_maximum: bool) -> Scaled:
-    """The same of the terms of each node, which lie one after another along the first axis."""
-    weights, shift, *_ = terms
-    top = _segments(np.maximum, np.where(weights > 0, shift, -np.inf), starts)
-    top = np.where(np.isfinite(top), top, 0.0)
-    exponent = np.minimum(shift - top[owners], LOG_GREATEST[np.dtype(weights.dtype).name])
-    total = _segments(np.maximum if is_maximum else np.add, weights * np.exp(exponent), starts)
-    scale = np.where(total > 0, total, 1.0)
-    return Scaled(total / scale, top + np.log(scale))
-
-
 def _segments(ufunc: np.ufunc, array: Data, starts: Integers) -> Data:
     """⊕ along the first axis within each segment."""
     return ufunc.reduceat(array, starts, axis=0) if len(starts) < len(array) else array
@@ -148,7 +181,7 @@ def shares(structure: CircuitStructure, leaves: Scaled, log_theta: Data, scale: 
     """
     leaves = gauged(leaves)
     if namespace(*leaves[:2], log_theta, scale) is np:
-        values = _evaluate_layers(structure, leaves, log_theta, False)
+        values = evaluate(structure, leaves, log_theta)
         return values, _shares_of_layers(structure, values, log_theta, scale)
     full = _evaluate_blocks(structure, leaves, log_theta, False)
     return Scaled(*(part[: structure.count] for part in full)), _shares_of_blocks(structure, full, log_theta, scale)

@@ -13,13 +13,18 @@ from fubini.numerics.vtree import Vtree, balanced, right_linear
 
 @lru_cache(maxsize=16)
 def permutation_structure(n: int) -> CircuitStructure:
-    """One 1 in each row and column of n by n Booleans; rows in order, each of least height."""
+    """One 1 in each row and column of n by n Booleans."""
+    structure = sdd.compile_constraints(*permutation_constraints(n))
+    assert structure is not None, "there are permutations"
+    return structure
+
+
+def permutation_constraints(n: int) -> tuple[Vtree, list[sdd.Constraint]]:
+    """The rows in order, each of least height, and one 1 in each row and column."""
     rows = [list(range(i * n, i * n + n)) for i in range(n)]
     columns = [list(range(j, n * n, n)) for j in range(n)]
     vtree = Vtree.from_nested(right_linear([balanced(row) for row in rows]))
-    structure = sdd.compile_constraints(vtree, [sdd.exactly_one(part) for part in (*rows, *columns)])
-    assert structure is not None, "there are permutations"
-    return structure
+    return vtree, [sdd.exactly_one(part) for part in (*rows, *columns)]
 
 
 @lru_cache(maxsize=16)

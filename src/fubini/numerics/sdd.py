@@ -17,13 +17,21 @@ Constraint = Callable[[Any], Diagram]  # from its manager
 
 def compile_constraints(vtree: Vtree, constraints: Sequence[Constraint]) -> CircuitStructure | None:
     """The structure of the conjunction of constraints; None where they contradict each other."""
+    manager, diagram = compile_diagram(vtree, constraints)
+    structure = None if diagram.is_false() else to_structure(vtree, diagram)
+    del manager  # not before
+    return structure
+
+
+def compile_diagram(vtree: Vtree, constraints: Sequence[Constraint]) -> tuple[Any, Diagram]:
+    """A manager of PySDD's, which must outlive its diagrams, and the diagram of the conjunction of constraints."""
     manager = _manager(vtree)
     diagram = manager.true()
     for constraint in constraints:
         diagram = diagram & constraint(manager)
         if diagram.is_false():
-            return None
-    return to_structure(vtree, diagram)
+            break
+    return manager, diagram
 
 
 def _manager(vtree: Vtree) -> Any:
