@@ -25,9 +25,7 @@ import numpy as np
 
 from benchmarks.report import Aim, Table, duration, mebibytes, print_header, print_summary, ratio
 from benchmarks.timing import elapsed, interleaved, peak_memory
-from fubini.factors.circuit import Circuit
-from fubini.factors.circuit_constructors import permutations
-from fubini.factors.circuit_learning import learn
+from fubini.factors.circuits import Circuit, learn, permutations
 from fubini.numerics import sdd
 from fubini.numerics.permutation_structure import permutation_constraints
 

@@ -29,9 +29,7 @@ from scipy.stats import norm
 
 import fubini as fb
 from fubini import dist
-from fubini.factors.circuit import Circuit
-from fubini.factors.circuit_constructors import choices, permutations
-from fubini.factors.circuit_learning import learn
+from fubini.factors.circuits import Circuit, choices, learn, permutations
 
 FILE = "sushi/sushi_rankings.csv.gz"
 HELD_OUT, SPLITS = 500, 3

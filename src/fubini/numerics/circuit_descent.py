@@ -105,7 +105,7 @@ def descend(structure: CircuitStructure, elements: Data, leaves: Data, uniform: 
         for now in zip(*steps, numbers, strict=True):
             at, _ = step(at, now)
     elif len(steps[0]):
-        at, _ = jax.lax.scan(step, at, (*map(jnp.asarray, steps), numbers))
+        at, _ = jax.lax.scan(step, at, (*(jnp.asarray(part) for part in steps), numbers))
     return pick(xp.moveaxis(leaves, 1, -1)[at[vtree.leaf_of], of_leaves], uniform[1])
 
 

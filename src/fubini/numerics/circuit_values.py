@@ -88,7 +88,7 @@ def _root(structure: CircuitStructure, is_maximum: bool, weights: Weights, evide
     return _by_rows(of_rows, structure, weights, evidence)
 
 
-_root_compiled = jax.jit(_root, static_argnums=(0, 1))
+_root_compiled: Callable[..., tuple[Data, Data]] = jax.jit(_root, static_argnums=(0, 1))
 
 
 def marginals(structure: CircuitStructure, weights: Weights, evidence: Data = None) -> tuple[Data, Data]:
@@ -102,7 +102,7 @@ def _marginals(structure: CircuitStructure, weights: Weights, evidence: Data) ->
     return _by_rows(partial(_marginals_of_rows, structure, weights), structure, weights, evidence)
 
 
-_marginals_compiled = jax.jit(_marginals, static_argnums=(0,))
+_marginals_compiled: Callable[..., tuple[Data, Data]] = jax.jit(_marginals, static_argnums=(0,))
 
 
 def _marginals_of_rows(structure: CircuitStructure, weights: Weights, evidence: Data) -> tuple[Data, Data]:
@@ -125,16 +125,16 @@ def _by_rows(
     """Two arrays with rows along their last axis, computed for as many rows at a time as stay in the cache."""
     batch = np.broadcast_shapes(weights.leaves.shape[:-2], weights.log_theta.shape[:-1])
     step = max(1, CELLS // max(1, structure.size * int(np.prod(batch))))
-    rows = 0 if evidence is None else evidence.shape[-1]
-    if rows <= step:
+    if evidence is None or evidence.shape[-1] <= step:
         return function(evidence)
+    rows = evidence.shape[-1]
     if namespace(*weights, evidence) is np:
         parts = [function(evidence[:, begin : begin + step]) for begin in range(0, rows, step)]
         first, second = (np.concatenate(part, -1) for part in zip(*parts, strict=True))
         return first, second
     count = -(-rows // step)
     full = jnp.pad(evidence, ((0, 0), (0, count * step - rows)), constant_values=-1)
-    results = jax.lax.map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
+    results: Any = jax.lax.map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
     first, second = (jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., :rows] for part in results)
     return first, second
 

@@ -44,7 +44,7 @@ def filling_order(structure: CircuitStructure, n: int) -> tuple[Integers, Intege
             sets[element], chosen[element] = before, own
             taken[structure.sub[element]] = before | 1 << own
     last = np.isin(structure.owner, np.flatnonzero(_is_row(structure, n)))
-    return np.where(last, -1, sets), np.where(last, -1, chosen)
+    return tuple(np.where(last, -1, part).astype(np.int32) for part in (sets, chosen))  # type: ignore[return-value]
 
 
 def _columns(structure: CircuitStructure, n: int) -> Integers:
@@ -53,7 +53,7 @@ def _columns(structure: CircuitStructure, n: int) -> Integers:
     column[: structure.leaves] = np.where(structure.support[:, 0], -1, structure.variable % n)
     for owner, prime, sub in zip(*structure.elements, strict=True):
         column[owner] = max(column[prime], column[sub])
-    return column
+    return column.astype(np.int32)
 
 
 def _is_row(structure: CircuitStructure, n: int) -> np.ndarray:
