@@ -117,7 +117,8 @@ def _evaluate_blocks(
 
 def _on_jax(block: Any) -> Any:
     """A block of layers as arrays of JAX."""
-    return Block(*(jnp.asarray(part) for part in block))
+    arrays: list[Any] = [jnp.asarray(part) for part in block]
+    return Block(*arrays)
 
 
 def _with_a_last(log_theta: Data) -> Data:
