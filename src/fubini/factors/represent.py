@@ -35,6 +35,9 @@ class Representation:
         """The layout of carries whose variables `names` are so represented; None for that of factors as they are."""
         return None
 
+    def require_answer(self, answer: Any) -> None:
+        """Raise where an answer shows that the representation failed."""
+
     def recast(self, chain: Any) -> Any:
         """Another object that answers what is asked of a chain with such variables; None for the chain itself."""
         return None

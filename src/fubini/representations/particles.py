@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.approximate.proposals import averaged, drawn
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Bound, Name
@@ -81,6 +81,17 @@ class Particles(Representation):
         domains = {**dict(carried.batch), **dict(carried.reals)}
         located = tuple((name, domains[name]) for name in names)
         return ParticleLayout(inner.batch, inner.reals, inner.dtype, inner.homogeneous, located, self.n, inner)
+
+    def require_answer(self, answer: Factor) -> None:
+        """Raise where no particle has weight, so that nothing can be normalised."""
+        for leaf in answer.leaves():
+            if not is_traced(leaf) and np.isnan(np.asarray(leaf)).any():
+                raise DataError(
+                    f"an answer by {self}",
+                    expected="particles with weight after every step",
+                    nearest="at some step no particle has any: all of them are where a factor is zero",
+                    advice="use more particles, or widen what they are drawn from",
+                )
 
     def __repr__(self) -> str:
         return f"Particles({self.n})"
