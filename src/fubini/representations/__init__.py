@@ -1,4 +1,9 @@
-"""`fb.rep`: how factors over a variable may be stored, by name."""
+"""`fb.rep`: how factors over a variable may be stored, by name.
+
+>>> with fb.represent(x=fb.rep.Truncated(), s=fb.rep.Dense()) as named:
+...     named
+represent(x=Truncated(), s=Dense())
+"""
 
 from fubini.representations.dense import Dense as Dense
 from fubini.representations.grid import Grid as Grid
