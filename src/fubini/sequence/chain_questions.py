@@ -184,9 +184,9 @@ def smoothed_by_kernels(
     Each step's joint is split into what came before given what came after, and what came after. The real states given
     everything; the discrete ones given the discrete ones, by their mass (Kim 1994, eq. 2.20).
     """
-    steps = outline.steps(terms)
-    layout = steps.layout(start)
-    first, last, every, _ = scanned(steps, joined(start), True)
+    steps, whole_start = outline.steps(terms), joined(start)
+    layout = steps.layout([whole_start])
+    first, last, every, _ = scanned(steps, whole_start, True)
     earlier = _earlier(first, every, steps)
     cut = steps.cut()
 
