@@ -1,5 +1,7 @@
 """`fb.rep`: how factors over a variable may be stored, by name."""
 
+from fubini.representations import mixture_plate as mixture_plate
+from fubini.representations import table_recurrence as table_recurrence
 from fubini.representations.dense import Dense as Dense
 from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture

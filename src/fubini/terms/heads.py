@@ -56,6 +56,8 @@ ACCUMULATE = Head("accumulate")  # (semiring, factor, factor): f ⊕ g of elemen
 MASK = Head("mask")  # (semiring, factor, keep): the elements of the carrier, or the semiring's zero
 PLACE = Head("place")  # (semiring, factor, {name: domain}, value): the factor where the name has this value, else zero
 ELEMENTS = Head("elements")  # (factor, name, plates): of an array variable, one element for each cell of the plates
+CONDITION = Head("condition")  # (factor, names): p(names | other inputs) as factors; integers given the integers alone
+RECURRENCE = Head("recurrence")  # (layout, steps): all steps of a sequence at once; None where they go one by one
 MATCH = Head("match")  # (factor): the projection with the same mass, mean and covariance; None where there is none
 
 
@@ -98,4 +100,6 @@ exact_accumulate = _of_exact(ACCUMULATE)
 exact_mask = _of_exact(MASK)
 exact_place = _of_exact(PLACE)
 exact_elements = _of_exact(ELEMENTS)
+exact_condition = _of_exact(CONDITION)
+exact_recurrence = _of_exact(RECURRENCE)
 exact_match = _of_exact(MATCH)
