@@ -115,10 +115,11 @@ def methods_without_example(kind: type) -> Iterator[str]:
 DOCUMENTED_CLASSES = [name for name in documented() if isinstance(named(name), type)]
 
 
-@pytest.mark.parametrize("folder", ["", "io", "measures", "distributions"])
+@pytest.mark.parametrize("folder", ["", "io", "measures", "distributions", "representations"])
 def test_every_public_name_is_on_a_page(folder: str) -> None:
     prefix = ".".join(filter(None, ("fubini", folder)))
-    rules = {"fubini.distributions.density_choice", "fubini.distributions.density_rules"}  # imported to be registered
+    modules = ("density_choice", "density_rules", "piecewise_reading")
+    rules = {f"fubini.distributions.{name}" for name in modules}  # imported to be registered
     public = {f"{prefix}.{name}" for name in exported(PACKAGE / folder / "__init__.py")} - rules
     missing = public.difference(documented())
     assert not missing, f"add to a page of docs/reference: {', '.join(f'::: {name}' for name in sorted(missing))}"

@@ -18,7 +18,9 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
+from fubini.errors import Intractable
 from fubini.factors.carry import CarryLayout, filled, settled
+from fubini.factors.represent import represented
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.scan import (
@@ -265,6 +267,12 @@ def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Arra
 def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Data]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
+    if steps.layout(start).projects:
+        raise Intractable(
+            f"argmax of a sequence under {represented()}",
+            expected="states as tables or Gaussians: what is projected or drawn has another greatest weight",
+            advice="represent the real states by fb.rep.Grid, or take the best of many draws: sample(key, n)",
+        )
 
     def choose_at(_: Any) -> Choose:
         return lambda factor, names: interpret(CHOOSE, factor, names)

@@ -59,6 +59,11 @@ ELEMENTS = Head("elements")  # (factor, name, plates): of an array variable, one
 CONDITION = Head("condition")  # (factor, names): p(names | other inputs) as factors; integers given the integers alone
 RECURRENCE = Head("recurrence")  # (layout, steps): all steps of a sequence at once; None where they go one by one
 MATCH = Head("match")  # (factor): the projection with the same mass, mean and covariance; None where there is none
+PROPER = Head("proper")  # (factor, names): whether its sum over the names is finite, for each value of the others
+BOUNDED = Head("bounded")  # (factor, factor, names): whether the quotient is bounded, for each value of the others
+CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, which keeps the mean of the product
+DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
+MOMENTS = Head("moments")  # (factor, names): the factor of an exponential family with the same mass and moments
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -102,4 +107,9 @@ exact_place = _of_exact(PLACE)
 exact_elements = _of_exact(ELEMENTS)
 exact_condition = _of_exact(CONDITION)
 exact_recurrence = _of_exact(RECURRENCE)
+exact_proper = _of_exact(PROPER)
+exact_bounded = _of_exact(BOUNDED)
+exact_clip = _of_exact(CLIP)
+exact_distance = _of_exact(DISTANCE)
+exact_moments = _of_exact(MOMENTS)
 exact_match = _of_exact(MATCH)
