@@ -40,6 +40,8 @@ INSIDE = frozenset(
         *("aligned", "at", "is_on_numpy", "normalized", "numbers", "pair", "reduced", "transposed"),  # of a table
         *("conditional", "given_rest", "onto", "positions", "quadratic", "with_exponent"),  # of a Gaussian
         *("bound_in", "require_one_measure", "without"),  # of a mixture, of a delta
+        *("indices", "moments", "with_parts"),  # of a piecewise factor
+        *("axes", "convert", "layout", "mark", "recast", "require_answer"),  # of a representation
         *("flatten", "flatten_inside", "ordered", "outline", "run", "sites", "unflatten"),  # of a flavour
         *("blueprint", "leaf_values", "leaves_its_constraints", "signature"),  # of a distribution
         *("rule_sets", "versions", "with_arrays"),  # of an interpretation

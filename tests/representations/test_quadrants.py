@@ -148,14 +148,14 @@ def move_and_link() -> fb.Factor:
 
 
 def test_in_a_model_the_same_numbers() -> None:
-    y, b = observations(HARD)[:6], jnp.asarray(drift(HARD))
+    y, b = observations(HARD)[:6], drift(HARD)
 
     @fb.model
     def written_out(steps):
         F = yield dist.MultivariateNormal(y[0], 0.25 * np.eye(2))
         for t in range(steps):
             if t:
-                F = yield dist.MultivariateNormal(F + b[S], HARD.moved**2 * np.eye(2))  # noqa: F821
+                F = yield dist.MultivariateNormal(F + jnp.asarray(b)[S], HARD.moved**2 * np.eye(2))  # noqa: F821
             q = jnp.where(F[1] > 0, jnp.where(F[0] > 0, 0, 1), jnp.where(F[0] > 0, 3, 2))
             S = yield dist.Categorical(probs=jnp.eye(4)[q])
             Y = yield dist.MultivariateNormal(F, HARD.seen**2 * np.eye(2))

@@ -27,7 +27,7 @@ class Representation:
     nests: ClassVar[bool] = False  # its layout has room for those of other variables
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         """How answers relate to the mathematics, where it projects."""
         return projected(repr(self))
 

@@ -52,7 +52,7 @@ class Grid(Representation):
                 raise DataError(f"Grid({ends!r}, {n!r})", expected="a whole number of cells, at least 2, for each axis")
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         return projected(repr(self))
 
     def axes(self, name: Name, domain: Domain) -> list[GridAxis]:
@@ -104,7 +104,7 @@ class GridChain:
         self.chain = chain
         named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in chain.domains}
         self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, chain.domains[n]) for n, each in named.items()}
-        self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.exactness.marks)))
+        self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.mark.marks)))
         before = {link.before[-1]: link for link in chain.links.chains}
         step: dict[Any, Any] = {}
         for name, link in before.items():

@@ -58,7 +58,7 @@ class Particles(Representation):
         self.n, self.key = int(n), key
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         return estimated(self.n)
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:

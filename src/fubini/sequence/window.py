@@ -54,5 +54,5 @@ def tagged(result: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domai
     if is_projected(domains):
         mark = mark | projected(current().name)
     for representation in dict.fromkeys(representations_of(domains).values()):
-        mark = mark | representation.exactness
+        mark = mark | representation.mark
     return result if mark.is_exact else result._marked(mark)
