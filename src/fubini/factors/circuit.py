@@ -20,6 +20,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product
 from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, listed
+from fubini.factors.circuit_storage import CircuitStorage
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, no_mass
 from fubini.numerics.circuit_counts import entropy
@@ -33,6 +34,7 @@ from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.heads import MULTIPLY
 from fubini.terms.name_axis import require_added_axis
+from fubini.terms.storage import Storage
 from fubini.terms.value import Array, Value
 
 MOST_CELLS = 2**20  # of a table that a circuit is made into
@@ -102,6 +104,12 @@ class Circuit(Factor):
     def exactness(self) -> Exactness:
         """The approximations behind its numbers."""
         return self.mark
+
+    @property
+    def storage(self) -> Storage:
+        """A pass over its elements costs as much as it holds."""
+        structure = self.diagram
+        return CircuitStorage((structure.vtree,), self.slots, 2 * structure.leaves + structure.size)
 
     @property
     def weights_of_nodes(self) -> Weights:
