@@ -22,7 +22,8 @@ from fubini.errors import Intractable
 from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.promotion import promoted
 from fubini.terms.factor import Factor, product, substitute
-from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE, SUM
+from fubini.terms.heads import DIVIDE, EXCLUDE, MARGINALS, PLACE, SUM
+from fubini.terms.storage import joined_storage
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
@@ -63,7 +64,8 @@ def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
     """The factors that a step multiplied its operand by: the other operand, or the other cells of the plate."""
     if step.kind != "multiply out":
-        return next((slots[other] for other in step.operands if other != operand), None)
+        others = [slots[other] for other in step.operands if other != operand]
+        return product(*others) if len(others) > 1 else next(iter(others), None)
     if step.scale == 1:
         return interpret(EXCLUDE, semiring, slots[operand], step.eliminated)
     if not semiring.homogeneous:
@@ -74,6 +76,17 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
         )
     # C = (Π_i F_i)^s: C / F_i, where 0/0 = 0 is as good as any, F_i being 0 there.
     return interpret(DIVIDE, made, slots[operand])
+
+
+def at_once_steps(plan: Plan, semiring: Semiring) -> dict[Name, int]:
+    """The step that sums a name out of a product together with all others of it: its marginals come from there."""
+    if not plan.storages or semiring.embed is not same_pair:
+        return {}
+    steps: dict[Name, int] = {}
+    for position, step in enumerate(plan.steps):
+        if step.kind == "contract" and joined_storage([plan.storages[slot] for slot in step.operands]).at_once:
+            steps |= dict.fromkeys(step.eliminated, position)
+    return steps
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
@@ -106,18 +119,29 @@ def run_marginals(
     plan: Plan, factors: Sequence[Factor], semiring: Semiring, names: tuple[Name, ...], batch: tuple[Name, ...]
 ) -> list[Factor]:
     """The marginal of each name, for each cell of its plates and of the batch."""
-    source = providers(plan, names)
-    wanted = wanted_slots(plan, list(source.values()))
+    at_once = at_once_steps(plan, semiring)
+    source = providers(plan, [name for name in names if name not in at_once])
+    targets = [len(plan.inputs) + at_once[name] for name in names if name in at_once]
+    wanted = wanted_slots(plan, [*source.values(), *targets])
     domains = merge_inputs(*(factor.inputs for factor in factors)) if plan.slices else {}
 
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         slots = forward(plan, [embed(semiring, factor) for factor in at], semiring, keep_all=True)
         adjoint = adjoints(plan, slots, semiring, wanted, frozenset(batch))
+        groups: dict[tuple[int, frozenset[Name]], list[Name]] = {}
+        for name in [name for name in names if name in at_once]:
+            groups.setdefault((at_once[name], frozenset((*plan.scopes[name], *batch))), []).append(name)
+        together: dict[Name, Factor] = {}
+        for (position, kept), group in groups.items():
+            whole = _whole(plan, position, slots, semiring, adjoint)
+            together |= zip(group, interpret(MARGINALS, semiring, whole, tuple(group), kept), strict=True)
 
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
                 return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
+            if name in together:
+                return promoted(together[name])
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return promoted(_summed(plan, semiring, parts, frozenset((name, *plan.scopes[name], *batch))))
@@ -126,6 +150,15 @@ def run_marginals(
 
     beliefs = over_slices(plan, factors, semiring, one_pass)
     return [normalized(read(semiring, belief), name) for name, belief in zip(names, beliefs, strict=True)]
+
+
+def _whole(
+    plan: Plan, position: int, slots: Sequence[Factor], semiring: Semiring, adjoint: Sequence[Factor | None]
+) -> Factor:
+    """The product of all that a step multiplied, and of the adjoint of its result."""
+    above = adjoint[len(plan.inputs) + position]
+    parts = [*(slots[slot] for slot in plan.steps[position].operands), *([above] if above is not None else [])]
+    return contract(semiring, parts, frozenset(name for part in parts for name in part.inputs))
 
 
 def normalized(factor: Factor, name: Name) -> Factor:

@@ -115,8 +115,33 @@ def _marginals_of_rows(structure: CircuitStructure, weights: Weights, evidence: 
         allowed = allowed.reshape(allowed.shape[0], *(1,) * (one.ndim - 1), allowed.shape[-1])
         one = xp.where(allowed, one[..., None], -np.inf)
     share = passing * xp.exp(xp.minimum(one - values.shift[: structure.leaves], 0.0))
+    return _by_variable(structure, share), values.weights[-1] > 0
+
+
+def _by_variable(structure: CircuitStructure, leaves: Data) -> Data:
+    """Σ over the leaves of each variable."""
     of_variable = np.arange(structure.vtree.count)[:, None] == structure.variable
-    return xp.tensordot(xp.asarray(of_variable, share.dtype), share, 1), values.weights[-1] > 0
+    xp: Any = namespace(leaves)
+    return xp.tensordot(xp.asarray(of_variable, leaves.dtype), leaves, 1)
+
+
+def masses(structure: CircuitStructure, weights: Weights) -> Scaled:
+    """Σ f over all other variables, of every variable at both its values, (V, 2, batch…)."""
+    if any(is_jax(array) for array in weights):
+        return Scaled(*_masses_compiled(structure, weights))
+    return Scaled(*_masses(structure, weights))
+
+
+def _masses(structure: CircuitStructure, weights: Weights) -> tuple[Data, Data]:
+    """The share of each leaf times w_v / (w₀ + w₁), and the mass of all."""
+    values, (passing, _) = shares_of(structure, weights)
+    xp: Any = namespace(*values[:2])
+    logs = log_leaves(nodes_first(weights)[0])
+    share = passing[:, None] * xp.exp(xp.minimum(logs - values.shift[: structure.leaves, None], 0.0))
+    return _by_variable(structure, share), values.shift[-1]
+
+
+_masses_compiled: Callable[..., tuple[Data, Data]] = jax.jit(_masses, static_argnums=(0,))
 
 
 def _by_rows(

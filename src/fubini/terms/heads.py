@@ -24,6 +24,7 @@ class Head:
 SUM = Head("sum")  # (semiring, factor, names)
 MULTIPLY_OUT = Head("multiply_out")  # (factor, names): a plate
 MULTIPLY = Head("multiply")  # (factor, factor), carried out: products themselves stay lazy
+MULTIPLY_MANY = Head("multiply_many")  # (factor, factors): a factor times many that have no names but its own
 DIVIDE = Head("divide")  # (factor, factor)
 NORMALIZE = Head("normalize")  # (factor, its sum over some names)
 ADD = Head("add")  # (factor, factor)
@@ -40,6 +41,7 @@ ABSORB = Head("absorb")  # (semiring, factor, others): Σ over the factor's entr
 DISINTEGRATE = Head("disintegrate")  # (factor, names): f(x, y) = p(x | y) · Z(y), of factors that no rule joins
 MAXIMISE = Head("maximise")  # (factor, names): the greatest value of factors that no rule joins, and where it is
 DESCRIBE = Head("describe")  # (factor, names): how these are integrated out of factors that no rule joins, in words
+MARGINALS = Head("marginals")  # (semiring, factor, names, kept): for each name, ⊕ over all others that are not kept
 MARGINAL = Head("marginal")  # (factor, name, other names): the others integrated out, normalised over the name
 INTEGRATE = Head("integrate")  # (open integral): weighted points in place of a density that has no closed form
 EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
@@ -71,6 +73,7 @@ def _of_exact(head: Head) -> RuleSet:
 exact_sum = _of_exact(SUM)
 exact_multiply_out = _of_exact(MULTIPLY_OUT)
 exact_multiply = _of_exact(MULTIPLY)
+exact_multiply_many = _of_exact(MULTIPLY_MANY)
 exact_divide = _of_exact(DIVIDE)
 exact_normalize = _of_exact(NORMALIZE)
 exact_add = _of_exact(ADD)
@@ -87,6 +90,7 @@ exact_absorb = _of_exact(ABSORB)
 exact_disintegrate = _of_exact(DISINTEGRATE)
 exact_maximise = _of_exact(MAXIMISE)
 exact_describe = _of_exact(DESCRIBE)
+exact_marginals = _of_exact(MARGINALS)
 exact_marginal = _of_exact(MARGINAL)
 exact_integrate = _of_exact(INTEGRATE)
 exact_expect = _of_exact(EXPECT)
