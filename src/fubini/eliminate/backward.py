@@ -21,7 +21,7 @@ from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
 from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.promotion import promoted
-from fubini.terms.factor import Factor, product, substitute
+from fubini.terms.factor import Factor, product, substitute, terms_of
 from fubini.terms.heads import DIVIDE, EXCLUDE, MARGINALS, PLACE, SUM
 from fubini.terms.storage import joined_storage
 from fubini.terms.value import Array, Value
@@ -56,7 +56,8 @@ def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset
         return contract(semiring, parts, keep)
     whole = product(*parts)
     if whole.storage.at_once:
-        return contract(semiring, parts, keep)
+        terms = sorted([term for part in parts for term in terms_of(part)], key=lambda term: not term.storage.at_once)
+        return contract(semiring, terms, keep)
     gone = tuple(name for name in whole.inputs if name not in keep)
     return interpret(SUM, semiring, whole, gone) if gone else whole
 
@@ -79,8 +80,8 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
 
 
 def at_once_steps(plan: Plan, semiring: Semiring) -> dict[Name, int]:
-    """The step that sums a name out of a product together with all others of it: its marginals come from there."""
-    if not plan.storages or semiring.embed is not same_pair:
+    """The step that sums a name out of a product together with all others of it: its marginal is read off there."""
+    if not plan.storages or plan.slices or semiring.embed is not same_pair:
         return {}
     steps: dict[Name, int] = {}
     for position, step in enumerate(plan.steps):
@@ -119,46 +120,51 @@ def run_marginals(
     plan: Plan, factors: Sequence[Factor], semiring: Semiring, names: tuple[Name, ...], batch: tuple[Name, ...]
 ) -> list[Factor]:
     """The marginal of each name, for each cell of its plates and of the batch."""
-    at_once = at_once_steps(plan, semiring)
-    source = providers(plan, [name for name in names if name not in at_once])
-    targets = [len(plan.inputs) + at_once[name] for name in names if name in at_once]
-    wanted = wanted_slots(plan, [*source.values(), *targets])
+    steps = {name: step for name, step in at_once_steps(plan, semiring).items() if name in names}
+    source = providers(plan, [name for name in names if name not in steps])
+    wanted = wanted_slots(plan, [*source.values(), *(len(plan.inputs) + step for step in steps.values())])
     domains = merge_inputs(*(factor.inputs for factor in factors)) if plan.slices else {}
 
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         slots = forward(plan, [embed(semiring, factor) for factor in at], semiring, keep_all=True)
         adjoint = adjoints(plan, slots, semiring, wanted, frozenset(batch))
-        groups: dict[tuple[int, frozenset[Name]], list[Name]] = {}
-        for name in [name for name in names if name in at_once]:
-            groups.setdefault((at_once[name], frozenset((*plan.scopes[name], *batch))), []).append(name)
-        together: dict[Name, Factor] = {}
-        for (position, kept), group in groups.items():
-            whole = _whole(plan, position, slots, semiring, adjoint)
-            together |= zip(group, interpret(MARGINALS, semiring, whole, tuple(group), kept), strict=True)
+        at_once = _marginals_at_once(plan, steps, frozenset(batch), slots, semiring, adjoint)
 
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
                 return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
-            if name in together:
-                return promoted(together[name])
+            if name in steps:
+                return at_once[name]
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return promoted(_summed(plan, semiring, parts, frozenset((name, *plan.scopes[name], *batch))))
 
         return [belief(name) for name in names]
 
-    beliefs = over_slices(plan, factors, semiring, one_pass)
-    return [normalized(read(semiring, belief), name) for name, belief in zip(names, beliefs, strict=True)]
+    beliefs = zip(names, over_slices(plan, factors, semiring, one_pass), strict=True)
+    return [belief if name in steps else normalized(read(semiring, belief), name) for name, belief in beliefs]
 
 
-def _whole(
-    plan: Plan, position: int, slots: Sequence[Factor], semiring: Semiring, adjoint: Sequence[Factor | None]
-) -> Factor:
-    """The product of all that a step multiplied, and of the adjoint of its result."""
-    above = adjoint[len(plan.inputs) + position]
-    parts = [*(slots[slot] for slot in plan.steps[position].operands), *([above] if above is not None else [])]
-    return contract(semiring, parts, frozenset(name for part in parts for name in part.inputs))
+def _marginals_at_once(
+    plan: Plan,
+    steps: Mapping[Name, int],
+    batch: frozenset[Name],
+    slots: Sequence[Factor],
+    semiring: Semiring,
+    adjoint: Sequence[Factor | None],
+) -> dict[Name, Factor]:
+    """The normalised marginals of all names that a step sums out, from what it multiplies and its result's adjoint."""
+    groups: dict[tuple[int, frozenset[Name]], list[Name]] = {}
+    for name, position in steps.items():
+        groups.setdefault((position, batch.union(plan.scopes[name])), []).append(name)
+    beliefs: dict[Name, Factor] = {}
+    for (position, kept), names in groups.items():
+        above = adjoint[len(plan.inputs) + position]
+        parts = [*(slots[slot] for slot in plan.steps[position].operands), *([above] if above is not None else [])]
+        whole = contract(semiring, parts, frozenset(name for part in parts for name in part.inputs))
+        beliefs |= zip(names, interpret(MARGINALS, semiring, whole, tuple(names), kept), strict=True)
+    return beliefs
 
 
 def normalized(factor: Factor, name: Name) -> Factor:

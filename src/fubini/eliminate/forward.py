@@ -48,8 +48,9 @@ def multiply_one_by_one(f: Factor, others: tuple) -> Factor:
 
 @exact_marginals.rule
 def marginals_one_by_one(semiring: Semiring, f: Factor, names: tuple, kept: frozenset) -> list:
-    """⊕ over all but x and those kept, for each x"""
-    return [_summed(semiring, f, tuple(n for n in f.inputs if n != name and n not in kept)) for name in names]
+    """f_x / ⊕_x f_x,  f_x = ⊕ over all but x and those kept, for each x"""
+    others = {name: tuple(n for n in f.inputs if n != name and n not in kept) for name in names}
+    return [promoted(_summed(semiring, f, others[name]))._normalized((name,)) for name in names]
 
 
 def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Factor:

@@ -7,19 +7,21 @@ from functools import reduce
 
 import numpy as np
 
-from fubini.base.arrays import namespace
+from fubini.base.arrays import namespace, require
 from fubini.base.domains import Bint
 from fubini.base.interpretations import interpret
-from fubini.base.names import Name
+from fubini.base.names import Bound, Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.factors.circuit import MAXIMUM, Circuit
-from fubini.factors.table import Table
-from fubini.numerics.circuit_values import masses
+from fubini.factors.table import Table, no_mass, pointwise, with_mass
+from fubini.numerics.circuit_values import shares_of_values
 from fubini.numerics.circuit_weights import Weights
-from fubini.numerics.scaled import Scaled, gauged
+from fubini.numerics.scaled import Scaled, divided, gauged, multiplied
 from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor
 from fubini.terms.heads import MULTIPLY, exact_marginals, exact_multiply_many
+
+VARIABLE, VALUE = Bound("variable"), Bound("value")
 
 
 @exact_multiply_many.rule
@@ -60,28 +62,44 @@ def _stacked(tables: Sequence[Table]) -> Scaled:
 
 
 @exact_marginals.rule(
-    when=lambda semiring, f, names, kept: semiring is sum_product and f.nodes != MAXIMUM and _are_summed(f, kept),
+    when=lambda semiring, f, names, kept: semiring is sum_product and f.nodes != MAXIMUM and _are_summed(f, kept)
 )
 def marginals_of_circuit(semiring: Semiring, f: Circuit, names: tuple, kept: frozenset) -> list:
-    """Σ over all variables but x, for each x: from one pass up and one down"""
-    own = [name for name in names if name in f.variables]
-    pair = masses(f.diagram, f.weights_of_nodes)
+    """P(x = v)  =  Σ over the leaves of x of share · w_v / (w₀ + w₁): all x from one pass up and one down"""
     gone = tuple(name for name in f.batch if name not in kept)
-    made = {name: _table(f, pair, name).reduced(semiring, gone) for name in own}
-    for name in (name for name in names if name not in own):
-        made[name] = _table(f, pair, f.variables[0]).reduced(semiring, (*(n for n in gone if n != name), f.variables[0]))
-    return [made[name] for name in names]
+    shares, mass = _shares(f)
+    if gone:
+        both = pointwise(shares, mass, multiplied)
+        shares = _over_its_sum(f, both.reduced(semiring, gone), VALUE)
+    return [
+        _row(shares, f.position(name), name)
+        if name in f.variables
+        else _over_its_sum(f, mass.reduced(semiring, [other for other in gone if other != name]), name)
+        for name in names
+    ]
 
 
 def _are_summed(f: Circuit, kept: frozenset) -> bool:
     return bool(f.variables) and not kept.intersection(f.variables)
 
 
-def _table(f: Circuit, pair: Scaled, name: Name) -> Table:
-    """The masses at the two values of a variable, for each cell of the batch."""
-    position = f.position(name)
-    shape = (*(domain.extent for domain in f.batch_domains.values()), 2)
-    xp = namespace(*pair[:2])
-    weights = xp.moveaxis(pair.weights[position], 0, -1)
-    spread = Scaled(xp.broadcast_to(weights, shape), xp.broadcast_to(pair.shift[..., None], shape))
-    return Table._of(spread, {**f.batch_domains, name: Bint[2]}, f.mark)
+def _shares(f: Circuit) -> tuple[Table, Table]:
+    """P(x = v) of every variable, and the mass of all, for each cell of the batch."""
+    share, total = shares_of_values(f.diagram, f.weights_of_nodes)
+    extents = tuple(domain.extent for domain in f.batch_domains.values())
+    xp = namespace(share, *total[:2])
+    (share,) = require(total.weights > 0, lambda: no_mass(f), share)
+    spread = Scaled(*(xp.broadcast_to(part, extents) for part in total[:2]))
+    inputs = {VARIABLE: Bint[len(f.slots)], VALUE: Bint[2], **f.batch_domains}
+    full = xp.broadcast_to(share, (len(f.slots), 2, *extents))
+    return Table._of(Scaled(full, 0.0), inputs, f.mark), Table._of(spread, f.batch_domains, f.mark)
+
+
+def _over_its_sum(f: Circuit, table: Table, name: Name) -> Table:
+    return pointwise(table, with_mass(f, table.reduced(sum_product, (name,))), divided)
+
+
+def _row(table: Table, position: int, name: Name) -> Table:
+    """The row of one variable, its value called by a name."""
+    rest = {other: domain for other, domain in table.inputs.items() if other not in (VARIABLE, VALUE)}
+    return Table._of(Scaled(table.weights[position], 0.0), {name: Bint[2], **rest}, table.exactness)

@@ -125,23 +125,23 @@ def _by_variable(structure: CircuitStructure, leaves: Data) -> Data:
     return xp.tensordot(xp.asarray(of_variable, leaves.dtype), leaves, 1)
 
 
-def masses(structure: CircuitStructure, weights: Weights) -> Scaled:
-    """Σ f over all other variables, of every variable at both its values, (V, 2, batch…)."""
-    if any(is_jax(array) for array in weights):
-        return Scaled(*_masses_compiled(structure, weights))
-    return Scaled(*_masses(structure, weights))
+def shares_of_values(structure: CircuitStructure, weights: Weights) -> tuple[Data, Scaled]:
+    """P(x = v) of every variable at both values, (V, 2, batch…), and the mass of all, (batch…)."""
+    run = _value_shares_compiled if any(is_jax(array) for array in weights) else _value_shares
+    share, *total = run(structure, weights)
+    return share, Scaled(*total)
 
 
-def _masses(structure: CircuitStructure, weights: Weights) -> tuple[Data, Data]:
-    """The share of each leaf times w_v / (w₀ + w₁), and the mass of all."""
+def _value_shares(structure: CircuitStructure, weights: Weights) -> tuple[Data, Data, Data]:
+    """Σ over the leaves of a variable: the share of the leaf times w_v / (w₀ + w₁)"""
     values, (passing, _) = shares_of(structure, weights)
     xp: Any = namespace(*values[:2])
     logs = log_leaves(nodes_first(weights)[0])
     share = passing[:, None] * xp.exp(xp.minimum(logs - values.shift[: structure.leaves, None], 0.0))
-    return _by_variable(structure, share), values.shift[-1]
+    return _by_variable(structure, share), values.weights[-1], values.shift[-1]
 
 
-_masses_compiled: Callable[..., tuple[Data, Data]] = jax.jit(_masses, static_argnums=(0,))
+_value_shares_compiled: Callable[..., tuple[Data, Data, Data]] = jax.jit(_value_shares, static_argnums=(0,))
 
 
 def _by_rows(

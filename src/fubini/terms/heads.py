@@ -41,7 +41,7 @@ ABSORB = Head("absorb")  # (semiring, factor, others): Σ over the factor's entr
 DISINTEGRATE = Head("disintegrate")  # (factor, names): f(x, y) = p(x | y) · Z(y), of factors that no rule joins
 MAXIMISE = Head("maximise")  # (factor, names): the greatest value of factors that no rule joins, and where it is
 DESCRIBE = Head("describe")  # (factor, names): how these are integrated out of factors that no rule joins, in words
-MARGINALS = Head("marginals")  # (semiring, factor, names, kept): for each name, ⊕ over all others that are not kept
+MARGINALS = Head("marginals")  # (semiring, factor, names, kept): for each name, ⊕ over others, normalised
 MARGINAL = Head("marginal")  # (factor, name, other names): the others integrated out, normalised over the name
 INTEGRATE = Head("integrate")  # (open integral): weighted points in place of a density that has no closed form
 EXPECT = Head("expect")  # (factor, value, names): Σ factor · value / Σ factor
