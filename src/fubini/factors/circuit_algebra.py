@@ -155,7 +155,7 @@ def _taken(pair: Matched, combined: Combined) -> tuple[Scaled, Scaled]:
 
 def _zero(pair: Matched, nodes: str) -> Circuit:
     """The circuit that is zero everywhere: every assignment without weight."""
-    structure = _everything(pair.f.diagram.vtree, pair.present)
+    structure = everything(pair.f.diagram.vtree, pair.present)
     a, b = pair.weights
     xp = namespace(*a, *b)
     weights = ones(structure)
@@ -166,8 +166,8 @@ def _zero(pair: Matched, nodes: str) -> Circuit:
     return Circuit._of(structure, zeros, pair.f, **fields)
 
 
-def _everything(vtree: Vtree, present: Sequence[bool]) -> CircuitStructure:
-    """The structure that admits all assignments of the variables that are present."""
+def everything(vtree: Vtree, present: Sequence[bool] = ()) -> CircuitStructure:
+    """The structure that admits all assignments of the variables, or of those that are present."""
     nodes = Nodes(vtree)
     structure = nodes.finish(nodes.true(vtree.root)).structure
     return structure.with_constants([k for k, is_there in enumerate(present) if not is_there])
@@ -175,7 +175,7 @@ def _everything(vtree: Vtree, present: Sequence[bool]) -> CircuitStructure:
 
 def ones_over(f: Circuit) -> Circuit:
     """1 at every assignment of the variables of a circuit."""
-    structure = _everything(f.diagram.vtree, f.present)
+    structure = everything(f.diagram.vtree, f.present)
     xp = namespace(*f.weights_of_nodes)
     weights = Weights(*(xp.asarray(part) for part in ones(structure)))
     return Circuit._of(structure, weights, f, batch={}, nodes=DETERMINISTIC)

@@ -1,5 +1,6 @@
 """`fb.rep`: how factors over a variable may be stored, by name."""
 
+from fubini.representations.circuit import Circuit as Circuit
 from fubini.representations.dense import Dense as Dense
 from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture
