@@ -217,6 +217,12 @@ class Circuit(Factor):
         return Array._of(entropy(self.diagram, self.weights_of_nodes), (), {}, Real, self.mark)
 
     def _kl(self, other: Factor) -> Value:
+        """Σ p log(p/q): of two circuits over one vtree from their elements, else as tables."""
+        from fubini.factors.circuit_divergence import kl_of_circuits
+
+        found = kl_of_circuits(self, other) if isinstance(other, Circuit) else None
+        if found is not None:
+            return Array._of(found, (), {}, Real, self.mark | other.exactness)
         return to_table(self)._kl(other if isinstance(other, Table) else to_table(other))  # type: ignore[arg-type]
 
     # -- evaluation -------------------------------------------------------------------------------------------------
@@ -311,7 +317,8 @@ def to_table(f: Circuit) -> Table:
             f"{f} as a Table of {cells:.3g} cells",
             expected=f"at most {MOST_CELLS:,}",
             nearest=f"it has {len(names)} variables, of which {f.size:,} elements say what is possible",
-            advice="sum or observe variables first; log_evidence(rows) evaluates single assignments",
+            advice="sum or observe variables first: f.marginal_probabilities() are the means of all variables, and "
+            "f.log_evidence(rows) evaluates single assignments",
         )
     if not names:
         evidence = None
