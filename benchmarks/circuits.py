@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.report import Aim, Table, duration, mebibytes, print_header, print_summary, ratio
 from benchmarks.timing import elapsed, interleaved, peak_memory
-from fubini.factors.circuits import Circuit, learn, permutations
+from fubini import circuits
 from fubini.numerics import sdd
 from fubini.numerics.permutation_structure import permutation_constraints
 
@@ -34,9 +34,9 @@ ITEMS, FEW = 10, 10  # the rows that plain Python is timed on
 COLUMNS = ("contestant", "     run", " compile", "  memory", "it/ours, JAX")
 
 
-def learned(rows: np.ndarray) -> Circuit:
+def learned(rows: np.ndarray) -> circuits.Circuit:
     """A circuit with weights of its own."""
-    return learn(permutations(ITEMS), rows, pseudo_count=1.0)
+    return circuits.learn(circuits.permutations(ITEMS), rows, pseudo_count=1.0)
 
 
 def random_rows(count: int) -> np.ndarray:
@@ -45,7 +45,7 @@ def random_rows(count: int) -> np.ndarray:
     return np.eye(ITEMS, dtype=np.int32)[orders].reshape(count, -1)
 
 
-def plain_evaluator(f: Circuit) -> Callable[[np.ndarray], list[float]]:
+def plain_evaluator(f: circuits.Circuit) -> Callable[[np.ndarray], list[float]]:
     """log p of rows in plain Python: logarithms of sums, element by element."""
     structure, weights = f.diagram, f.weights_of_nodes
     variables, log_theta = structure.variable.tolist(), np.asarray(weights.log_theta).tolist()
@@ -97,7 +97,7 @@ def contest(title: str, contestants: dict[str, Callable[[], object]], scale: dic
     return times
 
 
-def evidence(f: Circuit, rows: np.ndarray, title: str, rounds: int) -> dict:
+def evidence(f: circuits.Circuit, rows: np.ndarray, title: str, rounds: int) -> dict:
     """log p of each row."""
     g, many = jax.tree.map(jnp.asarray, f), jnp.asarray(rows)
     run = jax.jit(lambda g, rows: g.log_evidence(rows))
@@ -114,12 +114,12 @@ def evidence(f: Circuit, rows: np.ndarray, title: str, rounds: int) -> dict:
     np.testing.assert_allclose(plain(few), f.log_evidence(few), rtol=1e-9)
     np.testing.assert_allclose(run(g, many)[:FEW], f.log_evidence(few), rtol=1e-4)
     if HAS_KLAY:
-        counts = permutations(ITEMS).log_evidence(few)
+        counts = circuits.permutations(ITEMS).log_evidence(few)
         np.testing.assert_allclose(np.ravel(klay(*literals))[:FEW], counts, atol=1e-4)
     return times
 
 
-def questions(f: Circuit, rows: np.ndarray, rounds: int) -> None:
+def questions(f: circuits.Circuit, rows: np.ndarray, rounds: int) -> None:
     """Marginals given rows, and the most probable ranking."""
     g, some = jax.tree.map(jnp.asarray, f), jnp.asarray(rows)
     run = jax.jit(lambda g, rows: g.marginal_probabilities(rows))
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(arguments)
-    print_header(("jax", "numpy", "pysdd", "klaycircuits"))
+    print_header(("jax", "numpy", "pysdd", *(["klaycircuits"] if HAS_KLAY else [])))
     rows = random_rows(options.rows)
     f = learned(rows)
     print(

@@ -140,7 +140,9 @@ def draw(path: str, setting: Setting) -> None:
 
     figure = Figure(figsize=(12, 4))
     chain, y = quadrants(setting), observations(setting)
-    shown = {name: named for name, named in representations().items() if name in ("Grid 160", "Truncated", "Mixture(8)")}
+    shown = {
+        name: named for name, named in representations().items() if name in ("Grid 160", "Truncated", "Mixture(8)")
+    }
     for place, (name, named) in enumerate(shown.items(), 1):
         answers = ask(chain, named)
         axes = figure.add_subplot(1, len(shown), place, aspect="equal", title=name)
@@ -164,7 +166,9 @@ def main() -> None:
     for name in options.settings:
         print(f"{name:30} log-evidence   filter  smoother  seconds")
         for label, answers, grid in rows(SETTINGS[name]):
-            errors = f"{distance(answers.filtered, grid.filtered):8.4f} {distance(answers.smoothed, grid.smoothed):9.4f}"
+            errors = (
+                f"{distance(answers.filtered, grid.filtered):8.4f} {distance(answers.smoothed, grid.smoothed):9.4f}"
+            )
             print(f"{label:30} {answers.log_evidence:12.4f} {errors} {answers.seconds:8.3f}", flush=True)
         print()
     if options.figure:

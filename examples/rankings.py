@@ -3,8 +3,9 @@
 5,000 people ranked ten kinds of sushi (Kamishima 2003). "tuna@1" is true where tuna is liked best; of the assignments
 of the 100 Booleans, 10! = 3,628,800 are rankings, and the circuit of their constraint has 5,530 elements. Its weights,
 P(next kind | kinds named so far), are learned in one pass. The models of Mallows and of Plackett and Luce are circuits
-of the same structure, with 1 and 9 free numbers; a mixture of four circuits, by expectation maximisation, has its prior
-at Plackett and Luce's in each class. Three splits into 4,500 people to learn from and 500 held out.
+of the same structure, with 1 and 9 free numbers; a mixture of circuits, by expectation maximisation, has its prior at
+Plackett and Luce's in each class, and how many classes is decided on 500 of the people to learn from. Three splits into
+4,500 people to learn from and 500 held out.
 
 The learned circuit is then conditioned, and joined with Gaussian scores: who likes a kind j-th best gives it a score
 around level j, so that scores of some kinds, with noise, say something of the ranking of all.
@@ -28,13 +29,13 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import fubini as fb
-from fubini import dist
-from fubini.factors.circuits import Circuit, choices, learn, permutations
+from fubini import circuits, dist
 
 FILE = "sushi/sushi_rankings.csv.gz"
 HELD_OUT, SPLITS = 500, 3
 PSEUDO_COUNTS = (1.0, 2.0, 4.0, 8.0)  # tried on 500 of those to learn from
-CLASSES, CLASS_PSEUDO_COUNT, STEPS = 4, 4.0, 40
+MIXTURES = ((2, 4.0), (4, 2.0), (4, 4.0), (4, 8.0), (6, 4.0))  # classes and pseudo-counts, tried likewise
+TRIAL_STEPS, STEPS = 20, 40
 NOISE = 0.5  # of a score, in standard deviations of the scores of a person
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -137,37 +138,48 @@ def log_likelihood(probabilities: np.ndarray, orders: np.ndarray) -> float:
 # -- circuits ---------------------------------------------------------------------------------------------------------
 
 
-def learn_psdd(base: Circuit, orders: np.ndarray) -> Circuit:
+def learn_psdd(base: circuits.Circuit, orders: np.ndarray) -> circuits.Circuit:
     """A circuit with the pseudo-count that is best for the last 500 of those to learn from."""
     rows = as_rows(orders)
     most, few = rows[:-HELD_OUT], rows[-HELD_OUT:]
-    scores = [learn(base, most, pseudo_count=count).log_evidence(few).mean() for count in PSEUDO_COUNTS]
-    return learn(base, rows, pseudo_count=PSEUDO_COUNTS[int(np.argmax(scores))])
+    scores = [circuits.learn(base, most, pseudo_count=count).log_evidence(few).mean() for count in PSEUDO_COUNTS]
+    return circuits.learn(base, rows, pseudo_count=PSEUDO_COUNTS[int(np.argmax(scores))])
 
 
-def learn_mixture(base: Circuit, orders: np.ndarray, names: list[list[str]], classes: int, seed: int = 0) -> Circuit:
+def choose_mixture(base: circuits.Circuit, orders: np.ndarray, names: list[list[str]]) -> tuple[int, circuits.Circuit]:
+    """The number of classes, and the mixture, that are best for the last 500 of those to learn from."""
+    most, few = orders[:-HELD_OUT], as_rows(orders[-HELD_OUT:])
+    trials = [learn_mixture(base, most, names, *setting, TRIAL_STEPS) for setting in MIXTURES]
+    scores = [logsumexp(trial.log_evidence(few), 0).mean() for trial in trials]
+    classes, pseudo_count = MIXTURES[int(np.argmax(scores))]
+    return classes, learn_mixture(base, orders, names, classes, pseudo_count, STEPS)
+
+
+def learn_mixture(
+    base: circuits.Circuit, orders: np.ndarray, names: list[list[str]], classes: int, pseudo_count: float, steps: int
+) -> circuits.Circuit:
     """p(taste, ranking) by expectation maximisation, a circuit for each taste, its prior at Plackett and Luce's."""
     rows = as_rows(orders)
-    shares = np.random.default_rng(seed).dirichlet(np.ones(classes), len(rows)).T
+    shares = np.random.default_rng(0).dirichlet(np.ones(classes), len(rows)).T
     joint = base
-    for _ in range(STEPS):
+    for _ in range(steps):
         worths = np.stack([plackett_luce(count_choices(orders, share), 20) for share in shares])
-        prior = choices(fb.Array(worths, ("taste",)), names)
+        prior = circuits.choices(fb.Array(worths, ("taste",)), names)
         weights = fb.Array(shares, ("taste",))
-        given = learn(base, rows, pseudo_count=CLASS_PSEUDO_COUNT, row_weights=weights, prior=prior)
+        given = circuits.learn(base, rows, pseudo_count=pseudo_count, row_weights=weights, prior=prior)
         joint = given.multiply(fb.Table(shares.mean(1), ("taste",)))
         logs = joint.log_evidence(rows)
         shares = np.exp(logs - logsumexp(logs, 0))
     return joint
 
 
-def expected_ranks(f: Circuit, n: int) -> np.ndarray:
+def expected_ranks(f: circuits.Circuit, n: int) -> np.ndarray:
     """E[rank of each kind], from 1."""
     at = dict(zip(f.variables, f.marginal_probabilities(), strict=True))
     return np.arange(1, n + 1) @ np.reshape([at[name] for name in f.slots], (n, n))
 
 
-def best_ranking(f: Circuit, kinds: Sequence[str]) -> list[str]:
+def best_ranking(f: circuits.Circuit, kinds: Sequence[str]) -> list[str]:
     """The most probable ranking, the best kind first."""
     best, n = f.argmax(), len(kinds)
     chosen = np.reshape([best[name] for name in f.slots], (n, n))
@@ -188,7 +200,7 @@ def score_factors(kind: str, score: float, n: int) -> list[fb.Table]:
     return [fb.Table.from_log([0.0, log], (f"{kind}@{rank}",)) for rank, log in enumerate(np.asarray(density), 1)]
 
 
-def predict_score(f: Circuit, kind: str, n: int) -> tuple[float, float]:
+def predict_score(f: circuits.Circuit, kind: str, n: int) -> tuple[float, float]:
     """The mean and standard deviation of a kind's score: Σ_j P(kind@j) N(score; level j, noise)."""
     at = dict(zip(f.variables, f.marginal_probabilities(), strict=True))
     ranks = fb.Table([at[f"{kind}@{rank}"] for rank in range(1, n + 1)], ("rank",))
@@ -202,14 +214,14 @@ def predict_score(f: Circuit, kind: str, n: int) -> tuple[float, float]:
 def compare(data: Rankings, splits: int) -> None:
     """Held-out log-likelihood of each model."""
     names = names_of(data.kinds)
-    base = permutations(len(data.kinds), names)
+    base = circuits.permutations(len(data.kinds), names)
     print(f"{base.count_models():,} rankings, {base.size:,} elements\n\nheld-out log-likelihood of a ranking")
-    print(f"{'split':>8}{'uniform':>10}{'Mallows':>10}{'Plackett–Luce':>15}{'PSDD':>10}{f'{CLASSES} PSDDs':>10}")
+    print(f"{'split':>8}{'uniform':>10}{'Mallows':>10}{'Plackett–Luce':>15}{'PSDD':>10}{'mixture':>10}{'classes':>9}")
     table = []
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(data.orders))
         train, test = data.orders[order[:-HELD_OUT]], data.orders[order[-HELD_OUT:]]
-        psdd, mixture = learn_psdd(base, train), learn_mixture(base, train, names, CLASSES)
+        psdd, (classes, mixture) = learn_psdd(base, train), choose_mixture(base, train, names)
         scores = (
             -float(np.log(base.count_models())),
             log_likelihood(mallows(train), test),
@@ -218,24 +230,24 @@ def compare(data: Rankings, splits: int) -> None:
             float(logsumexp(mixture.log_evidence(as_rows(test)), 0).mean()),
         )
         table.append(scores)
-        print_scores(str(split), scores)
+        print_scores(str(split), scores, f"{classes:>9}")
     print_scores("mean", np.mean(table, 0))
 
 
-def print_scores(label: str, scores: Sequence[float] | np.ndarray) -> None:
+def print_scores(label: str, scores: Sequence[float] | np.ndarray, classes: str = "") -> None:
     """One row of the table."""
     a, b, c, d, e = scores
-    print(f"{label:>8}{a:>10.3f}{b:>10.3f}{c:>15.3f}{d:>10.3f}{e:>10.3f}", flush=True)
+    print(f"{label:>8}{a:>10.3f}{b:>10.3f}{c:>15.3f}{d:>10.3f}{e:>10.3f}{classes}", flush=True)
 
 
 def ask(data: Rankings) -> None:
     """Condition the circuit of all people, and join it with scores."""
     kinds, n = data.kinds, len(data.kinds)
-    psdd = learn_psdd(permutations(n, names_of(kinds)), data.orders)
+    psdd = learn_psdd(circuits.permutations(n, names_of(kinds)), data.orders)
     first = psdd.multiply(fb.Table([0.0, 1.0], ("sea_urchin@1",)))
     scores = {"egg": 1.6, "squid": 0.9, "fatty_tuna": -1.4}
     scored = psdd.multiply(*(factor for kind, score in scores.items() for factor in score_factors(kind, score, n)))
-    assert isinstance(first, Circuit) and isinstance(scored, Circuit)
+    assert isinstance(first, circuits.Circuit) and isinstance(scored, circuits.Circuit)
     print(f"\nP(sea urchin is first) = {float(first.sum(*first.variables)):.4f}")
     print(f"log density of the scores {scores} = {float(scored.sum(*scored.variables).log()):.4f}")
     print(f"\n{'expected rank':<16}{'of all':>12}{'urchin first':>14}{'scored':>10}{'   predicted score':>20}")

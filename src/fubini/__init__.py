@@ -41,6 +41,7 @@ from fubini.eliminate.expect import integrate as integrate
 from fubini.eliminate.explain import explain as explain
 from fubini.eliminate.explain import optimize as optimize
 from fubini.errors import FubiniError as FubiniError
+from fubini.factors import circuits as circuits
 from fubini.factors.delta import Delta as Delta
 from fubini.factors.gaussian import Gaussian as Gaussian
 from fubini.factors.mixture import Mixture as Mixture

@@ -62,8 +62,24 @@ def test_plackett_luce_is_of_greatest_likelihood() -> None:
 
 
 def test_a_mixture_is_a_distribution() -> None:
-    joint = rankings.learn_mixture(all_rankings(4, NAMES), draw(200), NAMES, 2)
+    joint = rankings.learn_mixture(all_rankings(4, NAMES), draw(200), NAMES, 2, 4.0, 10)
     assert logsumexp(joint.log_evidence(rankings.as_rows(ORDERS))) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_mixture_is_chosen_on_the_people_to_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting with the best score for the last of them, learned again from all."""
+    monkeypatch.setattr(rankings, "HELD_OUT", 50)
+    monkeypatch.setattr(rankings, "TRIAL_STEPS", 3)
+    monkeypatch.setattr(rankings, "STEPS", 3)
+    monkeypatch.setattr(rankings, "MIXTURES", ((2, 0.5), (3, 50.0)))
+    orders, base = draw(300), all_rankings(4, NAMES)
+    last = rankings.as_rows(orders[-50:])
+    trials = [rankings.learn_mixture(base, orders[:-50], NAMES, *setting, 3) for setting in rankings.MIXTURES]
+    best = int(np.argmax([logsumexp(trial.log_evidence(last), 0).mean() for trial in trials]))
+    classes, mixture = rankings.choose_mixture(base, orders, NAMES)
+    again = rankings.learn_mixture(base, orders, NAMES, *rankings.MIXTURES[best], 3)
+    assert classes == rankings.MIXTURES[best][0]
+    np.testing.assert_allclose(mixture.log_evidence(last), again.log_evidence(last))
 
 
 def test_scores_against_enumeration() -> None:
@@ -90,6 +106,8 @@ def test_scores_against_enumeration() -> None:
 @pytest.mark.skipif(FOLDER is None, reason="FUBINI_DATA is not set: the rankings of sushi are needed")
 def test_sushi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rankings, "STEPS", 5)
+    monkeypatch.setattr(rankings, "TRIAL_STEPS", 2)
+    monkeypatch.setattr(rankings, "MIXTURES", ((2, 4.0), (4, 4.0)))
     rankings.main(["--data", str(FOLDER), "--splits", "1"])
     text = capsys.readouterr().out
     _, uniform, mallows, luce, psdd, mixture = next(line.split() for line in text.splitlines() if "mean" in line)

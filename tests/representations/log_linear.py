@@ -95,7 +95,9 @@ class LogLinearStorage(Storage):
         return sum(math.prod(sizes[name] for name in scope if name in names) for scope in self.scopes)
 
     def joined(self, other):
-        return LogLinearStorage(_maximal((*self.scopes, *other.scopes))) if isinstance(other, LogLinearStorage) else None
+        if not isinstance(other, LogLinearStorage):
+            return None
+        return LogLinearStorage(_maximal((*self.scopes, *other.scopes)))
 
     def summed(self, kept):
         scopes = self.scopes

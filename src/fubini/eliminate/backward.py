@@ -21,8 +21,9 @@ from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
 from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.promotion import promoted
-from fubini.terms.factor import Factor, product, substitute
-from fubini.terms.heads import DIVIDE, EXCLUDE, PLACE, SUM
+from fubini.terms.factor import Factor, product, substitute, terms_of
+from fubini.terms.heads import DIVIDE, EXCLUDE, MARGINALS, PLACE, SUM
+from fubini.terms.storage import joined_storage
 from fubini.terms.value import Array, Value
 
 Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
@@ -55,7 +56,8 @@ def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset
         return contract(semiring, parts, keep)
     whole = product(*parts)
     if whole.storage.at_once:
-        return contract(semiring, parts, keep)
+        terms = sorted([term for part in parts for term in terms_of(part)], key=lambda term: not term.storage.at_once)
+        return contract(semiring, terms, keep)
     gone = tuple(name for name in whole.inputs if name not in keep)
     return interpret(SUM, semiring, whole, gone) if gone else whole
 
@@ -63,7 +65,8 @@ def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset
 def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, semiring: Semiring) -> Factor | None:
     """The factors that a step multiplied its operand by: the other operand, or the other cells of the plate."""
     if step.kind != "multiply out":
-        return next((slots[other] for other in step.operands if other != operand), None)
+        others = [slots[other] for other in step.operands if other != operand]
+        return product(*others) if len(others) > 1 else next(iter(others), None)
     if step.scale == 1:
         return interpret(EXCLUDE, semiring, slots[operand], step.eliminated)
     if not semiring.homogeneous:
@@ -74,6 +77,17 @@ def _siblings(step: Step, operand: int, slots: Sequence[Factor], made: Factor, s
         )
     # C = (Π_i F_i)^s: C / F_i, where 0/0 = 0 is as good as any, F_i being 0 there.
     return interpret(DIVIDE, made, slots[operand])
+
+
+def at_once_steps(plan: Plan, semiring: Semiring) -> dict[Name, int]:
+    """The step that sums a name out of a product together with all others of it: its marginal is read off there."""
+    if not plan.storages or plan.slices or semiring.embed is not same_pair:
+        return {}
+    steps: dict[Name, int] = {}
+    for position, step in enumerate(plan.steps):
+        if step.kind == "contract" and joined_storage([plan.storages[slot] for slot in step.operands]).at_once:
+            steps |= dict.fromkeys(step.eliminated, position)
+    return steps
 
 
 def providers(plan: Plan, names: Sequence[Name]) -> dict[Name, int]:
@@ -106,26 +120,51 @@ def run_marginals(
     plan: Plan, factors: Sequence[Factor], semiring: Semiring, names: tuple[Name, ...], batch: tuple[Name, ...]
 ) -> list[Factor]:
     """The marginal of each name, for each cell of its plates and of the batch."""
-    source = providers(plan, names)
-    wanted = wanted_slots(plan, list(source.values()))
+    steps = {name: step for name, step in at_once_steps(plan, semiring).items() if name in names}
+    source = providers(plan, [name for name in names if name not in steps])
+    wanted = wanted_slots(plan, [*source.values(), *(len(plan.inputs) + step for step in steps.values())])
     domains = merge_inputs(*(factor.inputs for factor in factors)) if plan.slices else {}
 
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         slots = forward(plan, [embed(semiring, factor) for factor in at], semiring, keep_all=True)
         adjoint = adjoints(plan, slots, semiring, wanted, frozenset(batch))
+        at_once = _marginals_at_once(plan, steps, frozenset(batch), slots, semiring, adjoint)
 
         def belief(name: Name) -> Factor:
             if name in values:
                 total = reduce(lambda a, b: contract(semiring, [a, b], frozenset(batch)), results(plan, slots))
                 return interpret(PLACE, semiring, total, {name: domains[name]}, values[name])
+            if name in steps:
+                return at_once[name]
             above = adjoint[source[name]]
             parts = [slots[source[name]], *([above] if above is not None else [])]
             return promoted(_summed(plan, semiring, parts, frozenset((name, *plan.scopes[name], *batch))))
 
         return [belief(name) for name in names]
 
-    beliefs = over_slices(plan, factors, semiring, one_pass)
-    return [normalized(read(semiring, belief), name) for name, belief in zip(names, beliefs, strict=True)]
+    beliefs = zip(names, over_slices(plan, factors, semiring, one_pass), strict=True)
+    return [belief if name in steps else normalized(read(semiring, belief), name) for name, belief in beliefs]
+
+
+def _marginals_at_once(
+    plan: Plan,
+    steps: Mapping[Name, int],
+    batch: frozenset[Name],
+    slots: Sequence[Factor],
+    semiring: Semiring,
+    adjoint: Sequence[Factor | None],
+) -> dict[Name, Factor]:
+    """The normalised marginals of all names that a step sums out, from what it multiplies and its result's adjoint."""
+    groups: dict[tuple[int, frozenset[Name]], list[Name]] = {}
+    for name, position in steps.items():
+        groups.setdefault((position, batch.union(plan.scopes[name])), []).append(name)
+    beliefs: dict[Name, Factor] = {}
+    for (position, kept), names in groups.items():
+        above = adjoint[len(plan.inputs) + position]
+        parts = [*(slots[slot] for slot in plan.steps[position].operands), *([above] if above is not None else [])]
+        whole = contract(semiring, parts, frozenset(name for part in parts for name in part.inputs))
+        beliefs |= zip(names, interpret(MARGINALS, semiring, whole, tuple(names), kept), strict=True)
+    return beliefs
 
 
 def normalized(factor: Factor, name: Name) -> Factor:

@@ -20,7 +20,7 @@ from fubini.errors import FubiniError, listed
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, is_tabular, product, terms_of
-from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_OUT, SUM
+from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_MANY, MULTIPLY_OUT, SUM
 from fubini.terms.term import Term
 from fubini.terms.value import Value
 
@@ -139,6 +139,8 @@ def _rule(step: Step, operands: Sequence[Factor], made: Factor, semiring: Semiri
         rule = current().find(MULTIPLY_OUT, (*operands, step.eliminated))
     elif len(operands) == 1:
         rule = current().find(SUM, (semiring, *operands, step.eliminated))
+    elif len(operands) > 2:
+        rule = current().find(MULTIPLY_MANY, (operands[0], tuple(operands[1:])))
     else:
         rule = current().find(CONTRACT, (semiring, *operands, step.keep))
     if rule is None:

@@ -16,7 +16,20 @@ from fubini.eliminate.slicing import with_slices
 from fubini.factors.fallbacks import blocked, combined, sum_of_product
 from fubini.factors.promotion import is_open, promoted
 from fubini.terms.factor import Factor, Product, Unit, after_sum
-from fubini.terms.heads import CONTRACT, EMBED, MULTIPLY_OUT, POWER, READ, REDUCE, REPEAT, SUM, exact_contract
+from fubini.terms.heads import (
+    CONTRACT,
+    EMBED,
+    MULTIPLY_MANY,
+    MULTIPLY_OUT,
+    POWER,
+    READ,
+    REDUCE,
+    REPEAT,
+    SUM,
+    exact_contract,
+    exact_marginals,
+    exact_multiply_many,
+)
 from fubini.terms.value import to_value
 
 
@@ -25,6 +38,19 @@ def contract_factors(semiring: Semiring, f: Factor, g: Factor, keep: frozenset) 
     """⊕_x f·g, multiplied as far as there are rules and then summed"""
     both = combined((f, g))
     return _summed(semiring, both, tuple(name for name in both.inputs if name not in keep))
+
+
+@exact_multiply_many.rule
+def multiply_one_by_one(f: Factor, others: tuple) -> Factor:
+    """f Π_k g_k, one after another"""
+    return combined((f, *others))
+
+
+@exact_marginals.rule
+def marginals_one_by_one(semiring: Semiring, f: Factor, names: tuple, kept: frozenset) -> list:
+    """f_x / ⊕_x f_x,  f_x = ⊕ over all but x and those kept, for each x"""
+    others = {name: tuple(n for n in f.inputs if n != name and n not in kept) for name in names}
+    return [promoted(_summed(semiring, f, others[name]))._normalized((name,)) for name in names]
 
 
 def _summed(semiring: Semiring, factor: Factor, names: tuple[Name, ...]) -> Factor:
@@ -72,7 +98,11 @@ def contract(semiring: Semiring, factors: Sequence[Factor], keep: frozenset[Name
     """⊕ over the names not kept of the product of factors, already embedded."""
     if len(factors) == 2:
         return interpret(CONTRACT, semiring, *factors, keep)
-    (factor,) = factors
+    factor, *others = factors
+    if others and semiring.embed is same_pair:
+        factor = interpret(MULTIPLY_MANY, factor, tuple(others))
+    for other in others if semiring.embed is not same_pair else ():
+        factor = interpret(CONTRACT, semiring, factor, other, frozenset(factor.inputs))
     gone = tuple(name for name in factor.inputs if name not in keep)
     if semiring.embed is not same_pair:  # already in the carrier, where the rules for weights do not apply
         return interpret(REDUCE, semiring, factor, gone)

@@ -19,7 +19,7 @@ from fubini.terms.storage import DENSE, Storage
 class Step:
     """One elimination: slots in, one slot out.
 
-    `contract`: ⊕ over `eliminated` of the product of one or two operands.
+    `contract`: ⊕ over `eliminated` of the product of one or two operands, or of one and many within its names.
     `multiply out`: ⊗ over the plates in `eliminated` of one operand, to the power `scale`.
     `integrate`: ∫ over `eliminated` of operands that no rule joins, in index notation; `integral` says how.
     """

@@ -76,6 +76,8 @@ class Forest:
             for name in self.names[slot] & gone:
                 using[name].add(slot)
         for name in order:
+            for slot in tuple(using[name]) if self.storages else ():
+                self._contract_many(slot, using, live)
             while len(using[name]) > 1:
                 self._contract_pair(*self._cheapest_pair(using[name]), using, live)
             for slot in tuple(using[name]):
@@ -90,11 +92,23 @@ class Forest:
         members = set(slots)
         return any(using[name] - members for slot in slots for name in self.names[slot] if name in using)
 
+    def _contract_many(self, slot: int, using: dict, live: dict) -> None:
+        """Contract a slot that is summed at once with all that have no names but its own, where these are several."""
+        if slot not in live or not self.storages[slot].at_once:
+            return
+        near = {other for name in self.names[slot] for other in using.get(name, ()) if other != slot}
+        within = sorted(other for other in near if self.names[other] <= self.names[slot])
+        if len(within) > 1 and self.storage((slot, *within)).at_once:
+            self._contract((slot, *within), using, live)
+
     def _contract_pair(self, first: int, second: int | None, using: dict, live: dict) -> None:
-        """Contract one or two slots, summing out every name that nothing else has."""
-        operands = (first,) if second is None else (first, second)
+        """Contract one or two slots."""
+        self._contract((first,) if second is None else (first, second), using, live)
+
+    def _contract(self, operands: tuple[int, ...], using: dict, live: dict) -> None:
+        """Contract slots, summing out every name that nothing else has."""
         both = set(operands)
-        union = self.names[first] if second is None else self.names[first] | self.names[second]
+        union = self.names[operands[0]].union(*(self.names[slot] for slot in operands[1:]))
         own = [name for name in union if name in using]
         gone = frozenset(name for name in own if using[name] <= both)
         if self.storages and self._waits(operands, using):

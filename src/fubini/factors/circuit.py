@@ -20,6 +20,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product
 from fubini.errors import DataError, DomainError, MemoryLimit, NameClash, listed
+from fubini.factors.circuit_storage import CircuitStorage
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, no_mass
 from fubini.numerics.circuit_counts import entropy
@@ -31,8 +32,9 @@ from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
-from fubini.terms.heads import MULTIPLY
+from fubini.terms.heads import DIVERGENCE, MULTIPLY
 from fubini.terms.name_axis import require_added_axis
+from fubini.terms.storage import Storage
 from fubini.terms.value import Array, Value
 
 MOST_CELLS = 2**20  # of a table that a circuit is made into
@@ -46,8 +48,7 @@ class Circuit(Factor):
     Its weights may depend on other names, the batch. `slots` are the names of the vtree's variables, None where a name
     is used otherwise; those that are not `present` have been eliminated.
 
-    >>> from fubini.factors.circuit_constructors import parity
-    >>> f = parity(("a", "b", "c"), is_odd=True)
+    >>> f = fb.circuits.parity(("a", "b", "c"), is_odd=True)
     >>> f.count_models(), float(f.sum("a", "b", "c")), f.sum("a").nodes
     (4, 4.0, 'sum')
     """
@@ -104,6 +105,12 @@ class Circuit(Factor):
         return self.mark
 
     @property
+    def storage(self) -> Storage:
+        """A pass over its elements costs as much as it holds."""
+        structure = self.diagram
+        return CircuitStorage((structure.vtree,), self.slots, 2 * structure.leaves + structure.size)
+
+    @property
     def weights_of_nodes(self) -> Weights:
         """The weights of leaves and elements, batched in front."""
         weights = Weights(self._leaves, self._shift, self._log_theta)
@@ -123,7 +130,11 @@ class Circuit(Factor):
 
     @property
     def variables(self) -> tuple[Name, ...]:
-        """The Booleans that are not eliminated, in the order of the vtree's numbers."""
+        """The Booleans that are not eliminated, in the order of the vtree's numbers.
+
+        >>> fb.circuits.exactly_one(("a", "b", "c")).sum("b").variables
+        ('a', 'c')
+        """
         return tuple(self.slots[position] for position in self.positions)  # type: ignore[misc]
 
     @property
@@ -133,12 +144,21 @@ class Circuit(Factor):
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether it is a PSDD: at most one element of a node has weight at any assignment."""
+        """Whether it is a PSDD: at most one element of a node has weight at any assignment.
+
+        >>> f = fb.circuits.exactly_one(("a", "b", "c"))
+        >>> f.is_deterministic, f.sum("b").is_deterministic
+        (True, False)
+        """
         return self.nodes == DETERMINISTIC
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        >>> fb.circuits.permutations(10).size
+        5530
+        """
         return self.diagram.size
 
     @property
@@ -197,7 +217,7 @@ class Circuit(Factor):
         return Array._of(entropy(self.diagram, self.weights_of_nodes), (), {}, Real, self.mark)
 
     def _kl(self, other: Factor) -> Value:
-        return to_table(self)._kl(other if isinstance(other, Table) else to_table(other))  # type: ignore[arg-type]
+        return interpret(DIVERGENCE, self, other)
 
     # -- evaluation -------------------------------------------------------------------------------------------------
 
@@ -228,8 +248,7 @@ class Circuit(Factor):
     def log_evidence(self, rows: Data) -> Data:
         """log Σ f over the missing values of each row of data (rows, variables), −1 for missing: (batch…, rows).
 
-        >>> from fubini.factors.circuit_constructors import parity
-        >>> np.exp(parity(("a", "b"), is_odd=True).log_evidence([[1, -1], [1, 1]]))
+        >>> np.exp(fb.circuits.parity(("a", "b"), is_odd=True).log_evidence([[1, -1], [1, 1]]))
         array([1., 0.])
         """
         evidence = self.evidence_rows(rows)
@@ -240,7 +259,12 @@ class Circuit(Factor):
         return positive_log(pair.weights) + pair.shift
 
     def marginal_probabilities(self, rows: Data = None) -> Data:
-        """P(x = 1 | evidence) of every variable, (batch…, variables) or (batch…, rows, variables), in one pass down."""
+        """P(x = 1 | evidence) of every variable, (batch…, variables) or (batch…, rows, variables), in one pass down.
+
+        >>> fb.circuits.exactly_one(("a", "b")).marginal_probabilities([[-1, -1], [0, -1]])
+        array([[0.5, 0.5],
+               [0. , 1. ]])
+        """
         self._require_sums("marginals")
         evidence = None if rows is None else self.evidence_rows(rows)
         probabilities, has_mass = marginals(self.diagram, self.weights_of_nodes, evidence)
@@ -256,8 +280,7 @@ class Circuit(Factor):
     def multiply(self, *others: Factor) -> Factor:
         """Multiply by other factors at once, in order: tables over few of the variables, circuits over the same vtree.
 
-        >>> from fubini.factors.circuit_constructors import parity
-        >>> f = parity(("a", "b"), is_odd=True).multiply(Table([0.5, 2.0], ("a",)))
+        >>> f = fb.circuits.parity(("a", "b"), is_odd=True).multiply(fb.Table([0.5, 2.0], ("a",)))
         >>> float(f.sum("a", "b"))
         2.5
         """
@@ -266,8 +289,7 @@ class Circuit(Factor):
     def count_models(self) -> int:
         """The number of assignments at which it is positive, as a whole number, of a deterministic circuit.
 
-        >>> from fubini.factors.circuit_constructors import permutations
-        >>> permutations(4).count_models()
+        >>> fb.circuits.permutations(4).count_models()
         24
         """
         if not self.is_deterministic or self.batch or is_traced(*self.leaves()):
@@ -289,7 +311,8 @@ def to_table(f: Circuit) -> Table:
             f"{f} as a Table of {cells:.3g} cells",
             expected=f"at most {MOST_CELLS:,}",
             nearest=f"it has {len(names)} variables, of which {f.size:,} elements say what is possible",
-            advice="sum or observe variables first; log_evidence(rows) evaluates single assignments",
+            advice="sum or observe variables first: f.marginal_probabilities() are the means of all variables, and "
+            "f.log_evidence(rows) evaluates single assignments",
         )
     if not names:
         evidence = None

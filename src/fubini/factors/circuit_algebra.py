@@ -16,6 +16,7 @@ from fubini.base.semirings import Semiring, max_product
 from fubini.errors import DataError, Intractable, listed
 from fubini.factors.circuit import DETERMINISTIC, MAXIMUM, SUM, Circuit, concrete, to_table
 from fubini.factors.table import Table
+from fubini.numerics.circuit_models import have_equally_many_models
 from fubini.numerics.circuit_products import (
     Combined,
     add_structures,
@@ -29,7 +30,6 @@ from fubini.numerics.circuit_weights import (
     Weights,
     count_positive,
     divide_weights,
-    divides_by_zero,
     eliminate_leaves,
     gather_weights,
     multiply_leaves,
@@ -141,12 +141,12 @@ def _multiply_matched(pair: Matched, nodes: str) -> Circuit | Table:
     if combined is None:
         return _zero(pair, nodes)
     a, b = pair.weights
-    weights = multiply_weights(combined, *_taken(pair, combined), a, b)
+    weights = multiply_weights(combined, *taken(pair, combined), a, b)
     fields = {"slots": pair.slots, "present": pair.present, "batch": pair.batch, "nodes": nodes, "mark": mark}
     return Circuit._of(combined.structure, weights, f, **fields)
 
 
-def _taken(pair: Matched, combined: Combined) -> tuple[Scaled, Scaled]:
+def taken(pair: Matched, combined: Combined) -> tuple[Scaled, Scaled]:
     """The leaves of both operands in the order of the combined structure."""
     (a, b), (wide_a, wide_b) = pair.weights, pair.wide
     i, j = combined.leaves.T
@@ -155,7 +155,7 @@ def _taken(pair: Matched, combined: Combined) -> tuple[Scaled, Scaled]:
 
 def _zero(pair: Matched, nodes: str) -> Circuit:
     """The circuit that is zero everywhere: every assignment without weight."""
-    structure = _everything(pair.f.diagram.vtree, pair.present)
+    structure = everything(pair.f.diagram.vtree, pair.present)
     a, b = pair.weights
     xp = namespace(*a, *b)
     weights = ones(structure)
@@ -166,8 +166,8 @@ def _zero(pair: Matched, nodes: str) -> Circuit:
     return Circuit._of(structure, zeros, pair.f, **fields)
 
 
-def _everything(vtree: Vtree, present: Sequence[bool]) -> CircuitStructure:
-    """The structure that admits all assignments of the variables that are present."""
+def everything(vtree: Vtree, present: Sequence[bool] = ()) -> CircuitStructure:
+    """The structure that admits all assignments of the variables, or of those that are present."""
     nodes = Nodes(vtree)
     structure = nodes.finish(nodes.true(vtree.root)).structure
     return structure.with_constants([k for k, is_there in enumerate(present) if not is_there])
@@ -175,7 +175,7 @@ def _everything(vtree: Vtree, present: Sequence[bool]) -> CircuitStructure:
 
 def ones_over(f: Circuit) -> Circuit:
     """1 at every assignment of the variables of a circuit."""
-    structure = _everything(f.diagram.vtree, f.present)
+    structure = everything(f.diagram.vtree, f.present)
     xp = namespace(*f.weights_of_nodes)
     weights = Weights(*(xp.asarray(part) for part in ones(structure)))
     return Circuit._of(structure, weights, f, batch={}, nodes=DETERMINISTIC)
@@ -258,20 +258,14 @@ def divide(f: Circuit, g: Circuit) -> Circuit | Table:
             raise incompatible(f, g, "/") if g.is_deterministic else _not_a_divisor(f, g)
         return interpret(DIVIDE, to_table(f), to_table(g))
     combined = multiply_structures(pair.f.diagram, pair.g.diagram, *pair.wide)
-    wide = pair.f.diagram.widened(pair.wide[0])
-    every = np.ones(pair.f.size, bool)
-    is_covered = combined is not None and combined.structure.supports == pair.f.diagram.count_models(wide, every)
     if combined is None:  # nowhere are both positive
         zero = _zero(pair, f.nodes)
         (leaves,) = require(_is_zero(pair)[..., None, None], lambda: _over_zero(f, g), zero._leaves)
         return Circuit._of(zero.diagram, zero.weights_of_nodes._replace(leaves=leaves), zero)
-    x, y = _taken(pair, combined)
+    x, y = taken(pair, combined)
     a, b = pair.weights
     weights = divide_weights(combined, x, y, a, b)
-    if is_traced(*a, *b, *x[:2], *y[:2]):
-        ok = is_covered & ~divides_by_zero(combined, x, y, a, b)
-    else:
-        ok = _covers(pair, combined, x, y, is_covered)
+    ok = covers(pair, combined, x, y)
     leaves, theta = (
         require(ok.reshape(*ok.shape, *[1] * event), lambda: _over_zero(f, g), part)[0]
         for part, event in ((weights.leaves, 2), (weights.log_theta, 1))
@@ -285,18 +279,20 @@ def _is_zero(pair: Matched) -> Data:
     return root_values(pair.f.diagram, pair.weights[0], None, pair.f.nodes == MAXIMUM).weights == 0
 
 
-def _covers(pair: Matched, combined: Combined, x: Scaled, y: Scaled, is_covered: bool) -> np.ndarray:
+def covers(pair: Matched, combined: Combined, x: Scaled, y: Scaled) -> Data:
     """Whether f has as many assignments where g is positive as it has at all, for each cell of the batch."""
-    a, b = pair.weights
-    structure = pair.f.diagram
-    own = concrete(taken_leaves(structure, a, np.arange(structure.leaves, dtype=np.int32), pair.wide[0]).weights) > 0
-    theta = concrete(a.log_theta) > -np.inf
+    (a, b), structure = pair.weights, pair.f.diagram
     i, j = combined.elements.T
-    both = (concrete(x.weights) > 0) & (concrete(y.weights) > 0)
-    steps = (concrete(a.log_theta)[..., i] > -np.inf) & (concrete(b.log_theta)[..., j] > -np.inf)
-    if (both == combined.structure.support).all() and steps.all() and theta.all() and is_covered:
+    every = np.arange(structure.leaves, dtype=np.int32)
+    own = taken_leaves(structure, a, every, pair.wide[0]).weights > 0, a.log_theta > -np.inf
+    both = (x.weights > 0) & (y.weights > 0), (a.log_theta[..., i] > -np.inf) & (b.log_theta[..., j] > -np.inf)
+    most = structure.count_models(structure.widened(pair.wide[0]), np.ones(structure.size, bool))
+    if is_traced(*own, *both):
+        return have_equally_many_models((structure, *own), (combined.structure, *both), most)
+    own, both = tuple(map(concrete, own)), tuple(map(concrete, both))
+    if combined.structure.supports == most and (both[0] == combined.structure.support).all() and both[1].all():
         return np.asarray(True)
-    parts = ((structure, own, theta), (combined.structure, both, steps))
+    parts = ((structure, *own), (combined.structure, *both))
     counts = [count_positive(s, Weights(leaves, leaves, np.where(t, 0.0, -np.inf))) for s, leaves, t in parts]
     return np.asarray(counts[0] == counts[1])
 

@@ -45,14 +45,13 @@ def _chosen(
     """The values of the names for each cell of the batch."""
     structure, weights = f.diagram, f.batched_over(tuple(batch))
     shape = tuple(domain.extent for domain in batch.values())
-    uniform = tuple(numbers((size, math.prod(shape))) for size in numbers_needed(structure))
+    first, last = numbers_needed(structure)
+    every = numbers((first + last, math.prod(shape)))
+    uniform = every[:first], every[first:]
     run = _choose_compiled if any(is_jax(array) for array in (*weights, *uniform)) else choose
     assignment, has_mass = run(structure, shape, is_maximum, pick, weights, uniform)
-    result: dict[Name, Array] = {}
-    for name in names:
-        (array,) = require(has_mass, lambda: nothing_to_choose(names), assignment[f.position(name)])
-        result[name] = Array._of(array, tuple(batch), batch, f.inputs[name])
-    return result
+    (assignment,) = require(has_mass, lambda: nothing_to_choose(names), assignment)
+    return {name: Array._of(assignment[f.position(name)], tuple(batch), batch, f.inputs[name]) for name in names}
 
 
 _choose_compiled = jax.jit(choose, static_argnums=(0, 1, 2, 3))

@@ -50,7 +50,7 @@ def _shown(names: Sequence[Name]) -> str:
 def unconstrained(names: Sequence[Name], vtree: Nested = None) -> Circuit:
     """1 everywhere.
 
-    >>> unconstrained(("a", "b")).count_models()
+    >>> fb.circuits.unconstrained(("a", "b")).count_models()
     4
     """
     return from_constraints(names, (), vtree)
@@ -59,7 +59,7 @@ def unconstrained(names: Sequence[Name], vtree: Nested = None) -> Circuit:
 def from_clauses(clauses: Iterable[Clause], names: Sequence[Name] = (), vtree: Nested = None) -> Circuit:
     """The conjunction of clauses, each a mapping {name: value} of which at least one holds.
 
-    >>> from_clauses([{"a": True, "b": False}, {"b": True, "c": True}]).count_models()
+    >>> fb.circuits.from_clauses([{"a": True, "b": False}, {"b": True, "c": True}]).count_models()
     4
     """
     clauses = list(clauses)
@@ -79,7 +79,7 @@ def from_formula(formula: Value, names: Sequence[Name] = (), vtree: Nested = Non
     """1 where a Boolean Value holds: `&`, `|`, `~`, `==` and `!=` of Variables of domain Bint[2].
 
     >>> a, b = fb.Variable("a", fb.Bint[2]), fb.Variable("b", fb.Bint[2])
-    >>> from_formula((a == 1) | ~b).count_models()
+    >>> fb.circuits.from_formula((a == 1) | ~b).count_models()
     3
     """
     wrong = [name for name, domain in formula.inputs.items() if domain.size != 2 or domain.shape]
@@ -120,7 +120,7 @@ def _diagram(manager: Any, part: Value, places: Mapping[Name, int]) -> sdd.Diagr
 def exactly_one(names: Sequence[Name], vtree: Nested = None) -> Circuit:
     """1 where one of the names is 1 and the others 0.
 
-    >>> exactly_one(("a", "b", "c")).count_models()
+    >>> fb.circuits.exactly_one(("a", "b", "c")).count_models()
     3
     """
     return from_constraints(names, [sdd.exactly_one(range(len(names)))], vtree)
@@ -129,7 +129,7 @@ def exactly_one(names: Sequence[Name], vtree: Nested = None) -> Circuit:
 def parity(names: Sequence[Name], is_odd: bool, vtree: Nested = None) -> Circuit:
     """1 where the number of ones is odd, or even.
 
-    >>> parity(("a", "b", "c", "d"), is_odd=True).count_models()
+    >>> fb.circuits.parity(("a", "b", "c", "d"), is_odd=True).count_models()
     8
     """
     return from_constraints(names, [sdd.parity(range(len(names)), is_odd)], vtree)
@@ -141,7 +141,7 @@ def permutations(n: int, names: Sequence[Sequence[Name]] | None = None) -> Circu
     The vtree has the rows in order, each of least height, so that a node stands for the set of columns that are taken:
     at most n 2^(n−1) elements lie above the rows. Names are `x[i,j]` unless given.
 
-    >>> permutations(3).count_models()
+    >>> fb.circuits.permutations(3).count_models()
     6
     """
     if names is None:
@@ -159,7 +159,7 @@ def choices(probabilities: Data | Array, names: Sequence[Sequence[Name]] | None 
     it is Plackett and Luce's.
 
     >>> p = np.array([[0.25, 0.75], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
-    >>> float(choices(p)(**{"x[0,0]": 0, "x[0,1]": 1, "x[1,0]": 1, "x[1,1]": 0}))
+    >>> float(fb.circuits.choices(p)(**{"x[0,0]": 0, "x[0,1]": 1, "x[1,0]": 1, "x[1,1]": 0}))
     0.75
     """
     batch = probabilities.inputs if isinstance(probabilities, Array) else {}
@@ -187,7 +187,7 @@ def simple_paths(edges: Sequence[Edge], start: Any, end: Any, names: Sequence[Na
     are `u-v` unless given.
 
     >>> square = [(0, 1), (0, 2), (1, 3), (2, 3)]
-    >>> simple_paths(square, 0, 3).count_models()
+    >>> fb.circuits.simple_paths(square, 0, 3).count_models()
     2
     """
     if names is None:

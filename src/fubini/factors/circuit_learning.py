@@ -31,8 +31,8 @@ def learn(
     pass e, α the pseudo-count, and θ⁰ = 1/k, or the weights of a prior: a circuit of the same structure, normalised at
     every node. Where `row_weights` is an Array with names, there is a circuit for each of their cells.
 
-    >>> from fubini.factors.circuit_constructors import exactly_one
-    >>> f = learn(exactly_one(("a", "b", "c")), [[1, 0, 0], [0, 1, 0], [1, 0, 0]], pseudo_count=0.0)
+    >>> f = fb.circuits.exactly_one(("a", "b", "c"))
+    >>> f = fb.circuits.learn(f, [[1, 0, 0], [0, 1, 0], [1, 0, 0]], pseudo_count=0.0)
     >>> f.marginal_probabilities().round(3)
     array([0.667, 0.333, 0.   ])
     """
@@ -96,7 +96,12 @@ def _impossible(f: Circuit, has_model: Data) -> DataError:
 
 
 def normalize_locally(f: Circuit) -> tuple[Table, Circuit]:
-    """The mass of f, and f over its mass as a PSDD is written: the weights of every node's elements sum to one."""
+    """The mass of f, and f over its mass as a PSDD is written: the weights of every node's elements sum to one.
+
+    >>> mass, f = fb.circuits.normalize_locally(fb.circuits.parity(("a", "b"), is_odd=True))
+    >>> float(mass), float(f(a=0, b=1))
+    (2.0, 0.5)
+    """
     f._require_sums("local normalisation")
     mass, weights = normalize_nodes(f.diagram, f.weights_of_nodes)
     (theta,) = require((mass.weights > 0)[..., None], lambda: no_mass(f), weights.log_theta)

@@ -29,7 +29,8 @@ from fubini.factors.circuit_algebra import (
     without_names,
 )
 from fubini.factors.table import Table, with_mass
-from fubini.numerics.circuit_weights import Weights, count_positive, has_all_weights, raise_weights
+from fubini.numerics.circuit_models import is_positive_everywhere
+from fubini.numerics.circuit_weights import Weights, count_positive, raise_weights
 from fubini.numerics.named_axes import align, require_in_range
 from fubini.numerics.scaled import Scaled, multiplied_out
 from fubini.terms.exactness import combined
@@ -185,10 +186,10 @@ def power_circuit(f: Circuit, exponent: Value) -> Factor:
 
 
 def _is_positive(f: Circuit, weights: Weights) -> Data:
-    """Whether f has no zero, for each cell of the batch; in a trace, whether its weights alone say so."""
+    """Whether f has no zero, for each cell of the batch."""
     free = len(f.variables)
     if is_traced(*weights):
-        return has_all_weights(f.diagram, weights, free)
+        return is_positive_everywhere(f.diagram, weights.leaves > 0, weights.log_theta > -np.inf, free)
     return count_positive(f.diagram, weights) == 2**free
 
 

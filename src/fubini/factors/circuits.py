@@ -1,4 +1,9 @@
-"""Circuits, all in one place: the representation, its constructors, and learning. What `fb.rep` is to export."""
+"""`fb.circuits`: probabilistic circuits over Booleans, from constraints and from data.
+
+>>> f = fb.circuits.exactly_one(("a", "b", "c"))
+>>> f.count_models()
+3
+"""
 
 from fubini.factors.circuit import Circuit as Circuit
 from fubini.factors.circuit_constructors import choices as choices

@@ -98,9 +98,20 @@ def normalize_nodes(structure: CircuitStructure, weights: Weights) -> tuple[Scal
 def entropy(structure: CircuitStructure, weights: Weights) -> Data:
     """−Σ p log p of a deterministic circuit: −Σ share · log θ over elements and leaves, every node normalised."""
     _, local = normalize_nodes(structure, weights)
-    values, passing = shares_of(structure, local)
-    xp: Any = namespace(*values[:2])
-    theta, leaves = xp.moveaxis(local.log_theta, -1, 0), xp.moveaxis(local.leaves, (-2, -1), (0, 1))
-    inner = xp.sum(passing.elements * xp.where(passing.elements > 0, theta, 0.0), 0)
-    outer = xp.sum(passing.leaves[:, None] * leaves * xp.where(leaves > 0, positive_log(leaves), 0.0), (0, 1))
-    return -(inner + outer)
+    return -expected_log(structure, local, local.pair, local.log_theta)
+
+
+def expected_log(structure: CircuitStructure, weights: Weights, leaves: Scaled, log_theta: Data) -> Data:
+    """Σ p (log θ + log w) over the elements and leaves that an assignment passes, p by the first weights, normalised.
+
+    Elements and leaves that have no share count nothing, whatever their logarithms; there is no batch.
+    """
+    values, passing = shares_of(structure, weights)
+    xp: Any = namespace(*values[:2], *leaves[:2], log_theta)
+    inner = xp.sum(passing.elements * xp.where(passing.elements > 0, log_theta, 0.0), 0)
+    own = log_leaves(weights.pair)
+    share = passing.leaves[:, None] * xp.where(
+        own == -np.inf, 0.0, xp.exp(own - values.shift[: structure.leaves, None])
+    )
+    outer = xp.sum(share * xp.where(share > 0, log_leaves(leaves), 0.0), (0, 1))
+    return inner + outer

@@ -23,7 +23,7 @@ from fubini.numerics.scaled import LOG_GREATEST, Scaled, gauged, positive_log
 class Shares(NamedTuple):
     """The share of the mass that passes through each leaf, and each element.
 
-    Those of the leaves are (K, batch…); those of the elements are added over axes that their weights do not have.
+    Those of the leaves are (K, batch…); those of the elements are added over the axes behind those of their weights.
     """
 
     leaves: Data
@@ -208,7 +208,7 @@ def _shares_of_blocks(structure: CircuitStructure, values: tuple[Data, Data], lo
 
     top = structure.count - 1
     nodes = jnp.zeros_like(weights).at[top].set(weights[top] * scale)
-    elements = jnp.zeros((structure.size + 1, *log_theta.shape[1:]), weights.dtype)
+    elements = jnp.zeros((structure.size + 1, *weights.shape[1 : log_theta.ndim]), weights.dtype)
     for block in reversed(blocks_of(structure).blocks):
         nodes, passing = jax.lax.scan(step, nodes, _on_jax(block), reverse=True)
         elements = elements.at[block.elements].set(passing)

@@ -115,8 +115,33 @@ def _marginals_of_rows(structure: CircuitStructure, weights: Weights, evidence: 
         allowed = allowed.reshape(allowed.shape[0], *(1,) * (one.ndim - 1), allowed.shape[-1])
         one = xp.where(allowed, one[..., None], -np.inf)
     share = passing * xp.exp(xp.minimum(one - values.shift[: structure.leaves], 0.0))
+    return _by_variable(structure, share), values.weights[-1] > 0
+
+
+def _by_variable(structure: CircuitStructure, leaves: Data) -> Data:
+    """Σ over the leaves of each variable."""
     of_variable = np.arange(structure.vtree.count)[:, None] == structure.variable
-    return xp.tensordot(xp.asarray(of_variable, share.dtype), share, 1), values.weights[-1] > 0
+    xp: Any = namespace(leaves)
+    return xp.tensordot(xp.asarray(of_variable, leaves.dtype), leaves, 1)
+
+
+def shares_of_values(structure: CircuitStructure, weights: Weights) -> tuple[Data, Scaled]:
+    """P(x = v) of every variable at both values, (V, 2, batch…), and the mass of all, (batch…)."""
+    run = _value_shares_compiled if any(is_jax(array) for array in weights) else _value_shares
+    share, *total = run(structure, weights)
+    return share, Scaled(*total)
+
+
+def _value_shares(structure: CircuitStructure, weights: Weights) -> tuple[Data, Data, Data]:
+    """Σ over the leaves of a variable: the share of the leaf times w_v / (w₀ + w₁)"""
+    values, (passing, _) = shares_of(structure, weights)
+    xp: Any = namespace(*values[:2])
+    logs = log_leaves(nodes_first(weights)[0])
+    share = passing[:, None] * xp.exp(xp.minimum(logs - values.shift[: structure.leaves, None], 0.0))
+    return _by_variable(structure, share), values.weights[-1], values.shift[-1]
+
+
+_value_shares_compiled: Callable[..., tuple[Data, Data, Data]] = jax.jit(_value_shares, static_argnums=(0,))
 
 
 def _by_rows(

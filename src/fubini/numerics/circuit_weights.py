@@ -71,7 +71,7 @@ def multiply_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: We
 
 
 def divide_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights) -> Weights:
-    """θ_i / θ'_j, and quotients of the leaves; 0 over 0 is 0, and so is what `divides_by_zero` says."""
+    """θ_i / θ'_j, and quotients of the leaves; 0 over 0 is 0, and so is x over 0, which is to be refused."""
     i, j = combined.elements.T
     xp = namespace(*x[:2], *y[:2], a.log_theta, b.log_theta)
     zero = y.weights == 0
@@ -79,14 +79,6 @@ def divide_weights(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weig
     above, below = a.log_theta[..., i], b.log_theta[..., j]
     none = below == -np.inf
     return Weights(leaves, x.shift - y.shift, xp.where(none, -np.inf, above - xp.where(none, 0.0, below)))
-
-
-def divides_by_zero(combined: Combined, x: Scaled, y: Scaled, a: Weights, b: Weights) -> Data:
-    """Whether a positive weight stands over zero, for each cell of the batch."""
-    i, j = combined.elements.T
-    xp = namespace(*x[:2], *y[:2], a.log_theta, b.log_theta)
-    leaves = xp.any((y.weights == 0) & (x.weights > 0), (-2, -1))
-    return leaves | xp.any((b.log_theta[..., j] == -np.inf) & (a.log_theta[..., i] > -np.inf), -1)
 
 
 def gather_weights(combined: Combined, parts: Sequence[Weights]) -> Weights:
@@ -131,13 +123,6 @@ def count_positive(structure: CircuitStructure, weights: Weights) -> NDArray[np.
     for cell in np.ndindex(batch):
         counts[cell] = structure.count_models(leaves[cell], theta[cell])
     return counts
-
-
-def has_all_weights(structure: CircuitStructure, weights: Weights, variables: int) -> Data:
-    """Whether every weight of a deterministic circuit that admits all assignments is positive; of a trace too."""
-    xp = namespace(*weights)
-    leaves = xp.all((weights.leaves > 0) | ~structure.support, (-2, -1))
-    return leaves & xp.all(weights.log_theta > -np.inf, -1) & (structure.supports == 2**variables)
 
 
 def eliminate_leaves(structure: CircuitStructure, weights: Weights, gone: Sequence[int], semiring: Semiring) -> Weights:

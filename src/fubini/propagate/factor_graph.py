@@ -11,9 +11,10 @@ from fubini.base.names import Name, as_names
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import contract, embed
 from fubini.eliminate.order import Precedence
-from fubini.eliminate.prepare import Factors, covering_terms, split_terms
+from fubini.eliminate.prepare import Factors, covering_terms, split_terms, storages_of
 from fubini.errors import DomainError
 from fubini.terms.factor import Factor, after_sum
+from fubini.terms.storage import Storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,11 @@ class FactorGraph:
     def sizes(self) -> dict[Name, int]:
         """The values of each variable; 1 of one that is no bounded integer."""
         return {name: self.domains[name].size or 1 for name in self.variables}
+
+    @cached_property
+    def storages(self) -> tuple[Storage, ...]:
+        """What factors cost; none where all are dense."""
+        return storages_of(self.factors)
 
     @cached_property
     def precedence(self) -> Precedence:

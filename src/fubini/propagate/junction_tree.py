@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fubini.base.names import Name
 from fubini.eliminate.order import Precedence
 from fubini.eliminate.tree import search_order
+from fubini.terms.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class JunctionTree:
 
 
 def make_junction_tree(
-    scopes: Sequence[tuple[Name, ...]], sizes: dict[Name, int], precedence: Precedence
+    scopes: Sequence[tuple[Name, ...]],
+    sizes: dict[Name, int],
+    precedence: Precedence,
+    storages: Sequence[Storage] = (),
 ) -> JunctionTree:
     """The tree of the planner's order.
 
@@ -52,7 +56,7 @@ def make_junction_tree(
     >>> [sorted(clique) for clique in tree.cliques], tree.above
     ([['a', 'b'], ['b', 'c'], ['c', 'd']], (1, 2, None))
     """
-    order = search_order(scopes, sizes, list(sizes), precedence)
+    order = search_order(scopes, sizes, list(sizes), precedence, storages)
     rank = {name: position for position, name in enumerate(order)}
     cliques = _cliques(scopes, order)
     above = [

@@ -111,10 +111,14 @@ class Exchange:
     def sum_with(self, bundle: int, arriving: dict[Name, Factor | None], keep: tuple[Name, ...]) -> Factor:
         """⊕ of a factor times messages over all of its variables but some.
 
-        A bounded integer goes as soon as its message is multiplied in; other variables only when all are.
+        A bounded integer goes as soon as its message is multiplied in; other variables, and those of a factor that is
+        summed at once, only when all are.
         """
         factor = self.factors[bundle]
         kept = frozenset((*keep, *self._others(bundle)))
+        if factor.storage.at_once:
+            messages = [message for message in arriving.values() if message is not None]
+            return sum_and_project(self.semiring, [factor, *messages], kept)
         slots = [name for name in factor.inputs if name not in kept]
         if all(factor.inputs[name].is_finite for name in slots):
             for name in slots:
@@ -127,7 +131,10 @@ class Exchange:
     def factor_belief(self, messages: Messages, bundle: int) -> Factor:
         """b_f = f ⊗ Π_x μ_{x→f}"""
         replies, _ = self.replies(messages, self.bundles.edges_of_bundle[bundle])
-        belief = self.times(self.factors[bundle], *replies.values())
+        factor, messages = self.factors[bundle], [reply for reply in replies.values() if reply is not None]
+        if factor.storage.at_once:
+            return contract(self.semiring, [factor, *messages], _all(factor, *messages))
+        belief = self.times(factor, *messages)
         assert belief is not None
         return belief
 

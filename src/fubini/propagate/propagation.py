@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from fubini.propagate.messages import Exchange
 from fubini.propagate.result import Marginals, Propagation, marked_value
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor, product
+from fubini.terms.storage import DENSE, joined_storage
 from fubini.terms.value import Array
 
 METHODS = ("hugin", "shafer-shenoy", "belief propagation")
@@ -107,7 +107,7 @@ def _answer(settings: Settings, factors: Sequence[Factor]) -> Answer:
 
 
 def _by_tree(graph: FactorGraph, settings: Settings) -> Answer:
-    tree = make_junction_tree(graph.scopes, graph.sizes, graph.precedence)
+    tree = make_junction_tree(graph.scopes, graph.sizes, graph.precedence, graph.storages)
     _require_room(graph, tree, settings)
     if settings.division is not None:
         calibrated = calibrate_hugin(graph, tree, settings.division)
@@ -126,8 +126,7 @@ def _by_tree(graph: FactorGraph, settings: Settings) -> Answer:
 def _require_room(graph: FactorGraph, tree: JunctionTree, settings: Settings) -> None:
     """Raise before tables are made that no memory of this machine holds: of all cliques, or of all separators."""
     hugin = settings.division is not None
-    clusters = tree.cliques if hugin else tuple(tree.separator(clique) for clique in range(len(tree.cliques)))
-    cells = sum(math.prod(graph.sizes[name] for name in cluster) for cluster in clusters)
+    cells = sum(_numbers_held(graph, tree, clique, hugin) for clique in range(len(tree.cliques)))
     widest = max(map(len, tree.cliques), default=0)
     asked = f"a junction tree of {len(tree.cliques)} cliques, of {widest} variables at most"
     try:
@@ -139,6 +138,14 @@ def _require_room(graph: FactorGraph, tree: JunctionTree, settings: Settings) ->
             nearest=f"{8 * cells / 2**30:.3g} GB for {'the cliques' if hugin else 'the messages'}",
             advice='use method="belief propagation", an approximation, or observe more variables',
         ) from error
+
+
+def _numbers_held(graph: FactorGraph, tree: JunctionTree, clique: int, whole: bool) -> int:
+    """The numbers of a clique's potential, or of the message that it sends upwards."""
+    names = tree.cliques[clique] if whole else tree.separator(clique)
+    own = [graph.storages[k] for k, home in enumerate(tree.homes) if home == clique] if graph.storages else []
+    storage = joined_storage(own) if own else DENSE
+    return (storage if whole else storage.summed(names)).size(names, graph.sizes, {})
 
 
 def _by_messages(graph: FactorGraph, settings: Settings) -> Answer:

@@ -7,6 +7,7 @@ represent(x=Truncated(), s=Dense())
 
 from fubini.representations import mixture_plate as mixture_plate
 from fubini.representations import table_recurrence as table_recurrence
+from fubini.representations.circuit import Circuit as Circuit
 from fubini.representations.dense import Dense as Dense
 from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture

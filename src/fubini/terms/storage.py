@@ -40,7 +40,7 @@ class Storage(ABC):
     sliceable: bool = (
         False  # a name fixed to one value makes it smaller, and there are rules of MASK, PLACE, ACCUMULATE
     )
-    at_once: bool = False  # it is summed over all its names in one step, after every product
+    at_once: bool = False  # it is multiplied by all that has no names but its own, then summed over all, in one step
 
     @abstractmethod
     def size(self, names: Collection[Name], sizes: Sizes, dimensions: Sizes) -> int:
