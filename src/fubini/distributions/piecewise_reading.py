@@ -83,7 +83,7 @@ def _read(f: Factor) -> Piecewise | None:
 
 def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, is_numpy: bool) -> Piecewise:
     axes = [k for k, edges in enumerate(reading.edges) if len(edges)]
-    cuts = [Cut(*places[k], Bound(f"{places[k][0]}[{places[k][1]}]")) for k in axes]
+    cuts = [Cut(name, element, Bound(f"{name}[{element}]")) for name, element in (places[k] for k in axes)]
     counts = [len(edges) + 1 for edges in reading.edges]
 
     def at(*below: Data) -> Data:
@@ -95,7 +95,7 @@ def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, i
     with jax.ensure_compile_time_eval():
         logs = mapped(*(jnp.arange(counts[k]) for k in axes))
     logs = np.asarray(logs) if is_numpy else logs
-    sizes = {cut.index: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
+    sizes = {cut.interval: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
     table = Table.from_log(logs, {**sizes, **batch})
     present = {cut.name for cut in cuts}
     edges = [Array(reading.edges[k]) for k in axes]

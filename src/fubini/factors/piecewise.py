@@ -62,7 +62,7 @@ class Piecewise(Factor):
     ) -> Piecewise:
         """The pieces as they are, unchecked."""
         new = object.__new__(cls)
-        hidden = {cut.index for cut in cuts}
+        hidden = {cut.interval for cut in cuts}
         own = {name: domain for name, domain in parts.inputs.items() if name not in hidden}
         batch = {name: domain for edge in edges for name, domain in edge.inputs.items()}
         inputs = merge_inputs(own, dict(reals), batch)
@@ -93,7 +93,7 @@ class Piecewise(Factor):
             if cut.name in values:
                 point = _element(values[cut.name], cut.element)
                 below = [ops.greater(point, edge[k]) for k in range(edge.output.shape[0])]
-                at[cut.index] = reduce(ops.add, below)
+                at[cut.interval] = reduce(ops.add, below)
         return at
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
@@ -132,8 +132,8 @@ class Piecewise(Factor):
         elements = sum(math.prod(domain.shape) for _, domain in self.reals)
         unbounded = elements > len(self.cuts)
         for cut in self.cuts:
-            size = self.indices[cut.index].extent
-            ends = [parts.at({cut.index: end}) for end in (0, size - 1)] if cut.index in parts.inputs else [parts]
+            size = self.indices[cut.interval].extent
+            ends = [parts.at({cut.interval: end}) for end in (0, size - 1)] if cut.interval in parts.inputs else [parts]
             unbounded = unbounded or not all(end.is_known_zero for end in ends)
         if unbounded and not is_traced(*parts.leaves()):
             raise DataError(
@@ -224,7 +224,7 @@ def _from_boxes(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> Piecewise:
     which = np.where(held.any(axis=0), held.argmax(axis=0), len(pieces))
     stacked = _stacked([factor for _, factor in pieces], index)
     at = Array._of(
-        which, tuple(cut.index for cut in cuts), {c.index: Bint[n] for c, n in zip(cuts, which.shape, strict=True)},
+        which, tuple(cut.interval for cut in cuts), {c.interval: Bint[n] for c, n in zip(cuts, which.shape, strict=True)},
         Bint[len(pieces) + 1],
     )  # fmt: skip
     reals = [(name, domains[name]) for name in dict.fromkeys(cut.name for cut in cuts)]
@@ -311,17 +311,17 @@ def refined(f: Piecewise, g: Piecewise) -> tuple[Factor, Factor, Callable[[Facto
     for cut, edge in zip(g.cuts, g.edges, strict=True):
         place = next((k for k, own in enumerate(cuts) if own[:2] == cut[:2]), None)
         if place is None:
-            fresh = cut._replace(index=Bound(cut.index.label))
-            g_at[cut.index] = Variable(fresh.index, g.indices[cut.index])
+            fresh = cut._replace(interval=Bound(cut.interval.label))
+            g_at[cut.interval] = Variable(fresh.interval, g.indices[cut.interval])
             cuts.append(fresh)
             edges.append(edge)
         elif _same_edges(edges[place], edge):
-            g_at[cut.index] = Variable(cuts[place].index, g.indices[cut.index])
+            g_at[cut.interval] = Variable(cuts[place].index, g.indices[cut.interval])
         else:
             own = cuts[place]
-            both, of_f, of_g = _merged(edges[place], edge, Bound(own.index.label))
-            f_at[own.index], g_at[cut.index] = of_f, of_g
-            cuts[place], edges[place] = own._replace(index=of_f.names[-1]), both  # type: ignore[arg-type]
+            both, of_f, of_g = _merged(edges[place], edge, Bound(own.interval.label))
+            f_at[own.interval], g_at[cut.interval] = of_f, of_g
+            cuts[place], edges[place] = own._replace(interval=of_f.names[-1]), both  # type: ignore[arg-type]
     reals = tuple(merge_inputs(dict(f.reals), dict(g.reals)).items())
     return substitute(f.parts, f_at), substitute(g.parts, g_at), lambda parts: Piecewise._of(parts, cuts, edges, reals)
 

@@ -23,16 +23,16 @@ MOST_AXES = 2
 
 
 class Cut(NamedTuple):
-    """An axis that is cut: element number `element` of a real variable; `index` says between which edges it lies."""
+    """An axis that is cut: element number `element` of a real variable; `interval` says between which edges it lies."""
 
     name: Name
     element: int
-    index: Bound
+    interval: Bound
 
 
 def indices_of(cuts: Sequence[Cut], edges: Sequence[Array]) -> dict[Name, Domain]:
     """The hidden indices, which say in which box a point is."""
-    return {cut.index: Bint[edge.output.shape[0] + 1] for cut, edge in zip(cuts, edges, strict=True)}
+    return {cut.interval: Bint[edge.output.shape[0] + 1] for cut, edge in zip(cuts, edges, strict=True)}
 
 
 class PieceMoments(NamedTuple):
@@ -112,7 +112,7 @@ def _sides(
         xp = namespace(edge.array)
         end = xp.full((*edge.array.shape[:-1], 1), np.inf, edge.array.dtype)
         for sides, parts in ((lows, [-end, edge.array]), (highs, [edge.array, end])):
-            data = align(xp.concatenate(parts, axis=-1), (*edge.names, cut.index), names)
+            data = align(xp.concatenate(parts, axis=-1), (*edge.names, cut.interval), names)
             sides.append(xp.broadcast_to(data, shape).astype(dtype))
     xp = namespace(*lows)
     return xp.stack(lows, axis=-1), xp.stack(highs, axis=-1)

@@ -65,7 +65,7 @@ def count_residues(structure: CircuitStructure, leaves: Data, theta: Data, prime
         return jax.lax.dynamic_update_slice_in_dim(counts, total, block.first, 0), None
 
     for block in blocks:
-        counts, _ = jax.lax.scan(step, counts, Block(*(jnp.asarray(part) for part in block)))
+        counts, _ = jax.lax.scan(step, counts, jax.tree.map(jnp.asarray, block))
     return counts[structure.count - 1]
 
 

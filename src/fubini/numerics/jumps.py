@@ -66,7 +66,7 @@ def read_jumps(function: Callable[[Data], Data], size: int) -> PieceReading | No
     return PieceReading(edges, at)
 
 
-def read_affine(function: Callable[[Data], Data], size: int) -> tuple[np.ndarray, np.ndarray] | None:
+def read_affine(function: Callable[[Data], Data], size: int) -> tuple[Data, Data] | None:
     """Constant and slopes [size, ...] of an affine function of `size` numbers; None where it is anything else."""
     try:
         with jax.ensure_compile_time_eval():
@@ -148,7 +148,11 @@ class _Walk:
             raise Opaque
         axes = tuple(0 if is_moving else None for is_moving in moving)
         plain = [arg.points if isinstance(arg, _Affine) else arg for arg in args]
-        out = jax.vmap(lambda *given: _bind(equation, given)[0], in_axes=axes)(*plain)
+
+        def one(*given: Any) -> Data:
+            return _bind(equation, given)[0]
+
+        out = jax.vmap(one, in_axes=axes)(*plain)
         if not is_traced(out) and not jnp.issubdtype(out.dtype, jnp.floating):
             raise Opaque  # rounded to an integer
         return out
@@ -180,5 +184,5 @@ def _jump(gap: np.ndarray, sign: int, or_equal: bool) -> Jump:
 
 
 def _bind(equation: Any, args: Sequence[Any]) -> list[Any]:
-    out = equation.primitive.bind(*map(jnp.asarray, args), **equation.params)
+    out: Any = equation.primitive.bind(*(jnp.asarray(arg) for arg in args), **equation.params)
     return list(out) if equation.primitive.multiple_results else [out]

@@ -27,7 +27,11 @@ def reduce_mixture(weight: Data, mean: Data, covariance: Data, k: int) -> Reduce
     """At most k components in place of [..., J] of them, of the same mass, mean and covariance together."""
     batch = weight.shape[:-1]
     flat = [data.reshape((-1, *data.shape[len(batch) :])) for data in (weight, mean, covariance)]
-    made = jax.vmap(lambda w, m, P: _reduce(w, m, P, k))(*flat)
+
+    def reduce_one(w: Data, m: Data, P: Data) -> ReducedMixture:
+        return _reduce(w, m, P, k)
+
+    made = jax.vmap(reduce_one)(*flat)
     return ReducedMixture(*(data.reshape((*batch, *data.shape[1:])) for data in made))
 
 
@@ -72,7 +76,11 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
     upper = jnp.arange(count)[:, None] < jnp.arange(count)[None, :]
     costs = jnp.where(upper, _costs(*pairs), jnp.inf)
     start = _State(*every, jax.lax.stop_gradient(costs), jnp.arange(count))
-    end = jax.lax.fori_loop(0, count - k, lambda _, state: _merge_cheapest(state), start)
+
+    def merge(_: Data, state: _State) -> _State:
+        return _merge_cheapest(state)
+
+    end: _State = jax.lax.fori_loop(0, count - k, merge, start)
     alive = jnp.sort(jnp.unique(end.labels, size=k, fill_value=0))
     labels = jnp.searchsorted(alive, end.labels)
     return ReducedMixture(end.weight[alive], end.mean[alive], end.covariance[alive], labels)
@@ -84,13 +92,14 @@ def _merge_cheapest(state: _State) -> _State:
     own = [data[i] for data in state[:3]]
     made = _merged(*own, *(data[j] for data in state[:3]))
     arrays = [data.at[i].set(new) for data, new in zip(state[:3], made, strict=True)]
+    weight, mean, covariance = arrays
     fresh = jax.lax.stop_gradient(_costs(*(data[None] for data in made), *arrays))
     place = jnp.arange(count)
     gone = (place == j) | jnp.isinf(jnp.minimum(jnp.min(state.costs, axis=0), jnp.min(state.costs, axis=1)))
     costs = jnp.where((place[:, None] == j) | (place[None, :] == j), jnp.inf, state.costs)
     costs = jnp.where((place[:, None] == i) & (place[None, :] > i) & ~gone[None, :], fresh[None, :], costs)
     costs = jnp.where((place[None, :] == i) & (place[:, None] < i) & ~gone[:, None], fresh[:, None], costs)
-    return _State(*arrays, costs, jnp.where(state.labels == j, i, state.labels))
+    return _State(weight, mean, covariance, costs, jnp.where(state.labels == j, i, state.labels))
 
 
 def _padded(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixture:

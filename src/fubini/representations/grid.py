@@ -27,6 +27,7 @@ from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
 from fubini.terms.exactness import Exactness, projected
 from fubini.terms.factor import Factor, product
+from fubini.terms.value import to_array
 
 MOST_AT_EDGE = 1e-6
 
@@ -66,7 +67,7 @@ class Grid(Representation):
             )
         elements = range(size) if domain.shape else [-1]
         return [
-            GridAxis(name, element, _index(name, element), *map(float, pair), int(count))
+            GridAxis(name, element, _index(name, element), float(pair[0]), float(pair[1]), int(count))
             for element, pair, count in zip(elements, pairs, counts, strict=True)
         ]
 
@@ -180,7 +181,7 @@ def _require_none_at_edge(table: Table, axis: GridAxis, one: Data) -> Data:
     others = [name for name in table.inputs if name != axis.index]
     time = others[0]
     marginal = table.sum(*others[1:]) if others[1:] else table
-    shares = promoted(marginal).numbers()  # type: ignore[attr-defined]
+    shares = to_array(promoted(marginal).numbers())  # type: ignore[attr-defined]
     edge = align(shares.array, shares.names, (time, axis.index))[..., np.array([0, -1])].max()
 
     def error() -> DataError:

@@ -173,7 +173,7 @@ def _shares(f: Piecewise, axes: Axes) -> Iterator[Factor]:
     pieces: list[Factor] = []
     for cut, edge in zip(f.cuts, f.edges, strict=True):
         axis = axes[cut.name][cut.element]
-        pieces.append(_share(axis, edge, cut.index))
+        pieces.append(_share(axis, edge, cut.interval))
     rest = [part for table in to_tables(parts, axes) for part in terms_of(table)]
     if isinstance(parts, Mixture):
         rest = [parts]
@@ -240,9 +240,9 @@ def back_to_reals(table: Factor, axes: Axes, domains: Mapping[Name, Domain]) -> 
                 cuts.append(cut)
                 edges.append(Array(axis.edges))
                 inside = np.clip(np.arange(axis.n + 2) - 1, 0, axis.n - 1)
-                at[axis.index] = Array._of(inside, (cut.index,), {cut.index: Bint[axis.n + 2]}, Bint[axis.n])
+                at[axis.index] = Array._of(inside, (cut.interval,), {cut.interval: Bint[axis.n + 2]}, Bint[axis.n])
                 mask = np.r_[0.0, np.full(axis.n, 1.0 / axis.width), 0.0]
-                parts = product(parts, Table(mask, {cut.index: Bint[axis.n + 2]}))
+                parts = product(parts, Table(mask, {cut.interval: Bint[axis.n + 2]}))
     made = promoted(substitute(parts, at))
     reals = [(name, domains[name]) for name in dict.fromkeys(cut.name for cut in cuts)]
     return Piecewise._of(made, cuts, edges, reals)

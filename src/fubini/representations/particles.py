@@ -165,6 +165,7 @@ class ParticleLayout(CarryLayout):
         key: Data | None,
         states: Sequence[Name],
     ) -> Factor:
+        assert key is not None, "particles are drawn with a key"
         draw_key, key = jax.random.split(key)
         randomness = Randomness(draw_key, self.n, jnp)
         points, rest = propose(given, names, oldest, others, randomness)

@@ -17,6 +17,7 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic
 from fubini.numerics.quadratic_algebra import canonical
 from fubini.numerics.quadratic_elimination import root
+from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor
 from fubini.terms.heads import DIVIDE
 
@@ -59,7 +60,7 @@ def _chosen(
     inputs = {name: ratio.inputs[name] for name in names}
     kept = [_full(table, names, inputs) for table in (scale, masses)]
     pair = [jnp.where(ok, one, other) for one, other in zip(*kept, strict=True)]
-    made = Table._of(type(scale.pair)(*pair), inputs)
+    made = Table._of(Scaled(pair[0], pair[1]), inputs)
     return Gaussian._of(made, Quadratic(vector, names, matrix, names, False), ratio.reals, inputs)
 
 

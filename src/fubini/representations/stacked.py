@@ -16,7 +16,7 @@ from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.numerics.quadratic import Quadratic
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.value import Variable, to_array
+from fubini.terms.value import Value, Variable, to_array
 
 
 def stack_factors(factors: Sequence[Factor], along: Name) -> Factor | None:
@@ -75,7 +75,7 @@ def _stack_pieces(pieces: Sequence[Piecewise], along: Name) -> Piecewise | None:
     parts = []
     for f in pieces:
         pairs = zip(f.cuts, first.cuts, strict=True)
-        same = {own.index: Variable(cut.index, f.indices[own.index]) for own, cut in pairs}
+        same: dict[Name, Value] = {own.interval: Variable(cut.interval, f.indices[own.interval]) for own, cut in pairs}
         parts.append(promoted(substitute(f.parts, same)))
     stacked = stack_factors(parts, along)
     return None if stacked is None else first.with_parts(stacked)

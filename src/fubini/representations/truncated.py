@@ -15,6 +15,7 @@ from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
+from fubini.factors.table import Table
 from fubini.representations.projection import require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
@@ -64,6 +65,7 @@ class ProjectedLayout(GaussianLayout):
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
         """
         ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after))
+        assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         ratio = where_definite(ratio, masses, steps.summed([carry, *terms], oldest))
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
