@@ -223,10 +223,8 @@ def _from_boxes(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> Piecewise:
     index = Bound("piece")
     which = np.where(held.any(axis=0), held.argmax(axis=0), len(pieces))
     stacked = _stacked([factor for _, factor in pieces], index)
-    at = Array._of(
-        which, tuple(cut.interval for cut in cuts), {c.interval: Bint[n] for c, n in zip(cuts, which.shape, strict=True)},
-        Bint[len(pieces) + 1],
-    )  # fmt: skip
+    sizes = {cut.interval: Bint[n] for cut, n in zip(cuts, which.shape, strict=True)}
+    at = Array._of(which, tuple(sizes), sizes, Bint[len(pieces) + 1])
     reals = [(name, domains[name]) for name in dict.fromkeys(cut.name for cut in cuts)]
     return Piecewise._of(substitute(stacked, {index: at}), cuts, [Array(np.array(edges[a])) for a in axes], reals)
 
@@ -316,7 +314,7 @@ def refined(f: Piecewise, g: Piecewise) -> tuple[Factor, Factor, Callable[[Facto
             cuts.append(fresh)
             edges.append(edge)
         elif _same_edges(edges[place], edge):
-            g_at[cut.interval] = Variable(cuts[place].index, g.indices[cut.interval])
+            g_at[cut.interval] = Variable(cuts[place].interval, g.indices[cut.interval])
         else:
             own = cuts[place]
             both, of_f, of_g = _merged(edges[place], edge, Bound(own.interval.label))

@@ -7,6 +7,7 @@ fit into 32 bits. So a trace compares counts of 2¹⁰⁰ assignments exactly.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +66,7 @@ def count_residues(structure: CircuitStructure, leaves: Data, theta: Data, prime
         return jax.lax.dynamic_update_slice_in_dim(counts, total, block.first, 0), None
 
     for block in blocks:
-        counts, _ = jax.lax.scan(step, counts, jax.tree.map(jnp.asarray, block))
+        counts, _ = jax.lax.scan(step, counts, _on_jax(block))
     return counts[structure.count - 1]
 
 
@@ -83,3 +84,9 @@ def have_equally_many_models(first: Positive, second: Positive, bound: int) -> D
     """Whether two circuits have the same number of models, at most the bound, for each cell of the batch."""
     primes = primes_beyond(bound)
     return jnp.all(count_residues(*first, primes) == count_residues(*second, primes), -1)
+
+
+def _on_jax(block: Block) -> Any:
+    """The same block as JAX's arrays."""
+    convert: Any = jnp.asarray
+    return Block(*(convert(part) for part in block))

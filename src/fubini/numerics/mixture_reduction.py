@@ -6,7 +6,7 @@ kept, raises the divergence from the mixture by at most B(i, j) = ½ [(wᵢ + w�
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,8 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(P), axis1=-2, axis2=-1)), axis=-1)
+    root: Any = jnp.linalg.cholesky(P)
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
 
 
 def _merged(w: Data, m: Data, P: Data, v: Data, n: Data, Q: Data) -> tuple[Data, Data, Data]:
@@ -80,7 +81,8 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
     def merge(_: Data, state: _State) -> _State:
         return _merge_cheapest(state)
 
-    end: _State = jax.lax.fori_loop(0, count - k, merge, start)
+    loop: Any = jax.lax.fori_loop
+    end: _State = loop(0, count - k, merge, start)
     alive = jnp.sort(jnp.unique(end.labels, size=k, fill_value=0))
     labels = jnp.searchsorted(alive, end.labels)
     return ReducedMixture(end.weight[alive], end.mean[alive], end.covariance[alive], labels)
