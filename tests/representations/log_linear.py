@@ -7,7 +7,7 @@ mention x. No file of the package knows of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,9 @@ class LogLinearStorage(Storage):
         return sum(math.prod(sizes[name] for name in scope if name in names) for scope in self.scopes)
 
     def joined(self, other):
-        return LogLinearStorage(_maximal((*self.scopes, *other.scopes))) if isinstance(other, LogLinearStorage) else None
+        return (
+            LogLinearStorage(_maximal((*self.scopes, *other.scopes))) if isinstance(other, LogLinearStorage) else None
+        )
 
     def summed(self, kept):
         scopes = self.scopes
@@ -209,19 +211,32 @@ def multiply_out_log_linear(f: LogLinear, names: tuple) -> fb.Factor:
     return _closed(LogLinear(*values))
 
 
-# -- choices and loops, by the table ----------------------------------------------------------------------------------
+# -- choices, name by name, and loops ---------------------------------------------------------------------------------
 
 
 @fb.heads.exact_choose.rule
 def choose_log_linear(f: LogLinear, names: tuple) -> dict:
-    """arg max_x f"""
-    return interpret(fb.heads.CHOOSE, to_table(f), names)
+    """arg max_x f: x_1 by max over the others, then x_2 given x_1, …"""
+    return _in_turn(f, names, fb.max_product, lambda alone, name: interpret(fb.heads.CHOOSE, alone, (name,)))
 
 
 @fb.heads.exact_draw.rule
 def draw_log_linear(randomness: Any, f: LogLinear, names: tuple) -> dict:
-    """x ~ f / Σ f"""
-    return interpret(fb.heads.DRAW, randomness, to_table(f), names)
+    """x ~ f / Σ f: x_1 ~ Σ over the others, then x_2 given x_1, …"""
+    return _in_turn(f, names, fb.sum_product, lambda alone, name: interpret(fb.heads.DRAW, randomness, alone, (name,)))
+
+
+def _in_turn(f: LogLinear, names: tuple, semiring: fb.Semiring, choose: Callable) -> dict:
+    """The names chosen one after another, each by a table without those that are still to come."""
+    chosen: dict = {}
+    for place, name in enumerate(names):
+        later = names[place + 1 :]
+        alone = sum_log_linear(semiring, f, later) if later else f
+        assert isinstance(alone, LogLinear)
+        chosen |= choose(to_table(alone), name)
+        if later:
+            f = LogLinear(*(value.replaced(_own(value, chosen)) for value in f.potentials))
+    return chosen
 
 
 @fb.heads.exact_settle.rule
