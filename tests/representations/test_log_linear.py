@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -96,7 +97,7 @@ def test_product_makes_no_table() -> None:
     random = np.random.default_rng(1)
     names = [f"x{k}" for k in range(60)]
     thetas = random.normal(size=(59, 2, 2))
-    pairs = list(zip(names, names[1:], strict=False))
+    pairs = list(pairwise(names))
     parts = [LogLinear(fb.Array(theta, pair)) for theta, pair in zip(thetas, pairs, strict=True)]
     whole = multiplied(parts)
     assert sum(np.size(value.data) for value in whole.potentials) == 4 * 59
