@@ -7,18 +7,19 @@ mention x. No file of the package knows of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import fubini as fb
 from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.factors.promotion import promotion
 from fubini.factors.table_carry import TableLayout
 from fubini.terms.exactness import Exactness
 from fubini.terms.fields import term_field
 from fubini.terms.indexing import fold
-from fubini.terms.storage import Storage
+from fubini.terms.storage import Sizes, Storage
 from fubini.terms.value import to_array
 
 Scope = frozenset
@@ -59,10 +60,10 @@ class LogLinear(fb.Factor):
     def _log(self) -> fb.Value:
         return sum(self.potentials[1:], self.potentials[0])
 
-    def _mean(self, name: str) -> fb.Value:
+    def _mean(self, name: Name) -> fb.Value:
         return to_table(self).mean(name)
 
-    def _covariance(self, name: str) -> fb.Value:
+    def _covariance(self, name: Name) -> fb.Value:
         return to_table(self).covariance(name)
 
 
@@ -91,15 +92,15 @@ class LogLinearStorage(Storage):
 
     scopes: tuple[Scope, ...]
 
-    def size(self, names, sizes, dimensions):
+    def size(self, names: Collection[Name], sizes: Sizes, dimensions: Sizes) -> int:
         return sum(math.prod(sizes[name] for name in scope if name in names) for scope in self.scopes)
 
-    def joined(self, other):
+    def joined(self, other: Storage) -> Storage | None:
         return (
             LogLinearStorage(_maximal((*self.scopes, *other.scopes))) if isinstance(other, LogLinearStorage) else None
         )
 
-    def summed(self, kept):
+    def summed(self, kept: Collection[Name]) -> Storage:
         scopes = self.scopes
         for name in sorted({name for scope in scopes for name in scope if name not in kept}, key=str):
             scopes = (Scope().union(*(s for s in scopes if name in s)) - {name}, *(s for s in scopes if name not in s))
@@ -191,7 +192,7 @@ def sum_log_linear(semiring: fb.Semiring, f: LogLinear, names: tuple) -> fb.Fact
     return _closed(f)
 
 
-def _cells(f: LogLinear, name: str) -> int:
+def _cells(f: LogLinear, name: Name) -> int:
     """The cells of the potentials that mention a name, joined."""
     scope = {other for value in f.potentials if name in value.inputs for other in value.inputs}
     return math.prod(f.inputs[other].extent for other in scope)
