@@ -34,7 +34,7 @@ class LogLinear(fb.Factor):
     ({'a': Bint[2], 'b': Bint[2]}, 1, True)
     """
 
-    potentials: tuple[fb.Value, ...] = term_field()
+    potentials: tuple[fb.Array, ...] = term_field()
 
     def __init__(self, *potentials: fb.Value) -> None:
         kept = tuple(_widest([to_array(value) for value in potentials]))
@@ -67,9 +67,9 @@ class LogLinear(fb.Factor):
         return to_table(self).covariance(name)
 
 
-def _widest(values: Sequence[fb.Value]) -> list[fb.Value]:
+def _widest(values: Sequence[fb.Array]) -> list[fb.Array]:
     """Potentials none of whose names are all names of another: such a one is added to that."""
-    kept: list[fb.Value] = []
+    kept: list[fb.Array] = []
     for value in sorted(values, key=lambda value: -len(value.inputs)):
         place = next((k for k, wide in enumerate(kept) if set(value.inputs) <= set(wide.inputs)), None)
         if place is None:
