@@ -17,6 +17,7 @@ import numpy as np
 from scipy import stats
 
 import fubini as fb
+from fubini.factors.diagram import Diagram
 
 from .toy import Box, steps
 
@@ -224,6 +225,7 @@ def _z(point: Point, *names: str) -> np.ndarray:
 
 W = np.array([[0.5, 2.0], [1.5, 0.25], [3.0, 1.0]])
 WA = np.array([0.75, 2.0, 0.5])
+STEP = np.array([[0.5, 0.5], [0.5, 2.0], [0.5, 2.0]])
 K2 = np.array([[2.0, 0.6], [0.6, 1.5]])
 KA = np.stack([K2, 1.5 * K2, np.array([[1.2, -0.4], [-0.4, 1.8]])])
 MA = np.array([[0.5, -0.25], [-0.5, 0.3], [0.1, 0.7]])
@@ -272,6 +274,12 @@ EXAMPLES = {
         lambda p: fb.Table.from_log(p["logs"], ("a",)),
         (Part(("a",), lambda p: WA[p["a"]]),),
         fb.Table,
+    ),
+    "diagram": Example(
+        {"weights": STEP},
+        lambda p: Diagram(p["weights"], ("a", "b")),
+        (Part(("a", "b"), lambda p: STEP[p["a"], p["b"]]),),
+        Diagram,
     ),
     "gaussian": Example(X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),), fb.Gaussian),
     "rank-deficient gaussian": Example(

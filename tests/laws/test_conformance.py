@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 import fubini as fb
 from fubini.errors import DataError, Intractable, NoRule
+from fubini.factors.diagram import Diagram
 
 from .representations import (
     DOMAINS,
@@ -55,7 +56,7 @@ def _pair(one: str, two: str, word: str) -> object:
     return pytest.param(one, two, id=f"{one} {word} {two}", marks=[pytest.mark.slow] if {one, two} & SECOND else [])
 
 
-FIRST = ("table", "batched gaussian", "delta at a real name", "gaussian plus delta", "box")
+FIRST = ("table", "diagram", "batched gaussian", "delta at a real name", "gaussian plus delta", "box")
 
 
 def _of_arrays(key: str) -> object:
@@ -214,6 +215,8 @@ def test_normalised_it_sums_to_one(key):
 CONDITIONALS = (
     ("table", "a"),
     ("log table", "a"),
+    ("diagram", "a"),
+    ("diagram", "b"),
     ("gaussian", "x"),
     ("batched gaussian", "x"),
     ("batched gaussian", "y"),
@@ -525,6 +528,9 @@ def test_a_plate_of_a_product_is_the_product_of_its_slices(one, two):
 KINDS = (
     (("table", "log table"), "a", fb.Table),
     (("table", "categorical density"), "a", fb.Table),
+    (("table", "diagram"), "a", Diagram),
+    (("diagram", "discrete delta"), "a", Diagram),
+    (("diagram", "batched gaussian"), "a", fb.Mixture),
     (("table", "discrete delta"), "a", fb.Table),
     (("table", "batched gaussian"), "x", fb.Gaussian),
     (("table", "batched gaussian"), "a", fb.Mixture),
