@@ -389,7 +389,7 @@ def test_overflow_inside_a_plan(xp: Any) -> None:
     """A compiled plan marks it, and the error is that of the step."""
     f, g = sparse(A, "A", "B", xp=xp, capacity=6), sparse(B, "C", "D", xp=xp, capacity=4)
     with pytest.raises(MemoryLimit, match="the capacity needed is"):
-        fb.eliminate([f, g, table(np.ones((3, 2)), "A", "D", xp=xp)], ("A",))
+        fb.eliminate([f, g, table(np.ones((3, 4)), "A", "E", xp=xp)], ("A",))
 
 
 def test_overflow_under_tracing_is_nan() -> None:

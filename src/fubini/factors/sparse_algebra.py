@@ -16,9 +16,11 @@ from fubini.errors import listed
 from fubini.factors.sparse import Sparse, sort_over
 from fubini.factors.sparse_checks import fault_of, require_capacity, require_keys
 from fubini.factors.table import Table
+from fubini.numerics.keyed_contraction import Operand, contract_keyed
 from fubini.numerics.keyed_weights import (
     Keyed,
     add_groups,
+    add_in_place,
     concatenate,
     count_groups,
     count_positive,
@@ -123,6 +125,34 @@ def absent_of(g: Sparse | Table) -> Data:
     return g.absent if isinstance(g, Sparse) else fault_of(g)
 
 
+# -- contractions ---------------------------------------------------------------------------------------------------
+
+
+def contract_sparse_factors(semiring: Semiring, f: Sparse, g: Sparse, keep: frozenset[Name], capacity: int) -> Factor:
+    """⊕ over the names not kept of f·g, of which no more than the result is stored."""
+    inputs, xp = merge_inputs(f.inputs, g.inputs), engine_of_all(f, g)
+    rows = [name for name in f.names if name in keep]
+    columns = [name for name in g.names if name in keep and name not in f.inputs]
+    shared = [name for name in f.names if name in g.inputs]
+    kept = {name: inputs[name] for name in (*rows, *columns)}
+    require_keys(xp, kept)
+    alone = [name for name in rows if name not in g.inputs]
+    left, right = _operand(f, shared, rows, alone, xp), _operand(g, shared, columns, columns, xp)
+    keyed, count, is_complete = contract_keyed(semiring, left, right, capacity)
+    asked, weights = f"{f} * {g}, summed to {listed(kept) or 'a number'}", (left.pair.weights, right.pair.weights)
+    absent = require_capacity(count, capacity, asked, f.absent + g.absent, *weights)
+    if is_traced(is_complete):
+        absent = require_capacity(xp.where(is_complete, 0, capacity + 1), capacity, asked, absent, *weights)
+    return closed_or_sparse(keyed, absent, kept, capacity, f.exactness | g.exactness)
+
+
+def _operand(f: Sparse, shared: list[Name], own: list[Name], alone: list[Name], xp: ModuleType) -> Operand:
+    keyed = f.keyed_on(xp)
+    ends = (count_cells(f.inputs, shared), count_cells(f.inputs, own))
+    inner, outer = (f.key_over(names, keyed, end) for names, end in zip((shared, own), ends, strict=True))
+    return Operand(inner, outer, keyed.pair, ends, count_cells(f.inputs, alone))
+
+
 # -- sums -----------------------------------------------------------------------------------------------------------
 
 
@@ -141,9 +171,11 @@ def sum_groups(semiring: Semiring, f: Sparse, names: Sequence[Name]) -> Factor:
     own = f.keyed
     keyed = f.keyed_on(namespace(own.keys, *own.pair[:2]))
     end = math.prod(domain.extent for domain in kept.values())
-    groups = sort(Keyed(f.key_over(tuple(kept), keyed, end), keyed.pair, end))
-    summed = add_groups(semiring, groups, min(end, keyed.slots))
-    return closed_or_sparse(_masked(summed), f.absent, kept, f.capacity, f.exactness)
+    groups = Keyed(f.key_over(tuple(kept), keyed, end), keyed.pair, end)
+    summed = add_in_place(semiring, groups)
+    if summed is None:
+        summed = _masked(add_groups(semiring, sort(groups), min(end, keyed.slots)))
+    return closed_or_sparse(summed, f.absent, kept, f.capacity, f.exactness)
 
 
 def add_sparse_factors(f: Sparse, g: Sparse, capacity: int | None = None) -> Sparse:

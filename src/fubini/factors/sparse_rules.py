@@ -17,6 +17,7 @@ from fubini.factors.sparse_algebra import (
     absent_of,
     add_sparse_factors,
     cell_by_cell,
+    contract_sparse_factors,
     embedded,
     exclude_rows,
     extend,
@@ -181,22 +182,39 @@ def sum_sparse_as_table(semiring: Semiring, f: Sparse, names: tuple) -> Factor:
     return interpret(SUM, semiring, f.to_table(), names)
 
 
-@exact_contract.rule
-def contract_sparse(semiring: Semiring, f: Sparse, g: Sparse | Table, keep: frozenset) -> Factor:
-    """⊕_{x, y, z} f(x, y) g(y, z)  =  ⊕_y (⊕_x f)(⊕_z g)"""
-    f_alone = tuple(name for name in f.inputs if name not in keep and name not in g.inputs)
-    g_alone = tuple(name for name in g.inputs if name not in keep and name not in f.inputs)
-    left = interpret(SUM, semiring, f, f_alone) if f_alone else f
-    right = interpret(SUM, semiring, g, g_alone) if g_alone else g
-    both = interpret(MULTIPLY, left, right)
-    gone = tuple(name for name in both.inputs if name not in keep)
-    return interpret(SUM, semiring, both, gone) if gone else both
+@exact_contract.rule(when=lambda semiring, f, g, keep: semiring.homogeneous)
+def contract_sparse(semiring: Semiring, f: Sparse, g: Sparse, keep: frozenset) -> Factor:
+    """⊕_{x, y, z} f(x, y) g(y, z)  =  ⊕_y (⊕_x f)(⊕_z g), summed while it is joined"""
+    left, right = _without_own(semiring, f, g, keep), _without_own(semiring, g, f, keep)
+    if not isinstance(left, Sparse) or not isinstance(right, Sparse):
+        return _summed_to(semiring, interpret(MULTIPLY, left, right), keep)
+    return contract_sparse_factors(semiring, left, right, keep, max(f.capacity, g.capacity))
 
 
-@exact_contract.rule
+def _without_own(semiring: Semiring, f: Sparse | Table, other: Factor, keep: frozenset) -> Factor:
+    """⊕ over the names that the other one lacks, and that are not kept."""
+    own = tuple(name for name in f.inputs if name not in keep and name not in other.inputs)
+    return interpret(SUM, semiring, f, own) if own else f
+
+
+def _summed_to(semiring: Semiring, f: Factor, keep: frozenset) -> Factor:
+    gone = tuple(name for name in f.inputs if name not in keep)
+    return interpret(SUM, semiring, f, gone) if gone else f
+
+
+@exact_contract.rule(when=lambda semiring, f, g, keep: semiring.homogeneous)
+def contract_sparse_table(semiring: Semiring, f: Sparse, g: Table, keep: frozenset) -> Factor:
+    """⊕ f·g over the cells of f;  of the cells of both where g has other names"""
+    left, right = _without_own(semiring, f, g, keep), _without_own(semiring, g, f, keep)
+    if not isinstance(left, Sparse) or not isinstance(right, Table) or all(name in f.inputs for name in right.inputs):
+        return _summed_to(semiring, interpret(MULTIPLY, left, right), keep)
+    return contract_sparse_factors(semiring, left, Sparse.from_table(right, right.pair.weights.size), keep, f.capacity)
+
+
+@exact_contract.rule(when=lambda semiring, f, g, keep: semiring.homogeneous)
 def contract_table_sparse(semiring: Semiring, f: Table, g: Sparse, keep: frozenset) -> Factor:
     """⊕ f·g  =  ⊕ g·f"""
-    return contract_sparse(semiring, g, f, keep)
+    return contract_sparse_table(semiring, g, f, keep)
 
 
 # -- substitution, powers, plates -----------------------------------------------------------------------------------

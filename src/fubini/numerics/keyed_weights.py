@@ -19,6 +19,9 @@ from fubini.base.semirings import Semiring
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, fits, gauged, linear
 
 
+ROOM = 2**16  # numbers that are given a place each, whether they occur or not
+
+
 class Keyed(NamedTuple):
     """The keys below `end` of some cells, in order, and the weights there; all other cells are zero."""
 
@@ -147,6 +150,23 @@ def _add_groups_numpy(semiring: Semiring, keyed: Keyed) -> Keyed:
     with np.errstate(under="ignore"):
         total = semiring.ufunc.reduceat(weights * np.exp(shift - np.repeat(top, sizes)), starts)
     return Keyed(keys[starts], Scaled(total, top), end)
+
+
+def add_in_place(semiring: Semiring, keyed: Keyed) -> Keyed | None:
+    """⊕ of the weights of equal keys in any order, where NumPy has room for a number for each key; None elsewhere."""
+    keys, pair, end = keyed
+    if namespace(keys, *pair[:2]) is not np or end > ROOM + 4 * keys.size:
+        return None
+    flat, terms = linear(pair), math.log(max(1, keys.size))
+    if flat is None or not fits(flat.low, flat.high + terms):
+        return None
+    if semiring.ufunc is np.add:
+        total = np.bincount(keys, flat.weights, end)
+    else:
+        total = np.zeros(end)
+        np.maximum.at(total, keys, flat.weights)
+    present = np.flatnonzero(total)
+    return Keyed(present, Scaled(total[present], flat.shift, flat.low, flat.high + terms), end)
 
 
 # -- joins ----------------------------------------------------------------------------------------------------------
