@@ -10,6 +10,7 @@ from fubini.factors import gaussian_rules as gaussian_rules
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice
+from fubini.factors import sparse_carry as sparse_carry
 from fubini.factors import sparse_choice as sparse_choice
 from fubini.factors import sparse_rules as sparse_rules
 from fubini.factors import table_carry as table_carry

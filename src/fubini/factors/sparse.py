@@ -20,6 +20,7 @@ from fubini.factors.sparse_checks import (
     bad_weights,
     fault_of,
     outside,
+    overflowed,
     require_axes,
     require_capacity,
     require_keys,
@@ -186,7 +187,7 @@ class Sparse(Factor):
     @property
     def stored(self) -> int:
         """The number of slots: on NumPy that of cells that are not zero."""
-        return self._keys.shape[-1]
+        return self.keyed.slots
 
     @property
     def keyed(self) -> Keyed:
@@ -201,6 +202,10 @@ class Sparse(Factor):
                     advice='name the axis first: fb.name_axis(term, "i")',
                 )
             keyed = Keyed(self._keys, Scaled(self._scaled, self._shift), math.prod(self.sizes))
+            if self.is_on_numpy:  # as a compiled function hands it out
+                if np.isnan(self._absent):
+                    raise overflowed(self, self.capacity)
+                keyed = drop_zeros(keyed, self.capacity)
             self.__dict__["_cached_keyed"] = keyed
         return keyed
 

@@ -36,6 +36,7 @@ from fubini.numerics.keyed_weights import (
 )
 from fubini.numerics.mixed_radix import to_keys
 from fubini.numerics.named_axes import Index, align, require_in_range, substituted_names
+from fubini.numerics.randomness import SAMPLES
 from fubini.numerics.scaled import Scaled, exclusive, multiplied, multiplied_out
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
@@ -200,7 +201,7 @@ def _masked(keyed: Keyed) -> Keyed:
 
 
 def substitute_positions(f: Sparse, args: Mapping[Name, Array]) -> Factor:
-    """f(x = v(j), y): the cells of f joined with the cells j on x = v(j)."""
+    """f(x = v(j), y): the cells of f joined with the cells j on x = v(j); each of several samples has the capacity."""
     xp = namespace(*f.leaves(), *(arg.array for arg in args.values()))
     indices: dict[Name, Index] = {name: (arg.array, arg.names) for name, arg in args.items()}
     kept = {name: domain for name, domain in f.inputs.items() if name not in args}
@@ -217,10 +218,11 @@ def substitute_positions(f: Sparse, args: Mapping[Name, Array]) -> Factor:
     by_key = xp.argsort(shared, stable=True)
     matches = match(f.key_over(order, own, -1), shared[by_key])
     asked = f"{f} at {', '.join(f'{name}={value}' for name, value in args.items())}"
-    absent = require_capacity(matches.total, f.capacity, asked, f.absent + fault, own.pair.weights)
+    capacity = f.capacity * (fresh[SAMPLES].extent if SAMPLES in fresh and SAMPLES not in f.inputs else 1)
+    absent = require_capacity(matches.total, capacity, asked, f.absent + fault, own.pair.weights)
     apart = count_cells(f.inputs, [name for name in kept if name not in both])
     count = shared.shape[0] * min(own.slots, apart)
-    first, second, valid = list_pairs(matches, min(count, f.capacity))
+    first, second, valid = list_pairs(matches, min(count, capacity))
     chosen = by_key[second]
     places = [xp.asarray(rows[name])[chosen] if name in fresh else f.positions(name, own)[first] for name in inputs]
     end = math.prod(domain.extent for domain in inputs.values())
@@ -229,7 +231,7 @@ def substitute_positions(f: Sparse, args: Mapping[Name, Array]) -> Factor:
     mark = f.exactness
     for arg in args.values():
         mark = mark | arg.exactness
-    return closed_or_sparse(result, absent, inputs, f.capacity, mark)
+    return closed_or_sparse(result, absent, inputs, capacity, mark)
 
 
 def _extents(inputs: Inputs) -> list[int]:

@@ -86,6 +86,16 @@ def require_capacity(count: Data, capacity: int, asked: object, absent: Data, *w
     return require(count <= capacity, error, absent)[0]  # type: ignore[arg-type]
 
 
+def overflowed(asked: object, capacity: int) -> DataError:
+    """The error of numbers that a compiled function could not find."""
+    return DataError(
+        f"{asked}, which a compiled function made",
+        expected="numbers: it had more cells than slots on the way, or bad data",
+        nearest=f"its capacity is {capacity}",
+        advice="a greater capacity; `fb.checked(function)` says which step it was",
+    )
+
+
 def require_keys(xp: ModuleType, inputs: Mapping[Name, Domain]) -> None:
     """Raise where the integers of an engine cannot number the cells."""
     cells = math.prod(sizes_of(inputs))

@@ -79,7 +79,9 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
     columns, column_keys = _numbered(g.outer, g.ends[1])
     inner, inner_keys = _numbered(g.inner, g.ends[0])
     own, present = _numbers_of(f.inner, inner_keys)
-    left = csr_array((f.pair.weights[present], (rows[present], own[present])), shape=(_size(row_keys), _size(inner_keys)))
+    left = csr_array(
+        (f.pair.weights[present], (rows[present], own[present])), shape=(_size(row_keys), _size(inner_keys))
+    )
     right = csr_array((g.pair.weights, (inner, columns)), shape=(_size(inner_keys), _size(column_keys)))
     shift, end = f.pair.shift + g.pair.shift, f.ends[1] * g.ends[1]
     for start, stop in _blocks_of_rows(left, np.diff(right.indptr)):
@@ -91,7 +93,7 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
 
 
 def _numbered(keys: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray | int]:
-    """Small numbers in place of keys, in the same order, and the key of each: the keys themselves where they are small."""
+    """Small numbers in place of keys, in the same order, and the key of each; small keys are left as they are."""
     if end <= ROOM + 4 * keys.size:
         return keys, end
     different, numbers = np.unique(keys, return_inverse=True)
@@ -148,9 +150,7 @@ def _contract_blocks(semiring: Semiring, f: Operand, g: Operand) -> Iterator[Key
 
 
 def _at(operand: Operand, order: Data) -> Operand:
-    return operand._replace(
-        inner=operand.inner[order], outer=operand.outer[order], pair=take(operand.pair, order)
-    )
+    return operand._replace(inner=operand.inner[order], outer=operand.outer[order], pair=take(operand.pair, order))
 
 
 # -- with a number of slots that is fixed ---------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from fubini.base.arrays import Data, namespace, stop_gradient
 from fubini.base.semirings import Semiring
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, fits, gauged, linear
 
-
 ROOM = 2**16  # numbers that are given a place each, whether they occur or not
 
 
