@@ -468,7 +468,8 @@ def test_chain_of_twelve_beyond_the_bound() -> None:
         whole = interpret(fb.heads.MULTIPLY, whole, pair)
     assert isinstance(whole, Train) and whole.ranks == (2,) * 11 and str(whole.exactness) == "projected(train)"
     total = whole.sum(*names)
-    assert str(total.exactness) == "projected(train)"
+    assert total.exactness.marks == ("projected(train)",)
+    assert total.exactness.error == pytest.approx(whole.rounding_error)  # a Table keeps it
     dense = np.einsum(",".join(a + b for a, b in pairwise("abcdefghijkl")) + "->abcdefghijkl",
                       *(pair.weights for pair in pairs), optimize=True)  # fmt: skip
     gap = np.linalg.norm(whole.weights - dense) / np.linalg.norm(dense)
@@ -549,6 +550,32 @@ def test_negative_entries_are_counted_and_reported() -> None:
     assert isinstance(f, Train) and f.count_negative() == 2
     with pytest.warns(NegativeEntries, match="2 negative entries of 9, read as 0"):
         assert np.all(f.weights >= 0)
+
+
+def test_negative_entries_under_tracing_are_nan() -> None:
+    """And no other entries; a draw from them is −1, and `checked` raises."""
+    f = band()
+    found = jax.jit(lambda g: g.weights)(f)
+    np.testing.assert_array_equal(np.isnan(found), np.eye(3)[::-1] * (1 - np.eye(3)) > 0)
+    np.testing.assert_allclose(np.nan_to_num(found), np.where(np.isnan(found), 0.0, _entries_of(f)), rtol=1e-5)
+    with pytest.raises(DataError, match="negative entries, which rounding made"):
+        fb.checked(jax.jit(lambda g: g.weights))(f)
+    draws = jax.jit(lambda g: g(b=2).sample(jax.random.key(0), "a", n=8)["a"])(f)
+    assert np.all(np.asarray(draws) == -1)
+
+
+def _entries_of(f: fb.Factor) -> np.ndarray:
+    with pytest.warns(NegativeEntries):
+        return f.weights
+
+
+def test_the_error_of_roundings_stands_on_a_table() -> None:
+    f = Train.from_table(fb.Table(np.arange(8.0).reshape(2, 2, 2), ("a", "b", "c")), rank=1)
+    for made in (f.sum("a", "b"), f(a=0, b=1), interpret(fb.heads.SUM, fb.max_product, f, ("a",))):
+        assert type(made) is fb.Table and made.exactness.marks == ("projected(train)",)
+    assert f.sum("a", "b").exactness.error == pytest.approx(f.rounding_error) and f.rounding_error > 0.1
+    exact = Train.from_table(fb.Table(np.arange(8.0).reshape(2, 2, 2), ("a", "b", "c")), rank=2)
+    assert exact.sum("a", "b").exactness.error is None
 
 
 def test_a_negative_total_is_an_error() -> None:

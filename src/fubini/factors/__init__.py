@@ -16,6 +16,7 @@ from fubini.factors import sparse_rules as sparse_rules
 from fubini.factors import table_carry as table_carry
 from fubini.factors import table_choice as table_choice
 from fubini.factors import table_rules as table_rules
+from fubini.factors import train_carry as train_carry
 from fubini.factors import train_choice as train_choice
 from fubini.factors import train_plates as train_plates
 from fubini.factors import train_rules as train_rules

@@ -93,7 +93,7 @@ class Train(Factor):
         (arrays[0],) = require(xp.all(ok), lambda: bad_core(arrays, order), arrays[0])
         scaled, shift = scale_cores(arrays)
         zero = np.zeros((1,) * len(outer))
-        made = _train(Pieces(scaled, order, shift, zero, outside, {**outside, **domains}, rank, exactly))
+        made = make_train(Pieces(scaled, order, shift, zero, outside, {**outside, **domains}, rank, exactly))
         self.__dict__.update(made.__dict__)
         if not is_traced(*arrays) and self.size <= LARGEST_TABLE:
             self._require_positive()
@@ -255,7 +255,7 @@ class Train(Factor):
         return Pieces(cores, names, shift, error, dict(batch), domains, self.rank, self.mark)
 
 
-def _train(pieces: Pieces) -> Train:
+def make_train(pieces: Pieces) -> Train:
     """A train from arrays that are as they should be."""
     outer = tuple(pieces.batch)
     own = [name for name in pieces.names if name is not None]
@@ -284,7 +284,7 @@ def assemble(pieces: Pieces) -> Factor:
     cores, more = scale_cores(cores)
     names = tuple(name for name in pieces.names if name is not None)
     shift = pieces.shift + log + more
-    return _train(pieces._replace(cores=cores, names=names, shift=shift, error=error, mark=mark))
+    return make_train(pieces._replace(cores=cores, names=names, shift=shift, error=error, mark=mark))
 
 
 def require_small(f: Train, asked: str) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fubini.base.arrays import Data, is_jax, is_traced, namespace, stop_gradient
+from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.errors import DataError, NoRule, listed, warn
+from fubini.errors import DataError, NoRule, listed
 from fubini.factors.table_choice import draw_index
 from fubini.factors.train import LARGEST_TABLE, Train, train_to_table
 from fubini.factors.train_pairs import absorbed
-from fubini.factors.train_pieces import NegativeEntries, noise_level
+from fubini.factors.train_pieces import noise_level, refuse_negative
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key, source_of
 from fubini.numerics.scaled import positive_log
@@ -104,18 +104,11 @@ def _sums_after(cores: Sequence[Data]) -> list[Data]:
 
 
 def _log_weights(weights: Data, name: Name) -> Data:
-    """The logarithms of weights; negative ones, which rounding can make, are 0, and reported."""
+    """The logarithms of weights; negative ones, which rounding can make, are 0, and reported, and NaN if traced."""
     xp = namespace(weights)
     negative = stop_gradient(weights) < -noise_level(weights, 1)
-    if not is_traced(negative) and np.any(negative):
-        warn(
-            NegativeEntries(
-                f"draws of {name!r} with {int(np.sum(negative))} negative weights of {negative.size}, read as 0",
-                expected="weights that rounding leaves non-negative",
-                advice="a greater rank=, or fewer products between sums, rounds less",
-            )
-        )
-    return positive_log(xp.where(weights < 0, 0.0, weights))
+    positive = refuse_negative(xp.where(weights < 0, 0.0, weights), negative, f"draws of {name!r}", "weights")
+    return positive_log(positive)
 
 
 def _row_at(rows: Data, index: Data) -> Data:

@@ -57,7 +57,8 @@ def named_array(data: Data, names: tuple[Name, ...], domains: Mapping[Name, Doma
 
 
 def tabulate(pieces: Pieces, kept: Sequence[bool]) -> Table:
-    """The table of all entries; negative ones are 0, and reported, and a negative total is an error."""
+    """The table of all entries, with the error of its roundings; a negative total is an error."""
+    mark = _with_error(pieces)
     own = [name for name in pieces.names if name is not None]
     inputs = {name: pieces.domains[name] for name in (*pieces.batch, *own)}
     entries, log = to_tensor(pieces.cores, kept)
@@ -68,10 +69,18 @@ def tabulate(pieces: Pieces, kept: Sequence[bool]) -> Table:
     if own:
         entries = without_negative(entries, own, inputs)
         shift = shift.reshape(*shape, *(1,) * len(own))
-        return Table._of(Scaled(entries, xp.broadcast_to(shift, entries.shape)), inputs, pieces.mark)
+        return Table._of(Scaled(entries, xp.broadcast_to(shift, entries.shape)), inputs, mark)
     entries = entries[..., 0]
     (entries,) = require((entries >= 0) | xp.isnan(entries), lambda: _negative_total(pieces), entries)
-    return Table._of(Scaled(entries, shift), inputs, pieces.mark)
+    return Table._of(Scaled(entries, shift), inputs, mark)
+
+
+def _with_error(pieces: Pieces) -> Exactness:
+    """The exactness, with the relative Frobenius error of the roundings behind it where that is known."""
+    if pieces.mark.is_exact or is_traced(pieces.error):
+        return pieces.mark
+    error = float(np.max(np.asarray(pieces.error)))
+    return pieces.mark.with_error(error) if error > 0 else pieces.mark
 
 
 def noise_level(entries: Data, event: int) -> Data:
@@ -82,20 +91,31 @@ def noise_level(entries: Data, event: int) -> Data:
 
 
 def without_negative(entries: Data, own: Sequence[Name], inputs: Mapping[Name, Domain]) -> Data:
-    """Entries with 0 in place of negative ones, which are reported where they are more than noise."""
+    """Entries with 0 in place of negative ones, which are reported where they are more than noise, and NaN if traced."""
     xp = namespace(entries)
     value = stop_gradient(entries)
     negative = value < -noise_level(entries, len(own))
-    if not is_traced(negative) and np.any(negative):
+    level = xp.where(value < 0, entries - value, entries)
+    return refuse_negative(level, negative, f"a train over {listed(inputs)}", "entries")
+
+
+def refuse_negative(weights: Data, negative: Data, asked: str, what: str) -> Data:
+    """Weights with 0 where rounding made them negative, and a warning; NaN there where numbers are not known yet."""
+    if is_traced(negative):
+
+        def error() -> DataError:
+            return DataError(f"{asked} with negative {what}, which rounding made", expected=_POSITIVE, advice=_LESS)
+
+        return require(~negative, error, weights)[0]
+    if np.any(negative):
         count = int(np.sum(np.asarray(negative)))
-        warn(
-            NegativeEntries(
-                f"a train over {listed(inputs)} with {count} negative entries of {negative.size}, read as 0",
-                expected="entries that rounding leaves non-negative",
-                advice="a greater rank=, or fewer products between sums, rounds less",
-            )
-        )
-    return xp.where(negative, 0.0, xp.where(value < 0, entries - value, entries))
+        told = f"{asked} with {count} negative {what} of {negative.size}, read as 0"
+        warn(NegativeEntries(told, expected=_POSITIVE, advice=_LESS))
+    return namespace(weights).where(negative, 0.0, weights)
+
+
+_POSITIVE = "numbers that rounding leaves non-negative"
+_LESS = "a greater rank=, or fewer products between sums, rounds less"
 
 
 def _negative_total(pieces: Pieces) -> DataError:
@@ -103,7 +123,7 @@ def _negative_total(pieces: Pieces) -> DataError:
         "the total of a train, which rounding made negative",
         expected="a total that is not negative",
         nearest=f"{pieces.mark}, with the bound rank={pieces.rank}",
-        advice="a greater rank=, or fewer products between sums, rounds less",
+        advice=_LESS,
     )
 
 
