@@ -2,6 +2,7 @@
 
 from fubini.factors import delta_rules as delta_rules
 from fubini.factors import diagram_choice as diagram_choice
+from fubini.factors import diagram_contraction as diagram_contraction
 from fubini.factors import diagram_rules as diagram_rules
 from fubini.factors import fallbacks as fallbacks
 from fubini.factors import gaussian_carry as gaussian_carry

@@ -123,6 +123,15 @@ class Diagram(Factor):
         return self.nodes.terminals
 
     @property
+    def entry_count(self) -> int:
+        """The numbers stored: the children of all nodes, and the weights of terminals.
+
+        >>> Diagram([[1.0, 2.0], [2.0, 1.0]], ("a", "b")).entry_count
+        8
+        """
+        return sum(rows.size for rows in self.nodes.children) + self.terminals.pair.weights.size
+
+    @property
     def batch(self) -> tuple[Name, ...]:
         """The inputs that are no levels: for each of their values there are other weights at the same nodes.
 

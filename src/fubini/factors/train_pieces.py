@@ -91,7 +91,7 @@ def noise_level(entries: Data, event: int) -> Data:
 
 
 def without_negative(entries: Data, own: Sequence[Name], inputs: Mapping[Name, Domain]) -> Data:
-    """Entries with 0 in place of negative ones, which are reported where they are more than noise, and NaN if traced."""
+    """Entries with 0 in place of negative ones, reported where they are more than noise, and NaN if traced."""
     xp = namespace(entries)
     value = stop_gradient(entries)
     negative = value < -noise_level(entries, len(own))

@@ -8,7 +8,7 @@ first, then the nodes of the last level, and so on up to the first level, so tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -86,13 +86,18 @@ def unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows[first], inverse
 
 
+def across(ufunc: np.ufunc, rows: np.ndarray) -> np.ndarray:
+    """A reduction along rows, column by column where there are few."""
+    return reduce(ufunc, rows.T) if 0 < rows.shape[1] <= 8 else ufunc.reduce(rows, axis=1)
+
+
 def merge_rows(rows: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
     """References of nodes with these children, from `start` on, and the nodes made.
 
     Equal children are the node themselves, and equal nodes are one.
     """
     references = rows[:, 0].copy()
-    branching = np.flatnonzero((rows != rows[:, :1]).any(axis=1))
+    branching = np.flatnonzero(across(np.logical_or, rows != rows[:, :1]))
     made, inverse = unique_rows(rows[branching])
     references[branching] = start + inverse
     return references, made

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini.numerics.decision_nodes import Nodes, reduce_nodes, unique_rows
+from fubini.numerics.decision_nodes import Nodes, across, reduce_nodes, unique_rows
 
 
 class Refinement(NamedTuple):
@@ -47,7 +47,7 @@ class _Operands(NamedTuple):
             below = self.nodes.children[self.fixed]
             rows[row, column] = below[rows[row, column] - self.nodes.starts[self.fixed], self.values[column]]
         if self.absorbing is not None:
-            rows[self.absorbing[rows].any(axis=1)] = self.sink
+            rows[across(np.logical_or, self.absorbing[rows])] = self.sink
         return np.sort(rows, axis=1) if self.is_symmetric else rows
 
 
@@ -59,8 +59,8 @@ def _refined(operands: _Operands) -> Refinement:
     inverses: list[np.ndarray] = []
 
     def look_at(rows: np.ndarray, level: int) -> None:
-        tops = nodes.levels[rows].min(axis=1)
-        for top in np.unique(tops):
+        tops = across(np.minimum, nodes.levels[rows])
+        for top in np.flatnonzero(np.bincount(tops)):
             positions = np.flatnonzero(tops == top)
             waiting[top].append(_Waiting(rows[positions], level, positions))
 
