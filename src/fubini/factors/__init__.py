@@ -1,10 +1,12 @@
 """Representations of factors, one file each, their numerics, and the rules that say what each operation does."""
 
 from fubini.factors import delta_rules as delta_rules
+from fubini.factors import diagram_carry as diagram_carry
 from fubini.factors import diagram_choice as diagram_choice
 from fubini.factors import diagram_contraction as diagram_contraction
 from fubini.factors import diagram_rules as diagram_rules
 from fubini.factors import fallbacks as fallbacks
+from fubini.factors import finite_rules as finite_rules
 from fubini.factors import gaussian_carry as gaussian_carry
 from fubini.factors import gaussian_choice as gaussian_choice
 from fubini.factors import gaussian_rules as gaussian_rules

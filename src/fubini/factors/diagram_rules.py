@@ -16,7 +16,6 @@ from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DataError
 from fubini.factors.diagram import TERMINAL, Diagram, to_table
 from fubini.factors.diagram_pairs import Pairing, pair_up, to_diagram
-from fubini.factors.gaussian import Gaussian
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table, embedded, is_tabular, multiply_out, pointwise, read_out, with_mass
 from fubini.numerics.decision_nodes import path_to
@@ -24,10 +23,8 @@ from fubini.numerics.named_axes import align, require_in_range
 from fubini.numerics.scaled import added, divided, multiplied
 from fubini.terms.factor import Factor
 from fubini.terms.heads import (
-    DIVIDE,
     EXCLUDE,
     EXPECT,
-    MULTIPLY,
     POWER,
     SUBSTITUTE,
     exact_add,
@@ -79,18 +76,6 @@ def multiply_table_diagram(f: Table, g: Diagram) -> Factor:
     return multiply_diagrams(to_diagram(f, g), g)
 
 
-@exact_multiply.rule
-def multiply_diagram_gaussian(f: Diagram, g: Gaussian) -> Factor:
-    """f(a)·g(a, x), f as a table"""
-    return interpret(MULTIPLY, to_table(f), g)
-
-
-@exact_multiply.rule
-def multiply_gaussian_diagram(f: Gaussian, g: Diagram) -> Factor:
-    """f(a, x)·g(a), g as a table"""
-    return interpret(MULTIPLY, f, to_table(g))
-
-
 # -- quotients ------------------------------------------------------------------------------------------------------
 
 
@@ -127,18 +112,6 @@ def divide_diagram_table(f: Diagram, g: Table) -> Factor:
 def divide_table_diagram(f: Table, g: Diagram) -> Factor:
     """f/g, f as a diagram"""
     return divide_diagrams(to_diagram(f, g), g)
-
-
-@exact_divide.rule
-def divide_diagram_gaussian(f: Diagram, g: Gaussian) -> Factor:
-    """f(a)/g(a, x), f as a table"""
-    return interpret(DIVIDE, to_table(f), g)
-
-
-@exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))
-def divide_by_diagram(f: Factor, g: Diagram) -> Factor:
-    """f(a, x)/g(a), g as a table"""
-    return interpret(DIVIDE, f, to_table(g))
 
 
 @exact_normalize.rule

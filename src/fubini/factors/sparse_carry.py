@@ -15,7 +15,6 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.factors.carry import Carried, CarryLayout, float_type, settled, typed
-from fubini.factors.gaussian_carry import GaussianLayout
 from fubini.factors.slices import Slices
 from fubini.factors.sparse import Sparse, sort_over
 from fubini.factors.sparse_algebra import extend
@@ -150,7 +149,7 @@ def settle_table_as_sparse(f: Table, layout: SparseLayout) -> Factor:
 
 
 @exact_settle.rule
-def settle_sparse_as_table(f: Sparse, layout: TableLayout | GaussianLayout) -> Factor:
+def settle_sparse_as_table(f: Sparse, layout: CarryLayout) -> Factor:
     """f, with every cell stored"""
     return settled(f.to_table(), layout)
 

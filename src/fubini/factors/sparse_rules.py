@@ -11,7 +11,6 @@ from fubini.base.domains import merge_inputs
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import Semiring
 from fubini.errors import DataError
-from fubini.factors.gaussian import Gaussian
 from fubini.factors.sparse import Sparse
 from fubini.factors.sparse_algebra import (
     absent_of,
@@ -81,18 +80,6 @@ def multiply_sparse_table(f: Sparse, g: Table) -> Sparse:
 def multiply_table_sparse(f: Table, g: Sparse) -> Sparse:
     """f·g  =  g·f"""
     return multiply_sparse_table(g, f)
-
-
-@exact_multiply.rule
-def multiply_sparse_gaussian(f: Sparse, g: Gaussian) -> Factor:
-    """w(a)·exp(q(a, x)), with every cell of w stored"""
-    return interpret(MULTIPLY, f.to_table(), g)
-
-
-@exact_multiply.rule
-def multiply_gaussian_sparse(f: Gaussian, g: Sparse) -> Factor:
-    """f·g  =  g·f"""
-    return multiply_sparse_gaussian(g, f)
 
 
 # -- quotients ------------------------------------------------------------------------------------------------------

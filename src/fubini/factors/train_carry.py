@@ -17,7 +17,6 @@ from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.carry import Carried, CarryLayout, NamedDomains, float_type, settled, typed
-from fubini.factors.gaussian_carry import GaussianLayout
 from fubini.factors.table import Table
 from fubini.factors.table_carry import TableLayout
 from fubini.factors.train import Train, make_train, train_to_table
@@ -139,7 +138,7 @@ def _padded(core: Data, outside: tuple[int, ...], ranks: Sequence[int], layout: 
 
 
 @exact_settle.rule
-def settle_train_as_table(f: Train, layout: TableLayout | GaussianLayout) -> Factor:
+def settle_train_as_table(f: Train, layout: CarryLayout) -> Factor:
     """f, with every entry written out"""
     return settled(train_to_table(f, "what one step of a sequence hands on to the next"), layout)
 
