@@ -19,6 +19,7 @@ from fubini.factors.sparse_checks import (
     as_capacity,
     bad_weights,
     fault_of,
+    multiply_capacity,
     outside,
     overflowed,
     require_axes,
@@ -117,8 +118,9 @@ class Sparse(Factor):
         require_keys(xp, table.inputs)
         flat = xp.reshape(weights, -1)
         shift = shift if np.ndim(shift) == 0 else xp.reshape(shift, -1)
-        keyed = Keyed(xp.arange(flat.shape[0]), Scaled(flat, shift, *bounds), flat.shape[0])
-        count = count_positive(keyed)
+        keyed = Keyed(np.arange(flat.shape[0]), Scaled(flat, shift, *bounds), flat.shape[0])
+        keyed = drop_zeros(keyed, keyed.slots)
+        count = keyed.slots if xp is np else count_positive(keyed)
         capacity = as_capacity(capacity, CAPACITY if is_traced(count) else max(CAPACITY, int(count)))
         absent = require_capacity(count, capacity, table, fault_of(table), flat)
         return cls._of(drop_zeros(keyed, capacity), absent, table.inputs, capacity, table.exactness)
@@ -227,12 +229,12 @@ class Sparse(Factor):
     def key_over(self, names: Sequence[Name], keyed: Keyed, unused: int) -> Data:
         """The key of each slot over some of the names; that of an unused slot is given."""
         keys = project_keys(keyed.keys, self.sizes, [self.names.index(name) for name in names])
-        return namespace(keys).where(keyed.used, keys, unused)
+        return keys if type(keys) is np.ndarray else jnp.where(keyed.used, keys, unused)
 
     def positions(self, name: Name, keyed: Keyed) -> Data:
         """The position of each slot along a name; 0 where it is unused."""
         at = positions_of(keyed.keys, self.sizes, self.names.index(name))
-        return namespace(at).where(keyed.used, at, 0)
+        return at if type(at) is np.ndarray else jnp.where(keyed.used, at, 0)
 
     def to_table(self) -> Table:
         """The same function with every cell stored; an error where there are too many.
@@ -288,7 +290,8 @@ class Sparse(Factor):
         keys = xp.where(self._keys < cells, rows, size * cells).reshape(-1)
         shift = xp.reshape(self._shift, (size, -1))
         pair = Scaled(self._scaled.reshape(-1), xp.broadcast_to(shift, self._scaled.shape).reshape(-1))
-        return Sparse._of(sort(Keyed(keys, pair, size * cells)), self._absent.sum(), inputs, size * self.capacity)
+        capacity = multiply_capacity(self.capacity, size)
+        return Sparse._of(sort(Keyed(keys, pair, size * cells)), self._absent.sum(), inputs, capacity)
 
     def _log(self) -> Value:
         return self.to_table()._log()

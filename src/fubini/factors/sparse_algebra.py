@@ -14,8 +14,8 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, same_pair, sum_product
 from fubini.errors import listed
 from fubini.factors.sparse import Sparse, sort_over
-from fubini.factors.sparse_checks import fault_of, require_capacity, require_keys
-from fubini.factors.table import Table
+from fubini.factors.sparse_checks import fault_of, multiply_capacity, require_capacity, require_keys
+from fubini.factors.table import Table, contract_tables
 from fubini.numerics.keyed_contraction import Operand, contract_keyed
 from fubini.numerics.keyed_weights import (
     Keyed,
@@ -43,6 +43,7 @@ from fubini.terms.factor import Factor
 from fubini.terms.value import Array
 
 Inputs = Mapping[Name, Domain]
+SMALL = 2**12  # cells that are not worth a search
 
 
 def engine_of_all(*factors: Factor) -> ModuleType:
@@ -147,6 +148,22 @@ def contract_sparse_factors(semiring: Semiring, f: Sparse, g: Sparse, keep: froz
     return closed_or_sparse(keyed, absent, kept, capacity, f.exactness | g.exactness)
 
 
+def are_full(f: Sparse, g: Sparse | Table, keep: frozenset[Name]) -> bool:
+    """Whether tables of both and of the result take no more room than the cells stored with their keys, or little."""
+    inputs = merge_inputs(f.inputs, g.inputs)
+    stored = f.stored + (g.stored if isinstance(g, Sparse) else g.pair.weights.size)
+    cells = sum(count_cells(inputs, [n for n in inputs if n in names]) for names in (f.inputs, g.inputs, keep))
+    return cells <= max(2 * stored, SMALL)
+
+
+def contract_as_tables(
+    semiring: Semiring, f: Sparse, g: Sparse | Table, keep: frozenset[Name], capacity: int
+) -> Factor:
+    """⊕ over the names not kept of f·g, with every cell stored on the way."""
+    table = contract_tables(semiring, f.to_table(), g.to_table() if isinstance(g, Sparse) else g, keep)
+    return Sparse.from_table(table, capacity) if table.inputs else table
+
+
 def _operand(f: Sparse, shared: list[Name], own: list[Name], alone: list[Name], xp: ModuleType) -> Operand:
     keyed = f.keyed_on(xp)
     ends = (count_cells(f.inputs, shared), count_cells(f.inputs, own))
@@ -218,7 +235,8 @@ def substitute_positions(f: Sparse, args: Mapping[Name, Array]) -> Factor:
     by_key = xp.argsort(shared, stable=True)
     matches = match(f.key_over(order, own, -1), shared[by_key])
     asked = f"{f} at {', '.join(f'{name}={value}' for name, value in args.items())}"
-    capacity = f.capacity * (fresh[SAMPLES].extent if SAMPLES in fresh and SAMPLES not in f.inputs else 1)
+    samples = fresh[SAMPLES].extent if SAMPLES in fresh and SAMPLES not in f.inputs else 1
+    capacity = multiply_capacity(f.capacity, samples)
     absent = require_capacity(matches.total, capacity, asked, f.absent + fault, own.pair.weights)
     apart = count_cells(f.inputs, [name for name in kept if name not in both])
     count = shared.shape[0] * min(own.slots, apart)

@@ -18,7 +18,7 @@ from fubini.factors.carry import Carried, CarryLayout, float_type, settled, type
 from fubini.factors.slices import Slices
 from fubini.factors.sparse import Sparse, sort_over
 from fubini.factors.sparse_algebra import extend
-from fubini.factors.sparse_checks import as_capacity, require_capacity, require_keys
+from fubini.factors.sparse_checks import as_capacity, multiply_capacity, require_capacity, require_keys
 from fubini.factors.table import Table
 from fubini.factors.table_carry import TableLayout
 from fubini.numerics.keyed_weights import Keyed, count_positive, drop_zeros, mask
@@ -91,7 +91,9 @@ class SparseLayout(CarryLayout):
 
     def over(self, name: Name, domain: Domain) -> SparseLayout:
         """The same layout with one more batch name, in front, and as many slots for each of its values."""
-        return replace(self, batch=((name, domain), *self.batch), capacity=self.capacity * domain.extent)
+        return replace(
+            self, batch=((name, domain), *self.batch), capacity=multiply_capacity(self.capacity, domain.extent)
+        )
 
 
 def sparse_layout(capacity: int) -> Callable[[Carried], CarryLayout]:

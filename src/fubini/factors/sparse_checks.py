@@ -66,6 +66,11 @@ def as_capacity(given: int | None, default: int) -> int:
     return int(given)
 
 
+def multiply_capacity(capacity: int, times: int) -> int:
+    """As many slots several times over, as far as 32 bits count them."""
+    return min(capacity * times, 2**31 - 1)
+
+
 def require_capacity(count: Data, capacity: int, asked: object, absent: Data, *weights: Data) -> Data:
     """The weight of absent cells; an error that says which capacity is needed, or NaN, where there are more cells.
 

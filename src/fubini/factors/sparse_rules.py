@@ -15,7 +15,9 @@ from fubini.factors.sparse import Sparse
 from fubini.factors.sparse_algebra import (
     absent_of,
     add_sparse_factors,
+    are_full,
     cell_by_cell,
+    contract_as_tables,
     contract_sparse_factors,
     embedded,
     exclude_rows,
@@ -173,9 +175,12 @@ def sum_sparse_as_table(semiring: Semiring, f: Sparse, names: tuple) -> Factor:
 def contract_sparse(semiring: Semiring, f: Sparse, g: Sparse, keep: frozenset) -> Factor:
     """⊕_{x, y, z} f(x, y) g(y, z)  =  ⊕_y (⊕_x f)(⊕_z g), summed while it is joined"""
     left, right = _without_own(semiring, f, g, keep), _without_own(semiring, g, f, keep)
+    capacity = max(f.capacity, g.capacity)
     if not isinstance(left, Sparse) or not isinstance(right, Sparse):
         return _summed_to(semiring, interpret(MULTIPLY, left, right), keep)
-    return contract_sparse_factors(semiring, left, right, keep, max(f.capacity, g.capacity))
+    if are_full(left, right, keep):
+        return contract_as_tables(semiring, left, right, keep, capacity)
+    return contract_sparse_factors(semiring, left, right, keep, capacity)
 
 
 def _without_own(semiring: Semiring, f: Sparse | Table, other: Factor, keep: frozenset) -> Factor:
@@ -193,6 +198,8 @@ def _summed_to(semiring: Semiring, f: Factor, keep: frozenset) -> Factor:
 def contract_sparse_table(semiring: Semiring, f: Sparse, g: Table, keep: frozenset) -> Factor:
     """⊕ f·g over the cells of f;  of the cells of both where g has other names"""
     left, right = _without_own(semiring, f, g, keep), _without_own(semiring, g, f, keep)
+    if isinstance(left, Sparse) and isinstance(right, Table) and are_full(left, right, keep):
+        return contract_as_tables(semiring, left, right, keep, f.capacity)
     if not isinstance(left, Sparse) or not isinstance(right, Table) or all(name in f.inputs for name in right.inputs):
         return _summed_to(semiring, interpret(MULTIPLY, left, right), keep)
     return contract_sparse_factors(semiring, left, Sparse.from_table(right, right.pair.weights.size), keep, f.capacity)

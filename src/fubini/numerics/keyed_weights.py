@@ -90,11 +90,12 @@ def count_positive(keyed: Keyed) -> Data:
 
 def drop_zeros(keyed: Keyed, slots: int) -> Keyed:
     """The cells that are not zero; on JAX in this number of slots, where they are more than that."""
-    keep = keyed.used & (keyed.pair.weights != 0)
     if namespace(keyed.keys, keyed.pair.weights) is np:
+        keep = keyed.pair.weights != 0
         return keyed if keep.all() else Keyed(keyed.keys[keep], take(keyed.pair, keep), keyed.end)
     if keyed.slots <= slots:
         return keyed
+    keep = keyed.used & (keyed.pair.weights != 0)
     first = jnp.argsort(~keep, stable=True)[:slots]
     keys = jnp.where(keep, keyed.keys, keyed.end)[first]
     return Keyed(keys, mask(take(keyed.pair, first), keys < keyed.end), keyed.end)
