@@ -202,23 +202,23 @@ def couple(side: int, strength: float) -> list[list[fb.Table]]:
     pair = np.exp(strength * np.array([[1.0, -1.0], [-1.0, 1.0]]))
     rows = []
     for i in range(side):
-        here = [fb.Table(np.exp(random.normal(0.0, 0.3, 2)), (f"x{i}_{j:02}",)) for j in range(side)]
-        here += [fb.Table(pair, (f"x{i}_{j:02}", f"x{i}_{j + 1:02}")) for j in range(side - 1)]
-        here += [fb.Table(pair, (f"x{i - 1}_{j:02}", f"x{i}_{j:02}")) for j in range(side) if i]
+        here = [fb.Table(np.exp(random.normal(0.0, 0.3, 2)), (f"c{j}_{i}",)) for j in range(side)]
+        here += [fb.Table(pair, (f"c{j}_{i}", f"c{j + 1}_{i}")) for j in range(side - 1)]
+        here += [fb.Table(pair, (f"c{j}_{i - 1}", f"c{j}_{i}")) for j in range(side) if i]
         rows.append(here)
     return rows
 
 
 def sweep(rows: Sequence[Sequence[fb.Table]], side: int, rank: int) -> tuple[float, float]:
     """The log-evidence with the boundary as a train, and the errors of its roundings added up."""
-    boundary: fb.Factor = Train.ones({f"x0_{j:02}": fb.Bint[2] for j in range(side)}, rank)
+    boundary: fb.Factor = Train.ones({f"c{j}_0": fb.Bint[2] for j in range(side)}, rank)
     for i, row in enumerate(rows):
         if i:
-            boundary = _times(boundary, Train.ones({f"x{i}_{j:02}": fb.Bint[2] for j in range(side)}, rank))
+            boundary = _times(boundary, Train.ones({f"c{j}_{i}": fb.Bint[2] for j in range(side)}, rank))
         for term in row:
             boundary = _times(boundary, term)
         if i:
-            boundary = boundary.sum(*(f"x{i - 1}_{j:02}" for j in range(side)))
+            boundary = boundary.sum(*(f"c{j}_{i - 1}" for j in range(side)))
     assert isinstance(boundary, Train)
     return float(boundary.sum(*boundary.inputs).log().data), float(np.max(boundary.rounding_error))
 
