@@ -8,7 +8,7 @@ with all pairs of some rows, so that a block's groups are finished with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -82,7 +82,7 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
     left = csr_array(
         (f.pair.weights[present], (rows[present], own[present])), shape=(_size(row_keys), _size(inner_keys))
     )
-    right = csr_array((g.pair.weights, (inner, columns)), shape=(_size(inner_keys), _size(column_keys)))
+    right: Any = csr_array((g.pair.weights, (inner, columns)), shape=(_size(inner_keys), _size(column_keys)))
     shift, end = f.pair.shift + g.pair.shift, f.ends[1] * g.ends[1]
     for start, stop in _blocks_of_rows(left, np.diff(right.indptr)):
         product = left[start:stop] @ right
@@ -90,6 +90,10 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
         numbers = np.repeat(np.arange(start, stop), np.diff(product.indptr))
         keys = _keys_of(numbers, row_keys) * g.ends[1] + _keys_of(product.indices, column_keys)
         yield Keyed(keys, Scaled(product.data, shift), end)
+
+
+def _matrix(weights: np.ndarray, cells: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]) -> Any:
+    return csr_array((weights, cells), shape=shape)
 
 
 def _numbered(keys: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray | int]:
@@ -116,7 +120,7 @@ def _size(different: np.ndarray | int) -> int:
     return different if isinstance(different, int) else max(1, different.size)
 
 
-def _blocks_of_rows(left: csr_array, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+def _blocks_of_rows(left: Any, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
     """Rows together that make no more than `PAIRS` pairs, or a single one that makes more."""
     pairs = np.concatenate([[0], np.cumsum(lengths[left.indices])])[left.indptr]
     start, last = 0, left.shape[0]
