@@ -79,10 +79,8 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
     columns, column_keys = _numbered(g.outer, g.ends[1])
     inner, inner_keys = _numbered(g.inner, g.ends[0])
     own, present = _numbers_of(f.inner, inner_keys)
-    left = csr_array(
-        (f.pair.weights[present], (rows[present], own[present])), shape=(_size(row_keys), _size(inner_keys))
-    )
-    right: Any = csr_array((g.pair.weights, (inner, columns)), shape=(_size(inner_keys), _size(column_keys)))
+    left = _matrix(f.pair.weights[present], (rows[present], own[present]), (_size(row_keys), _size(inner_keys)))
+    right = _matrix(g.pair.weights, (inner, columns), (_size(inner_keys), _size(column_keys)))
     shift, end = f.pair.shift + g.pair.shift, f.ends[1] * g.ends[1]
     for start, stop in _blocks_of_rows(left, np.diff(right.indptr)):
         product = left[start:stop] @ right
