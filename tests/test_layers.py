@@ -29,6 +29,7 @@ LAYERS = (
     "approximate",
     "sequence",
     "representations",
+    "propagate",
     "read",
     "bridge",
     "measures",
@@ -41,7 +42,7 @@ LAYERS = (
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
-DEFERRED = frozenset({"arviz", "cotengra", "numba"})
+DEFERRED = frozenset({"arviz", "cotengra", "numba", "pysdd"})
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

@@ -61,6 +61,10 @@ from fubini.models.numpyro_model import from_numpyro as from_numpyro
 from fubini.models.param import param as param
 from fubini.models.sample import deterministic as deterministic
 from fubini.numerics.randomness import WhiteNoise as WhiteNoise
+from fubini.propagate.division_policy import Division as Division
+from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
+from fubini.propagate.propagation import propagate as propagate
+from fubini.propagate.result import Propagation as Propagation
 from fubini.questions.compare import compare as compare
 from fubini.questions.fit import fit as fit
 from fubini.questions.simplify import simplify as simplify

@@ -1,5 +1,8 @@
 """Representations of factors, one file each, their numerics, and the rules that say what each operation does."""
 
+from fubini.factors import circuit_choice as circuit_choice
+from fubini.factors import circuit_questions as circuit_questions
+from fubini.factors import circuit_rules as circuit_rules
 from fubini.factors import delta_rules as delta_rules
 from fubini.factors import diagram_carry as diagram_carry
 from fubini.factors import diagram_choice as diagram_choice
@@ -11,12 +14,15 @@ from fubini.factors import fallbacks as fallbacks
 from fubini.factors import finite_rules as finite_rules
 from fubini.factors import gaussian_carry as gaussian_carry
 from fubini.factors import gaussian_choice as gaussian_choice
+from fubini.factors import gaussian_properness as gaussian_properness
 from fubini.factors import gaussian_rules as gaussian_rules
+from fubini.factors import gaussian_tilted as gaussian_tilted
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_moments as mixture_moments
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice
 from fubini.factors import piecewise_rules as piecewise_rules
+from fubini.factors import properness as properness
 from fubini.factors import samples as samples
 from fubini.factors import sparse_carry as sparse_carry
 from fubini.factors import sparse_choice as sparse_choice

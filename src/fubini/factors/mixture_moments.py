@@ -10,6 +10,7 @@ import numpy as np
 
 from fubini.base.arrays import Data, is_jax, namespace, require, stop_gradient
 from fubini.base.domains import Domain
+from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.errors import DataError, Intractable
 from fubini.factors.delta import Delta
@@ -18,15 +19,16 @@ from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_rules import multiply_mixture
 from fubini.factors.piecewise import Piecewise
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import is_open, promoted
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic, Reals
 from fubini.numerics.quadratic_elimination import root
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, positive_log
 from fubini.numerics.small_matrices import lower_solved
+from fubini.terms.exactness import projected
 from fubini.terms.factor import Factor, Product
-from fubini.terms.heads import exact_match
+from fubini.terms.heads import MOMENTS, exact_match, exact_moments
 from fubini.terms.value import to_array
 
 
@@ -50,6 +52,23 @@ def match_product(f: Product) -> Factor | None:
 def match_other(f: Factor) -> None:
     """f is no sum of several"""
     return None
+
+
+@exact_moments.rule
+def moments_of_mixture(f: Mixture | Piecewise, names: tuple) -> Factor:
+    """Σ_c w_c N(m_c, V_c), in boxes or not  →  w N(m, V)"""
+    batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
+    reals = tuple((name, domain) for name, domain in f.inputs.items() if not domain.is_finite)
+    if isinstance(f, Mixture) and _waits(f):
+        return f
+    return matched_over(f, batch, reals)._marked(projected("Gaussian"))
+
+
+@exact_moments.rule(when=lambda f, names: not any(map(is_open, f.terms)), overlaps=("match_tilted_gaussian",))
+def moments_of_product(f: Product, names: tuple) -> Factor:
+    """the projection of the product, multiplied out"""
+    joined = combined(f.terms)
+    return joined if isinstance(joined, Product) else interpret(MOMENTS, joined, names)
 
 
 def _waits(f: Mixture) -> bool:

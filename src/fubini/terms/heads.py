@@ -57,6 +57,11 @@ MASK = Head("mask")  # (semiring, factor, keep): the elements of the carrier, or
 PLACE = Head("place")  # (semiring, factor, {name: domain}, value): the factor where the name has this value, else zero
 ELEMENTS = Head("elements")  # (factor, name, plates): of an array variable, one element for each cell of the plates
 MATCH = Head("match")  # (factor): the projection with the same mass, mean and covariance; None where there is none
+PROPER = Head("proper")  # (factor, names): whether its sum over the names is finite, for each value of the others
+BOUNDED = Head("bounded")  # (factor, factor, names): whether the quotient is bounded, for each value of the others
+CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, which keeps the mean of the product
+DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
+MOMENTS = Head("moments")  # (factor, names): the factor of an exponential family with the same mass and moments
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -98,4 +103,9 @@ exact_accumulate = _of_exact(ACCUMULATE)
 exact_mask = _of_exact(MASK)
 exact_place = _of_exact(PLACE)
 exact_elements = _of_exact(ELEMENTS)
+exact_proper = _of_exact(PROPER)
+exact_bounded = _of_exact(BOUNDED)
+exact_clip = _of_exact(CLIP)
+exact_distance = _of_exact(DISTANCE)
+exact_moments = _of_exact(MOMENTS)
 exact_match = _of_exact(MATCH)
