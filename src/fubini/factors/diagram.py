@@ -15,6 +15,7 @@ from fubini.base.arrays import Data, is_traced, require_room
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import NameClash, listed
+from fubini.factors.finite_storage import DiagramStorage, extents_of, round_up
 from fubini.factors.table import Axes, Table
 from fubini.numerics.decision_nodes import Nodes, from_cells, reduce_nodes, to_cells, unique_rows
 from fubini.numerics.decision_refinement import cofactors, move_to_end, restrict
@@ -23,6 +24,7 @@ from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
+from fubini.terms.storage import Storage
 from fubini.terms.value import Value
 
 
@@ -149,6 +151,10 @@ class Diagram(Factor):
                [2., 1.]])
         """
         return to_table(self).weights
+
+    @property
+    def storage(self) -> Storage:
+        return DiagramStorage(extents_of(self.inputs), round_up(self.entry_count))
 
     @property
     def is_known_zero(self) -> bool:

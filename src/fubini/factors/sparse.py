@@ -14,6 +14,7 @@ from fubini.base.domains import Bint, Domain, Real
 from fubini.base.names import Name
 from fubini.base.semirings import sum_product
 from fubini.errors import DomainError, MemoryLimit, listed
+from fubini.factors.finite_storage import SparseStorage, extents_of, round_up
 from fubini.factors.promotion import promotion
 from fubini.factors.sparse_checks import (
     as_capacity,
@@ -47,6 +48,7 @@ from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.numbers import shown_number
+from fubini.terms.storage import Storage
 from fubini.terms.value import Array, Value
 
 CAPACITY = 2**20  # slots, where none are asked for
@@ -190,6 +192,11 @@ class Sparse(Factor):
     def stored(self) -> int:
         """The number of slots: on NumPy that of cells that are not zero."""
         return self.keyed.slots
+
+    @property
+    def storage(self) -> Storage:
+        own = extents_of(self.inputs)
+        return SparseStorage(own, min(math.prod(self.sizes), round_up(self.stored)), self.capacity)
 
     @property
     def keyed(self) -> Keyed:

@@ -17,6 +17,7 @@ from fubini.base.arrays import Data, as_floats, is_jax, is_traced, namespace, re
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.names import Name, as_names
 from fubini.errors import DataError, DomainError, Intractable, UnknownName, listed
+from fubini.factors.finite_storage import TrainStorage
 from fubini.factors.promotion import promotion
 from fubini.factors.table import Table
 from fubini.factors.train_order import natural_key
@@ -39,6 +40,7 @@ from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
+from fubini.terms.storage import Storage
 from fubini.terms.value import Array, Value
 
 LARGEST_TABLE = 2**20  # entries of a train that may be written out
@@ -147,6 +149,11 @@ class Train(Factor):
         (1,)
         """
         return tuple(core.output.shape[1] for core in self.cores[:-1])
+
+    @property
+    def storage(self) -> Storage:
+        rank = max(self.ranks)
+        return TrainStorage(rank, rank, self.rank)
 
     @property
     def batch(self) -> dict[Name, Domain]:
