@@ -1,7 +1,10 @@
 """`fb.rep`: how factors over a variable may be stored, by name."""
 
 from fubini.representations.dense import Dense as Dense
+from fubini.representations.diagram import Diagram as Diagram
 from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture
 from fubini.representations.particles import Particles as Particles
+from fubini.representations.sparse import Sparse as Sparse
+from fubini.representations.train import Train as Train
 from fubini.representations.truncated import Truncated as Truncated
