@@ -75,7 +75,7 @@ def explain(
         return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
     given = split_terms(factors)
-    with known_names(given, names):
+    with known_names(given, [*names, *getattr(question, "evidence", ())]):
         terms, summed = prepared(converted(given), names, plates, semiring)
     names = [name for name, _ in summed]
 

@@ -13,7 +13,7 @@ from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
 from fubini.errors import DomainError, Intractable, NameClash, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness, projected
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, product, terms_of
 
 
 class Representation:
@@ -228,10 +228,12 @@ def _converted(term: Factor, own: Represent) -> Factor:
 def restored(factor: Factor) -> Factor:
     """An answer about one variable in the form that it has where nothing is represented."""
     own = represented()
-    if own is not None and not own.in_sequence:
-        for representation in dict.fromkeys(own.by_name.values()):
-            factor = representation.restore(factor)
-    return factor
+    if own is None or own.in_sequence:
+        return factor
+    terms = terms_of(factor)
+    for representation in dict.fromkeys(own.by_name.values()):
+        terms = [representation.restore(term) for term in terms]
+    return product(*terms)
 
 
 def known_in(names: Callable[[], Iterable[Name]], asked: str) -> AbstractContextManager:
@@ -249,7 +251,7 @@ def known_in(names: Callable[[], Iterable[Name]], asked: str) -> AbstractContext
 def require_known(names: Iterable[Name], asked: str) -> None:
     """Raise where a representation is named for a variable that is not there."""
     own = represented()
-    known = set(names)
+    known = dict.fromkeys(names)
     unknown = [name for name in own.by_name if name not in known] if own is not None else []
     if unknown:
         raise UnknownName(

@@ -80,12 +80,12 @@ def require_capacity(count: Data, capacity: int, asked: object, absent: Data, *w
         absent = sum((jnp.sum(0.0 * numbers) for numbers in weights), absent)
 
     def error() -> MemoryLimit:
-        needed = "a greater one" if is_traced(count) else str(int(count))
+        needed, most = ("a greater one", "…") if is_traced(count) else (str(int(count)),) * 2
         return MemoryLimit(
             f"{asked}, in a Sparse of capacity {capacity}",
             expected=f"at most {capacity} cells to store",
             nearest=f"the capacity needed is {needed}",
-            advice=f"f.with_capacity({'…' if is_traced(count) else needed}) of a factor f, or Sparse(…, capacity=…)",
+            advice=f"fb.rep.Sparse({most}), or f.with_capacity({most}) of a factor f",
         )
 
     return require(count <= capacity, error, absent)[0]  # type: ignore[arg-type]
