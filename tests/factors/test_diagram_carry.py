@@ -9,7 +9,6 @@ import pytest
 
 import fubini as fb
 from fubini.base.semirings import sum_product
-from fubini.factors import carry
 from fubini.factors.carry import Carried, settled
 from fubini.factors.diagram import Diagram
 from fubini.factors.slices import slices
@@ -56,10 +55,16 @@ def test_a_chain_of_diagrams(kinds: tuple[str, ...], xp: Any) -> None:
         np.testing.assert_array_equal(other.argmax()[name], best)
 
 
-def test_a_chain_of_diagrams_with_a_sparse_carry(monkeypatch: Any) -> None:
-    expected = float(chain(("table",) * 3, "dense").log_evidence())
-    monkeypatch.setitem(carry._MAKERS, False, sparse_layout(3))
-    np.testing.assert_allclose(float(chain(("diagram",) * 3, "diagrams").log_evidence()), expected, rtol=1e-9)
+@pytest.mark.parametrize("kind", ["diagram", "table"])
+@pytest.mark.parametrize("rep", [fb.rep.Sparse(3), fb.rep.Diagram()], ids=repr)
+def test_a_represented_chain(kind: str, rep: Any) -> None:
+    dense, other = chain(("table",) * 3, "t"), chain((kind,) * 3, "t")
+    with fb.represent(s=rep):
+        log_evidence, smoothed, best = float(other.log_evidence()), other.smooth(), other.argmax()
+    np.testing.assert_allclose(log_evidence, float(dense.log_evidence()), rtol=1e-9)
+    np.testing.assert_allclose(numbers(smoothed, "t", "s_next"), numbers(dense.smooth(), "t", "s_next"), rtol=1e-9)
+    for name, expected in dense.argmax().items():
+        np.testing.assert_array_equal(best[name], expected)
 
 
 def test_slices_of_a_diagram() -> None:

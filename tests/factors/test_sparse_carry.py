@@ -10,7 +10,6 @@ import pytest
 import fubini as fb
 from fubini.base.semirings import max_product, min_sum, sum_product
 from fubini.errors import DataError, MemoryLimit
-from fubini.factors import carry
 from fubini.factors.carry import Carried, lightened, settled, weighed
 from fubini.factors.slices import slices
 from fubini.factors.sparse import Sparse
@@ -23,15 +22,11 @@ REACHED = 5  # states that have a weight at any time: four before a step, and on
 both = pytest.mark.parametrize("xp", [np, jnp])
 
 
-@pytest.fixture(params=[None, STATES, REACHED])
-def time(request: Any, monkeypatch: Any) -> str:
-    """The name of time, with carries that are dense, have a slot for each state, or one for each that is reached."""
-    if request.param is not None:
-        monkeypatch.setitem(carry._MAKERS, False, sparse_layout(request.param))
-    return f"t{request.param}"  # what is compiled is kept under the names of a chain
+# Carries that are dense, have a slot for each state, or one for each that is reached.
+carries = pytest.mark.parametrize("rep", [fb.rep.Dense(), fb.rep.Sparse(STATES), fb.rep.Sparse(REACHED)], ids=repr)
 
 
-def tables(time: str, xp: Any = np) -> tuple[fb.Table, ...]:
+def tables(xp: Any = np) -> tuple[fb.Table, ...]:
     """A start, a move by one state to the right or none, and weights of the states that are zero for most of them."""
     rng = np.random.default_rng(1)
     init = rng.uniform(0.2, 1.0, STATES) * (np.arange(STATES) < 4)
@@ -41,13 +36,13 @@ def tables(time: str, xp: Any = np) -> tuple[fb.Table, ...]:
     seen = rng.uniform(0.2, 1.0, (STEPS, STATES))
     for t in range(STEPS):
         seen[t, (np.arange(STATES) - t) % STATES >= 4] = 0.0
-    names = (("s",), ("s", "s_next"), (time, "s_next"))
+    names = (("s",), ("s", "s_next"), ("t", "s_next"))
     return tuple(fb.Table(xp.asarray(w), axes) for w, axes in zip((init, move, seen), names, strict=True))
 
 
-def chain(factors: Any, time: str) -> fb.Chain:
+def chain(factors: Any) -> fb.Chain:
     init, move, seen = factors
-    return fb.Chain(init=init, factor=move * seen, time=time, step={"s": "s_next"}, method="sequential")
+    return fb.Chain(init=init, factor=move * seen, time="t", step={"s": "s_next"}, method="sequential")
 
 
 def thin(factors: Any) -> tuple[Sparse, ...]:
@@ -62,54 +57,66 @@ def numbers(factor: fb.Factor, *order: str) -> np.ndarray:
 
 
 @both
-def test_evidence_and_filter(xp: Any, time: str) -> None:
-    dense, sparse = chain(tables("dense"), "dense"), chain(thin(tables(time, xp)), time)
+@carries
+@pytest.mark.parametrize("make", [thin, tuple], ids=["sparse", "tables"])
+def test_evidence_and_filter(xp: Any, rep: Any, make: Any) -> None:
+    """Also of a chain of tables, with more cells in a step than a carry has slots."""
+    dense, sparse = chain(tables()), chain(make(tables(xp)))
     rtol = 1e-9 if xp is np else 1e-4
-    np.testing.assert_allclose(float(sparse.log_evidence()), float(dense.log_evidence()), rtol=rtol)
-    found, expected = numbers(sparse.filter(), time, "s_next"), numbers(dense.filter(), "dense", "s_next")
+    with fb.represent(s=rep):
+        log_evidence, filtered, final = float(sparse.log_evidence()), sparse.filter(), sparse.final()
+    np.testing.assert_allclose(log_evidence, float(dense.log_evidence()), rtol=rtol)
+    found, expected = numbers(filtered, "t", "s_next"), numbers(dense.filter(), "t", "s_next")
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-30)
-    assert sparse.filter().exactness.is_exact
-    assert isinstance(sparse.filter(), fb.Table if time == "tNone" else Sparse)
-    np.testing.assert_allclose(numbers(sparse.final(), "s"), numbers(dense.final(), "s"), rtol=rtol, atol=1e-30)
+    assert filtered.exactness.is_exact
+    assert isinstance(filtered, fb.Table if rep == fb.rep.Dense() else Sparse)
+    np.testing.assert_allclose(numbers(final, "s"), numbers(dense.final(), "s"), rtol=rtol, atol=1e-30)
 
 
-def test_smooth_argmax_and_sample(time: str) -> None:
+@carries
+@pytest.mark.parametrize("make", [thin, tuple], ids=["sparse", "tables"])
+def test_smooth_argmax_and_sample(rep: Any, make: Any) -> None:
     """The density of later steps is positive for all states: it needs a slot for each."""
-    dense, sparse = chain(tables("dense"), "dense"), chain(thin(tables(time)), time)
-    if time != f"t{REACHED}":
-        found, expected = sparse.smooth(), dense.smooth()
-        np.testing.assert_allclose(numbers(found, time, "s_next"), numbers(expected, "dense", "s_next"), rtol=1e-9)
+    dense, sparse = chain(tables()), chain(make(tables()))
+    with fb.represent(s=rep):
+        found = None if rep == fb.rep.Sparse(REACHED) else sparse.smooth()
+        best, draws = sparse.argmax(), sparse.sample(jax.random.key(0), n=4000)
+    if found is not None:
+        expected = dense.smooth()
+        np.testing.assert_allclose(numbers(found, "t", "s_next"), numbers(expected, "t", "s_next"), rtol=1e-9)
         np.testing.assert_allclose(numbers(found.initial, "s"), numbers(expected.initial, "s"), rtol=1e-9)
-    for name, best in dense.argmax().items():
-        np.testing.assert_array_equal(sparse.argmax()[name], best)
-    draws, exact = sparse.sample(jax.random.key(0), n=4000), numbers(dense.smooth(), "dense", "s_next")
+    for name, expected in dense.argmax().items():
+        np.testing.assert_array_equal(best[name], expected)
+    exact = numbers(dense.smooth(), "t", "s_next")
     shares = [np.bincount(draws["s_next"][:, t], minlength=STATES) / 4000 for t in range(STEPS)]
     np.testing.assert_allclose(shares, exact, atol=0.03)
 
 
-def test_derivatives(time: str) -> None:
-    with jax.enable_x64(True):
-        factors = tables(time, jnp)
+@carries
+def test_derivatives(rep: Any) -> None:
+    with jax.enable_x64(True), fb.represent(s=rep):
+        factors = tables(jnp)
 
         def log_evidence(scale: Any, change: Any) -> Any:
             init, move, seen = factors
             moved = fb.Table(move.weights**scale, ("s", "s_next"))
-            return chain(change((init, moved, seen)), time).log_evidence().data
+            return chain(change((init, moved, seen))).log_evidence().data
 
         found = jax.grad(log_evidence)(1.0, thin)
         expected = (log_evidence(1.0 + 1e-6, thin) - log_evidence(1.0 - 1e-6, thin)) / 2e-6
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_carry_of_too_few_slots(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("make", [thin, tuple], ids=["sparse", "tables"])
+def test_a_carry_of_too_few_slots(make: Any) -> None:
     """NaN where it is compiled, and the error where that is asked for."""
-    monkeypatch.setitem(carry._MAKERS, False, sparse_layout(2))
-    few = chain(thin(tables("few", jnp)), "few")
-    assert np.isnan(float(few.evidence().log().data))
-    with pytest.raises(DataError, match="in a Sparse of capacity 2"):
-        fb.checked(jax.jit(lambda f: chain((f, *thin(tables("few", jnp))[1:]), "few").evidence().log().data))(
-            thin(tables("few", jnp))[0]
-        )
+    with fb.represent(s=fb.rep.Sparse(2)):
+        few = chain(make(tables(jnp)))
+        assert np.isnan(float(few.evidence().log().data))
+        with pytest.raises(DataError, match="in a Sparse of capacity 2"):
+            fb.checked(jax.jit(lambda f: chain((f, *make(tables(jnp))[1:])).evidence().log().data))(
+                make(tables(jnp))[0]
+            )
 
 
 # -- one rule each --------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 import fubini as fb
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import min_sum, sum_product
-from fubini.factors import carry
 from fubini.factors.carry import Carried, lightened, settled, weighed
 from fubini.factors.slices import slices
 from fubini.factors.table_carry import TableLayout
@@ -55,35 +54,35 @@ def numbers(factor: fb.Factor, *order: str) -> np.ndarray:
     return np.exp(np.asarray(logs.data, np.float64))
 
 
-@pytest.fixture(params=[None, 4, 2])
-def time(request: Any, monkeypatch: Any) -> str:
-    """The name of time, with carries that are dense, of any rank, and of rank 2."""
-    if request.param is not None:
-        monkeypatch.setitem(carry._MAKERS, False, train_layout(request.param))
-    return f"t{request.param}"  # what is compiled is kept under the names of a chain
+def represented(rep: Any) -> Any:
+    """All states so represented."""
+    return fb.represent(**dict.fromkeys(SIZES, rep))
 
 
 @both
-def test_evidence_filter_and_smoother(xp: Any, time: str) -> None:
-    start, terms = tables("dense")
-    dense = chain(start[0] * start[1], terms, "dense")
-    start, terms = tables(time, xp)
-    rank = 2 if time == "t2" else 4
-    trains = chain(train_of(start, rank), terms, time)
-    rtol = 1e-3 if xp is jnp or time == "t2" else 1e-8  # rank 2 cuts a little
-    np.testing.assert_allclose(float(trains.log_evidence()), float(dense.log_evidence()), rtol=rtol)
-    order = ("a_next", "b_next", "c_next")
-    found, expected = trains.filter(), dense.filter()
-    assert type(found) is (fb.Table if time == "tNone" else Train)
-    np.testing.assert_allclose(numbers(found, time, *order), numbers(expected, "dense", *order), rtol=10 * rtol)
-    found, expected = trains.smooth(), dense.smooth()
-    np.testing.assert_allclose(numbers(found, time, *order), numbers(expected, "dense", *order), rtol=10 * rtol)
+@pytest.mark.parametrize("as_train", [True, False], ids=["train", "tables"])
+@pytest.mark.parametrize("rep", [fb.rep.Dense(), fb.rep.Train(4), fb.rep.Train(2)], ids=repr)
+def test_evidence_filter_and_smoother(xp: Any, rep: Any, as_train: bool) -> None:
+    start, terms = tables("t")
+    dense = chain(start[0] * start[1], terms, "t")
+    start, terms = tables("t", xp)
+    is_cut = rep == fb.rep.Train(2)
+    trains = chain(train_of(start, 2 if is_cut else 4) if as_train else start[0] * start[1], terms, "t")
+    rtol = 1e-3 if xp is jnp or is_cut else 1e-8  # rank 2 cuts a little
+    with represented(rep):
+        evidence, filtered, smoothed = trains.evidence(), trains.filter(), trains.smooth()
+    np.testing.assert_allclose(float(evidence.log()), float(dense.log_evidence()), rtol=rtol)
+    order = ("t", "a_next", "b_next", "c_next")
+    assert type(filtered) is (fb.Table if rep == fb.rep.Dense() else Train)
+    np.testing.assert_allclose(numbers(filtered, *order), numbers(dense.filter(), *order), rtol=10 * rtol)
+    np.testing.assert_allclose(numbers(smoothed, *order), numbers(dense.smooth(), *order), rtol=10 * rtol)
+    for answer in (evidence, filtered, smoothed):
+        assert answer.exactness.marks == (("projected(train)",) if is_cut else ())
 
 
 def test_a_rank_that_is_cut() -> None:
     """Rank 1 keeps the states apart: an approximation, which says so, and how far it is from the truth."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(carry._MAKERS, False, train_layout(1))
+    with represented(fb.rep.Train(1)):
         start, terms = tables("cut")
         cut = chain(train_of(start, 1), terms, "cut")
         found = cut.filter()
@@ -169,8 +168,7 @@ def test_lighten_and_weigh_train() -> None:
 
 def test_a_chain_of_trains_under_jit() -> None:
     start, terms = tables("traced", jnp)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(carry._MAKERS, False, train_layout(4))
+    with represented(fb.rep.Train(4)):
         found = jax.jit(lambda f: chain(f, terms, "traced").log_evidence().data)(train_of(start, 4))
     start, terms = tables("dense")
     expected = chain(start[0] * start[1], terms, "dense").log_evidence()

@@ -95,7 +95,13 @@ def join_sparse_factors(f: Sparse, g: Sparse, capacity: int | None = None) -> Sp
 
 def join_table(f: Sparse, g: Table) -> Sparse:
     """The join with the cells of a table that are not zero."""
-    return join_sparse_factors(f, Sparse.from_table(g, g.pair.weights.size), f.capacity)
+    return join_sparse_factors(f, Sparse.from_table(g, g.pair.weights.size), capacity_beside(f, g))
+
+
+def capacity_beside(f: Sparse, g: Factor) -> int:
+    """The capacity of a product: for each of several samples that of the factor."""
+    samples = g.inputs[SAMPLES].extent if SAMPLES in g.inputs and SAMPLES not in f.inputs else 1
+    return multiply_capacity(f.capacity, samples)
 
 
 def extend(f: Sparse, inputs: Inputs) -> Sparse:

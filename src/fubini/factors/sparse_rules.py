@@ -17,6 +17,7 @@ from fubini.factors.sparse_algebra import (
     absent_of,
     add_sparse_factors,
     are_full,
+    capacity_beside,
     cell_by_cell,
     contract_as_tables,
     contract_sparse_factors,
@@ -214,11 +215,12 @@ def _summed_to(semiring: Semiring, f: Factor, keep: frozenset) -> Factor:
 def contract_sparse_table(semiring: Semiring, f: Sparse, g: Table, keep: frozenset) -> Factor:
     """⊕ f·g over the cells of f;  of the cells of both where g has other names"""
     left, right = _without_own(semiring, f, g, keep), _without_own(semiring, g, f, keep)
+    capacity = capacity_beside(f, g)
     if isinstance(left, Sparse) and isinstance(right, Table) and are_full(left, right, keep):
-        return contract_as_tables(semiring, left, right, keep, f.capacity)
+        return contract_as_tables(semiring, left, right, keep, capacity)
     if not isinstance(left, Sparse) or not isinstance(right, Table) or all(name in f.inputs for name in right.inputs):
         return _summed_to(semiring, interpret(MULTIPLY, left, right), keep)
-    return contract_sparse_factors(semiring, left, Sparse.from_table(right, right.pair.weights.size), keep, f.capacity)
+    return contract_sparse_factors(semiring, left, Sparse.from_table(right, right.pair.weights.size), keep, capacity)
 
 
 @exact_contract.rule(when=lambda semiring, f, g, keep: semiring.homogeneous)
