@@ -4,15 +4,17 @@
     python -m benchmarks.representations --data DATA diagram
     python -m benchmarks.representations train
 
-`sparse` and `diagram`: link, mildew, diabetes and munin1, with the leaves of each observed at values that the network
-itself drew, and without evidence. The log-evidence by one forward pass, step by step in the order that is planned for
-tables; then all marginals. One row for each network and representation:
+`sparse` and `diagram`: link, mildew, diabetes and munin1 under `fb.represent` of every variable, with the leaves of
+each observed at values that the network itself drew, and without evidence. The log-evidence by one forward pass, step
+by step; then all marginals. One row for each network and representation:
 
 - `peak`: the entries of all factors that are held at the same time, at most; `largest`: those of the largest result;
   of a table its cells, of a Sparse the cells stored (a key and a weight each), of a Diagram children and terminals;
+- `as tables`: the peak of the plan that is made for tables, where the planner does not ask for storage;
 - `MiB`: the bytes of what is held at the peak;
 - `evidence`, `marginals`: the largest difference to tables, of the log-evidence and of a marginal;
-- `time`: the evidence, best of some runs; `all`: all marginals once; `ratio`: time over that of tables.
+- `time`: the evidence, best of some runs, of tables that are converted; `all`: all marginals once, conversion
+  included; `ratio`: time over that of tables.
 
 `train`: the log-evidence of square grids of coupled binary variables, row by row, with the boundary as a train of
 bounded rank, beside exact elimination.
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ from fubini.base.semirings import sum_product
 from fubini.eliminate.forward import embed, find_plan, run_step
 from fubini.eliminate.prepare import prepared, problem_of
 from fubini.factors.diagram import Diagram
+from fubini.factors.represent import converted
 from fubini.factors.sparse import Sparse
 from fubini.factors.train import Train
 
@@ -46,11 +49,7 @@ CAPACITY = 2**28
 LIMIT = 64 * 2**30  # bytes that a plan for tables may ask for: what is stored is less
 AGREEMENT = 1e-9
 
-KINDS: dict[str, Callable[[fb.Table], fb.Factor]] = {
-    "dense": lambda table: table,
-    "sparse": lambda table: Sparse.from_table(table, CAPACITY),
-    "diagram": Diagram.from_table,
-}
+KINDS = {"dense": fb.rep.Dense(), "sparse": fb.rep.Sparse(CAPACITY), "diagram": fb.rep.Diagram()}
 
 
 # -- what is stored -------------------------------------------------------------------------------------------------
@@ -86,11 +85,11 @@ class Peak:
         self.largest = max(self.largest, count_entries(made))
 
 
-def run_forward(factors: Sequence[fb.Factor], peak: Peak | None = None) -> float:
+def run_forward(factors: Sequence[fb.Factor], peak: Peak | None = None, as_tables: bool = False) -> float:
     """The log-evidence, by the steps of the plan; what no step reads again is let go."""
-    names = tuple(dict.fromkeys(name for factor in factors for name in factor.inputs))
-    terms, summed = prepared(list(factors), names, (), sum_product)
-    plan = find_plan(problem_of(terms, summed, (), None, LIMIT), False)
+    terms, summed = prepared(list(factors), names_of(factors), (), sum_product)
+    problem = problem_of(terms, summed, (), None, LIMIT)
+    plan = find_plan(problem._replace(storages=()) if as_tables else problem, False)
     slots: list = [*(embed(sum_product, term) for term in terms), *[None] * len(plan.steps)]
     for position, step in enumerate(plan.steps):
         slots[len(terms) + position] = made = run_step(step, slots, sum_product)
@@ -100,6 +99,16 @@ def run_forward(factors: Sequence[fb.Factor], peak: Peak | None = None) -> float
             if plan.last_use[slot] == position:
                 slots[slot] = None
     return sum(float(slots[slot].log().data) for slot in plan.results)
+
+
+def names_of(factors: Sequence[fb.Factor]) -> tuple[str, ...]:
+    """The variables of factors, each once."""
+    return tuple(dict.fromkeys(name for factor in factors for name in factor.inputs))
+
+
+def represented(factors: Sequence[fb.Factor], kind: str) -> Any:
+    """All variables of the factors so represented."""
+    return fb.represent(**dict.fromkeys(names_of(factors), KINDS[kind]))
 
 
 # -- networks -------------------------------------------------------------------------------------------------------
@@ -117,6 +126,7 @@ class Found:
     """What one representation gave on one network."""
 
     peak: Peak
+    peak_as_tables: Peak
     seconds: float
     log_evidence: float
     marginals: dict[str, np.ndarray] | None
@@ -125,16 +135,19 @@ class Found:
 
 def measure(tables: Sequence[Any], kind: str, repeats: int, with_marginals: bool) -> Found:
     """The evidence with its peak, timed, and all marginals."""
-    factors = [KINDS[kind](table) for table in tables if table.inputs]
-    peak = Peak()
+    given = [table for table in tables if table.inputs]
+    with represented(given, kind):
+        factors = converted(given)
+    peak, peak_as_tables = Peak(), Peak()
+    run_forward(factors, peak_as_tables, as_tables=True)
     value = run_forward(factors, peak) + sum(float(table.log().data) for table in tables if not table.inputs)
     seconds = min(elapsed(lambda: run_forward(factors)) for _ in range(repeats))
     if not with_marginals:
-        return Found(peak, seconds, value, None, None)
-    names = tuple(dict.fromkeys(name for factor in factors for name in factor.inputs))
+        return Found(peak, peak_as_tables, seconds, value, None, None)
     found: dict[str, np.ndarray] = {}
-    took = elapsed(lambda: found.update(_weights(fb.marginals(factors, names, memory_limit=LIMIT))))
-    return Found(peak, seconds, value, found, took)
+    with represented(given, kind):
+        took = elapsed(lambda: found.update(_weights(fb.marginals(given, names_of(given), memory_limit=LIMIT))))
+    return Found(peak, peak_as_tables, seconds, value, found, took)
 
 
 def _weights(marginals: dict) -> dict[str, np.ndarray]:
@@ -148,8 +161,8 @@ def gap(found: Found, dense: Found) -> float | None:
     return max(float(np.abs(found.marginals[name] - dense.marginals[name]).max()) for name in dense.marginals)
 
 
-COLUMNS = ("network", "kind   ", "       peak", "    largest", "    MiB", "evidence", "marginals", "    time", " ratio",
-           "     all", " ratio")  # fmt: skip
+COLUMNS = ("network", "kind   ", "       peak", "  as tables", "    largest", "    MiB", "evidence", "marginals",
+           "    time", " ratio", "     all", " ratio")  # fmt: skip
 
 
 def compare_networks(kind: str, options: argparse.Namespace) -> list[Aim]:
@@ -173,7 +186,8 @@ def print_rows(table: Table, name: str, kind: str, dense: Found, found: Found) -
     for label, one in (("dense", dense), (kind, found)):
         is_other = one is found
         table.row(
-            name, label, f"{one.peak.entries:,}", f"{one.peak.largest:,}", f"{one.peak.bytes / 2**20:.1f}",
+            name, label, f"{one.peak.entries:,}", f"{one.peak_as_tables.entries:,}", f"{one.peak.largest:,}",
+            f"{one.peak.bytes / 2**20:.1f}",
             difference(abs(one.log_evidence - dense.log_evidence)) if is_other else "",
             difference(gap(one, dense)) if is_other else "",
             duration(one.seconds), ratio(one.seconds / dense.seconds) if is_other else "",
