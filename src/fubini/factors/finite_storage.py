@@ -49,6 +49,7 @@ class StoredCells(Storage):
     own: Extents
     count: int
     most = 1  # numbers that it may hold for a cell
+    in_pairs = True
 
     def stored(self, names: Collection[Name], sizes: Sizes) -> int:
         """The estimate of what is stored over the names."""
@@ -123,6 +124,7 @@ class TrainStorage(Storage):
     rank: int
     whole: int
     bound: int
+    in_pairs = True
 
     def ranks(self, names: Collection[Name], sizes: Sizes, most: int) -> Sequence[int]:
         """The ranks between cores, from 1 to 1: no more than there are cells on either side."""

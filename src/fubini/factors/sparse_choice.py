@@ -17,6 +17,7 @@ from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.sparse import Sparse, sort_over
 from fubini.factors.sparse_algebra import engine_of_all
 from fubini.numerics.keyed_weights import Keyed
+from fubini.numerics.mixed_radix import split_keys
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import read_log
 from fubini.terms.heads import exact_choose, exact_draw
@@ -53,7 +54,7 @@ def _unravel(
     """The slot for each cell of the inputs as one Array for each name."""
     xp = namespace(slot, cells.logs)
     (key,) = require(ok, lambda: nothing_to_choose(names), xp.asarray(cells.keyed.keys)[slot] % cells.width)
-    places = xp.unravel_index(xp.maximum(key, 0), [f.inputs[name].extent for name in names])
+    places = split_keys(xp.maximum(key, 0), [f.inputs[name].extent for name in names])
     shape, rest = [domain.extent for domain in inputs.values()], tuple(inputs)
     return {
         name: Array._of(xp.where(key < 0, -1, at).reshape(shape), rest, inputs, f.inputs[name])

@@ -41,6 +41,17 @@ def positions_of(keys: Data, sizes: Sequence[int], axis: int) -> Data:
     return _digits(keys, sizes, axis, axis + 1)
 
 
+def split_keys(keys: Data, sizes: Sequence[int]) -> list[Data]:
+    """The positions of cells along every axis.
+
+    NumPy's `unravel_index` is wrong for more than 8192 of them whose last axis has length 1 (version 2.4.6).
+
+    >>> split_keys(np.array([2, 3]), (2, 3))
+    [array([0, 1]), array([2, 0])]
+    """
+    return [positions_of(keys, sizes, axis) for axis in range(len(sizes))]
+
+
 def project_keys(keys: Data, sizes: Sequence[int], axes: Sequence[int]) -> Data:
     """The keys over some of the axes, in the order given.
 
