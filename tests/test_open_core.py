@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "fubini"
 # Folders that know factors alone.
 OPEN = ("eliminate", "approximate")
 
-REPRESENTATIONS = frozenset({"Table", "Gaussian", "Delta", "Mixture"})
+REPRESENTATIONS = frozenset({"Table", "Sparse", "Diagram", "Train", "Gaussian", "Delta", "Mixture"})
 MODULES = tuple(f"fubini.factors.{kind.lower()}" for kind in REPRESENTATIONS)
 
 FILES = [path for folder in OPEN for path in sorted((SOURCE / folder).rglob("*.py"))]

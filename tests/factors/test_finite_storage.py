@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import fubini as fb
 from fubini.base.interpretations import interpret
@@ -28,8 +27,7 @@ def size(storage: object, names: str) -> int:
     return storage.size(tuple(names), SIZES, {})  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("xp", [np, jnp])
-def test_sparse_storage(xp: object) -> None:
+def test_sparse_storage() -> None:
     """Of functions b(a) and c(b): as many cells as a has values, in their product too."""
     f, g = (Sparse.from_table(function_of(*pair)) for pair in ("ab", "bc"))
     assert f.storage == SparseStorage(frozenset({("a", 8), ("b", 16)}), 8, 2**20)
@@ -41,7 +39,6 @@ def test_sparse_storage(xp: object) -> None:
     table = fb.Table(np.ones((16, 4)), ("b", "d"))
     assert joined_storage([table.storage, f.storage]) == f.storage
     assert size(f.storage, "abd") == 2 * interpret(MULTIPLY, f, table).stored == 64
-    del xp
 
 
 def test_slots_of_jax_are_structure() -> None:

@@ -113,7 +113,7 @@ def represent(**variables: Representation) -> Represent:
     >>> chain = fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
     >>> with represent(x=fb.rep.Dense()):
     ...     chain.filter().weights[-1].round(4)
-    array([0.6115, 0.3885])
+    array([0.6095, 0.3905])
     """
     for name, representation in variables.items():
         if not isinstance(representation, Representation):

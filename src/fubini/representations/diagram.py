@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fubini.factors.diagram import Diagram as DiagramFactor
 from fubini.factors.table import Table
-from fubini.representations.finite import FiniteRepresentation
+from fubini.representations.stored_tables import FiniteRepresentation
 from fubini.terms.factor import Factor
 
 

@@ -9,7 +9,7 @@ from fubini.factors.sparse import Sparse as SparseFactor
 from fubini.factors.sparse_carry import sparse_layout
 from fubini.factors.sparse_checks import as_capacity
 from fubini.factors.table import Table
-from fubini.representations.finite import FiniteRepresentation
+from fubini.representations.stored_tables import FiniteRepresentation
 from fubini.terms.factor import Factor
 
 

@@ -8,7 +8,7 @@ from fubini.factors.table import Table
 from fubini.factors.train import Train as TrainFactor
 from fubini.factors.train_carry import train_layout
 from fubini.factors.train_pieces import require_rank
-from fubini.representations.finite import FiniteRepresentation
+from fubini.representations.stored_tables import FiniteRepresentation
 from fubini.terms.exactness import Exactness, projected
 from fubini.terms.factor import Factor
 
