@@ -11,6 +11,7 @@ import jax
 from fubini.base.arrays import Data
 from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
+from fubini.base.rules import RuleSet
 from fubini.errors import DomainError, Intractable, NameClash, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness, projected
 from fubini.terms.factor import Factor, product, terms_of
@@ -27,13 +28,16 @@ class Representation:
     nests: ClassVar[bool] = False  # its layout has room for those of other variables
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         """How answers relate to the mathematics, where it projects."""
         return projected(repr(self))
 
     def layout(self, carried: Any, names: tuple[Name, ...]) -> Any:
         """The layout of carries whose variables `names` are so represented; None for that of factors as they are."""
         return None
+
+    def require_answer(self, answer: Any) -> None:
+        """Raise where an answer shows that the representation failed."""
 
     def recast(self, chain: Any) -> Any:
         """Another object that answers what is asked of a chain with such variables; None for the chain itself."""
@@ -67,6 +71,7 @@ class Represent(Interpretation):
     """
 
     by_name: dict[Name, Representation]
+    sources: dict[Name, Name]  # the variable whose key a name uses
     within: str = ""
     in_sequence: bool = False
 
@@ -79,7 +84,9 @@ class Represent(Interpretation):
                     f"{self}, where {old!r} and {new!r} are one state, before and after a step",
                     expected=f"one representation for both: {old} alone covers {new}",
                 )
-        return _made(self.base, {**self.by_name, **more}, self.arrays, "a sequence", True)
+        made = _made(self.base, {**self.by_name, **more}, self.arrays, "a sequence", True)
+        made.sources = {**self.sources, **{new: self.sources.get(names[new], names[new]) for new in more}}
+        return made
 
     def versions(self) -> Iterator[tuple[Any, Any]]:
         """The rules, and whether factors are converted: `jax.jit` keeps these apart."""
@@ -88,7 +95,18 @@ class Represent(Interpretation):
 
     def known(self, within: str) -> Represent:
         """The same, where its names are known to be those of what is asked."""
-        return _made(self.base, self.by_name, self.arrays, within, self.in_sequence)
+        made = _made(self.base, self.by_name, self.arrays, within, self.in_sequence)
+        made.sources = self.sources
+        return made
+
+
+_MODEL_RULES: list[RuleSet] = []
+
+
+def answers_models(rules: RuleSet) -> RuleSet:
+    """Register rules that come before those of `exact` where representations are named."""
+    _MODEL_RULES.append(rules)
+    return rules
 
 
 def _made(
@@ -99,8 +117,8 @@ def _made(
     in_sequence: bool = False,
 ) -> Represent:
     said = ", ".join(f"{name}={representation!r}" for name, representation in by_name.items())
-    made = Represent(f"represent({said})", base=base, arrays=keys)
-    made.by_name, made.within, made.in_sequence = by_name, within, in_sequence
+    made = Represent(f"represent({said})", tuple(_MODEL_RULES), base=base, arrays=keys)
+    made.by_name, made.sources, made.within, made.in_sequence = by_name, {}, within, in_sequence
     return made
 
 
@@ -174,6 +192,13 @@ def keys_in_force() -> dict[Name, Data]:
     """The keys of the representations in force, by variable."""
     own = represented()
     return {} if own is None else own.arrays
+
+
+def key_of(name: Name) -> Data:
+    """The key of a variable that is drawn."""
+    own = represented()
+    assert own is not None, "a variable is drawn where a representation of it is named"
+    return own.arrays[own.sources.get(name, name)]
 
 
 def with_keys(keys: dict[Name, Data]) -> AbstractContextManager:

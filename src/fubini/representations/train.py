@@ -28,7 +28,7 @@ class Train(FiniteRepresentation):
         self.rank = require_rank(rank)
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         return projected("train")
 
     def store(self, table: Table) -> Factor:
