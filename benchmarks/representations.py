@@ -103,12 +103,12 @@ def run_forward(factors: Sequence[fb.Factor], peak: Peak | None = None, as_table
 
 def names_of(factors: Sequence[fb.Factor]) -> tuple[str, ...]:
     """The variables of factors, each once."""
-    return tuple(dict.fromkeys(name for factor in factors for name in factor.inputs))
+    return tuple(dict.fromkeys(str(name) for factor in factors for name in factor.inputs))
 
 
 def represented(factors: Sequence[fb.Factor], kind: str) -> Any:
     """All variables of the factors so represented."""
-    return fb.represent(**dict.fromkeys(names_of(factors), KINDS[kind]))
+    return fb.represent(**{name: KINDS[kind] for name in names_of(factors)})
 
 
 # -- networks -------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Sparse(FiniteRepresentation):
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
         """As many slots as the capacity."""
-        self.require_finite_states(carried)
+        self._require_finite_states(carried)
         return sparse_layout(self.capacity)(carried)
 
     def __repr__(self) -> str:

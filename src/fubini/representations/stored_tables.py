@@ -35,7 +35,7 @@ class FiniteRepresentation(Representation):
         """A table."""
         return to_kind(factor, Table) if isinstance(factor, self.kind) else factor
 
-    def require_finite_states(self, carried: Carried) -> None:
+    def _require_finite_states(self, carried: Carried) -> None:
         """Raise where a sequence hands on real variables too."""
         if carried.reals:
             raise Intractable(

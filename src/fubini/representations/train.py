@@ -37,7 +37,7 @@ class Train(FiniteRepresentation):
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
         """Cores of at most this rank."""
-        self.require_finite_states(carried)
+        self._require_finite_states(carried)
         return train_layout(self.rank)(carried)
 
     def __repr__(self) -> str:
