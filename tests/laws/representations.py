@@ -17,6 +17,9 @@ import numpy as np
 from scipy import stats
 
 import fubini as fb
+from fubini.factors.diagram import Diagram
+from fubini.factors.sparse import Sparse
+from fubini.factors.train import Train
 
 from .toy import Box, steps
 
@@ -224,6 +227,12 @@ def _z(point: Point, *names: str) -> np.ndarray:
 
 W = np.array([[0.5, 2.0], [1.5, 0.25], [3.0, 1.0]])
 WA = np.array([0.75, 2.0, 0.5])
+STEP = np.array([[0.5, 0.5], [0.5, 2.0], [0.5, 2.0]])
+WS = np.array([[1.25, 0.4], [0.7, 2.0], [0.3, 1.1]])
+CELLS = np.stack([axis.reshape(-1) for axis in np.indices((3, 2))], axis=1)
+FIRST_CORE = np.array([[[1.0, 0.5], [0.25, 2.0], [0.6, 0.2]]])
+LAST_CORE = np.array([[[0.75], [1.5]], [[0.3], [1.0]]])
+WT = np.einsum("iaj,jbk->ab", FIRST_CORE, LAST_CORE)
 K2 = np.array([[2.0, 0.6], [0.6, 1.5]])
 KA = np.stack([K2, 1.5 * K2, np.array([[1.2, -0.4], [-0.4, 1.8]])])
 MA = np.array([[0.5, -0.25], [-0.5, 0.3], [0.1, 0.7]])
@@ -272,6 +281,24 @@ EXAMPLES = {
         lambda p: fb.Table.from_log(p["logs"], ("a",)),
         (Part(("a",), lambda p: WA[p["a"]]),),
         fb.Table,
+    ),
+    "diagram": Example(
+        {"weights": STEP},
+        lambda p: Diagram(p["weights"], ("a", "b")),
+        (Part(("a", "b"), lambda p: STEP[p["a"], p["b"]]),),
+        Diagram,
+    ),
+    "sparse": Example(
+        {"weights": WS.reshape(-1)},
+        lambda p: Sparse(CELLS, p["weights"], {"a": fb.Bint[3], "b": fb.Bint[2]}),
+        (Part(("a", "b"), lambda p: WS[p["a"], p["b"]]),),
+        Sparse,
+    ),
+    "train": Example(
+        {"first": FIRST_CORE, "last": LAST_CORE},
+        lambda p: Train([p["first"], p["last"]], ("a", "b"), rank=3),
+        (Part(("a", "b"), lambda p: WT[p["a"], p["b"]]),),
+        Train,
     ),
     "gaussian": Example(X1, _gaussian_x, (Part(("x",), lambda p: np.exp(0.3) * _line(0.5, 1.7, p["x"])),), fb.Gaussian),
     "rank-deficient gaussian": Example(

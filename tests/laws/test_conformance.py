@@ -16,6 +16,8 @@ from scipy import optimize, stats
 
 import fubini as fb
 from fubini.errors import DataError, Intractable, NoRule
+from fubini.factors.diagram import Diagram
+from fubini.factors.sparse import Sparse
 
 from .representations import (
     DOMAINS,
@@ -55,7 +57,16 @@ def _pair(one: str, two: str, word: str) -> object:
     return pytest.param(one, two, id=f"{one} {word} {two}", marks=[pytest.mark.slow] if {one, two} & SECOND else [])
 
 
-FIRST = ("table", "batched gaussian", "delta at a real name", "gaussian plus delta", "box")
+FIRST = (
+    "table",
+    "diagram",
+    "sparse",
+    "train",
+    "batched gaussian",
+    "delta at a real name",
+    "gaussian plus delta",
+    "box",
+)
 
 
 def _of_arrays(key: str) -> object:
@@ -214,6 +225,12 @@ def test_normalised_it_sums_to_one(key):
 CONDITIONALS = (
     ("table", "a"),
     ("log table", "a"),
+    ("diagram", "a"),
+    ("diagram", "b"),
+    ("sparse", "a"),
+    ("sparse", "b"),
+    ("train", "a"),
+    ("train", "b"),
     ("gaussian", "x"),
     ("batched gaussian", "x"),
     ("batched gaussian", "y"),
@@ -525,6 +542,18 @@ def test_a_plate_of_a_product_is_the_product_of_its_slices(one, two):
 KINDS = (
     (("table", "log table"), "a", fb.Table),
     (("table", "categorical density"), "a", fb.Table),
+    (("table", "diagram"), "a", Diagram),
+    (("table", "sparse"), "a", Sparse),
+    (("sparse", "log table"), "a", Sparse),
+    (("sparse", "discrete delta"), "a", Sparse),
+    (("sparse", "batched gaussian"), "a", fb.Mixture),
+    (("sparse", "diagram"), "a", fb.Table),
+    (("sparse", "train"), "a", fb.Table),
+    (("diagram", "train"), "a", fb.Table),
+    (("table", "train"), "a", fb.Table),
+    (("train", "batched gaussian"), "a", fb.Mixture),
+    (("diagram", "discrete delta"), "a", Diagram),
+    (("diagram", "batched gaussian"), "a", fb.Mixture),
     (("table", "discrete delta"), "a", fb.Table),
     (("table", "batched gaussian"), "x", fb.Gaussian),
     (("table", "batched gaussian"), "a", fb.Mixture),

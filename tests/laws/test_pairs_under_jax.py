@@ -13,6 +13,9 @@ import pytest
 
 import fubini as fb
 from fubini import dist
+from fubini.factors.diagram import Diagram
+from fubini.factors.sparse import Sparse
+from fubini.factors.train import Train
 
 X = fb.Variable("x", fb.Real)
 AT = np.array([0.3, -0.8, 1.1])
@@ -44,7 +47,20 @@ def mixture(t):
     ).sum("k")
 
 
-FACTORS = (table, gaussian, rank_deficient, quotient, point, mixture)
+def sparse(t):
+    return Sparse(np.array([[0, 1], [2, 0], [2, 1]]), np.array([0.4, 1.5, 0.7]) * t, {"a": fb.Bint[3], "b": fb.Bint[2]})
+
+
+def diagram(t):
+    return Diagram(np.array([[0.5, 0.5], [2.0, 0.0], [0.5, 2.0]]) * t, ("a", "b"))
+
+
+def train(t):
+    first, last = np.array([[[1.0, 0.5], [0.25, 2.0], [0.6, 0.2]]]), np.array([[[0.75], [1.5]], [[0.3], [1.0]]])
+    return Train([first * t, last], ("a", "b"), rank=3)
+
+
+FACTORS = (table, sparse, diagram, train, gaussian, rank_deficient, quotient, point, mixture)
 PAIRS = [pair for pair in combinations_with_replacement(FACTORS, 2) if pair != (point, point)]
 
 

@@ -25,6 +25,7 @@ from fubini.eliminate.prepare import (
     Scopes,
     covering_terms,
     embedded_term,
+    known_names,
     one_or_other,
     prepared,
     problem_of,
@@ -34,6 +35,7 @@ from fubini.eliminate.prepare import (
 from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit, NoRule
 from fubini.factors.no_mass import no_mass, nothing_to_choose
 from fubini.factors.promotion import is_open, promoted
+from fubini.factors.represent import converted, represented, restored
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, WhiteNoise, require_key, source_of
 from fubini.terms.composite import Sum
@@ -63,12 +65,25 @@ def eliminate(
     """
     if current().records:
         return _recorded(*covering_terms(split_terms(factors), sum), plates, semiring, scale)
-    if semiring.homogeneous and semiring.embed is not same_pair and any(t.entrances for t in split_terms(factors)):
-        embedded = [embedded_term(semiring, term) for term in split_terms(factors)]
+    terms = split_terms(factors)
+    with known_names(terms, sum):
+        return _eliminate(converted(terms), sum, plates, semiring, scale, memory_limit)
+
+
+def _eliminate(
+    factors: list[Factor],
+    sum: Scopes,
+    plates: Sequence[Name],
+    semiring: Semiring,
+    scale: Mapping[Name, float] | None,
+    memory_limit: int | None,
+) -> Factor:
+    if semiring.homogeneous and semiring.embed is not same_pair and any(term.entrances for term in factors):
+        embedded = split_terms(embedded_term(semiring, term) for term in factors)
         semiring = sum_product if semiring.ufunc is np.add else max_product  # of the numbers that remain
-        return eliminate(embedded, sum, plates, semiring=semiring, scale=scale, memory_limit=memory_limit)
+        return _eliminate(embedded, sum, plates, semiring, scale, memory_limit)
     if current() is not exact and not plates and not scale:
-        terms, summed = covering_terms(split_terms(factors), sum)
+        terms, summed = covering_terms(factors, sum)
         question = (semiring, product(*terms), tuple(name for name, _ in summed))
         rule = current().find(SUM, question) if summed else None
         if rule is not None and rule not in tuple(exact_sum):  # an interpretation with a way of its own
@@ -134,7 +149,22 @@ def marginals(
     >>> marginals(f, ("a", "b"))["b"].weights
     array([0.5, 0.5])
     """
-    given, targets = covering_terms(split_terms(factors), names, "the marginal of")
+    given = split_terms(factors)
+    with known_names(given, names):
+        beliefs = _marginals(converted(given), names, plates, batch, semiring, scale, memory_limit)
+        return {name: restored(belief) for name, belief in beliefs.items()}
+
+
+def _marginals(
+    factors: list[Factor],
+    names: Scopes,
+    plates: Sequence[Name],
+    batch: Sequence[Name],
+    semiring: Semiring,
+    scale: Mapping[Name, float] | None,
+    memory_limit: int | None,
+) -> dict[Name, Factor]:
+    given, targets = covering_terms(factors, names, "the marginal of")
     terms = [term if isinstance(term, Unit) else promoted(term) for term in given]
     covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
@@ -243,7 +273,9 @@ class _Assignment(NamedTuple):
 
 
 def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name], verb: str) -> _Assignment:
-    terms, targets = covering_terms(split_terms(factors), names, verb)
+    given = split_terms(factors)
+    with known_names(given, names):
+        terms, targets = covering_terms(converted(given), names, verb)
     inputs = merge_inputs(*(term.inputs for term in terms))
     terms = [promoted(term) for term in together(terms, [name for name, _ in targets], plates)]
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, targets, plates), terms, True)
@@ -284,6 +316,8 @@ def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -
 @exact_sum.rule
 def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
     """⊕_x Π_k f_k, in the order the planner finds"""
+    if represented() is not None:
+        f = Product(*converted(f.terms))
     if any(isinstance(name, Bound) for name in f.inputs):
         return _with_canonical_bounds(semiring, f, names)
     if all([term.lists_cells for term in f.terms]):  # the commonest question, asked a thousand times
@@ -291,7 +325,7 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         scopes = tuple([tuple(term.inputs) for term in f.terms])
         return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
     if any(term.pins or term.entrances for term in f.terms):
-        return eliminate(f, names, semiring=semiring)
+        return _eliminate(list(f.terms), names, (), semiring, None, None)
 
     def run(terms: Sequence[Factor]) -> Factor:
         return _run(problem_of(terms, [(name, None) for name in names]), terms, semiring)
@@ -312,10 +346,11 @@ def _with_canonical_bounds(semiring: Semiring, f: Product, names: Sequence[Name]
     back: dict[Name, Name] = dict(zip(standard, bounds, strict=True))
     terms = terms_of(rename(f, there))
     try:
-        factor = rename(eliminate(terms, [there.get(name, name) for name in names], semiring=semiring), back)
+        summed = [there.get(name, name) for name in names]
+        factor = rename(_eliminate(list(terms), summed, (), semiring, None, None), back)
         return factor._relabelled({str(new): str(old) for new, old in back.items()})
     except FubiniError:  # once more, with the names as they are called: the error should say them
-        return eliminate(f.terms, names, semiring=semiring)
+        return _eliminate(list(f.terms), names, (), semiring, None, None)
 
 
 @exact_argmax.rule

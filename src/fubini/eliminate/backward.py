@@ -49,10 +49,10 @@ def adjoints(
 def _summed(plan: Plan, semiring: Semiring, parts: list[Factor], keep: frozenset[Name]) -> Factor:
     """⊕ over the names not kept of the product of the parts.
 
-    An adjoint has the names of its slot, but not its storage: where a slot is not dense a product stays lazy, and its
-    sum has a plan of its own.
+    An adjoint has the names of its slot, but not its storage: where slots are not contracted in pairs, a product stays
+    lazy, and its sum has a plan of its own.
     """
-    if not plan.storages or semiring.embed is not same_pair:
+    if semiring.embed is not same_pair or all(storage.in_pairs for storage in plan.storages):
         return contract(semiring, parts, keep)
     whole = product(*parts)
     if whole.storage.at_once:

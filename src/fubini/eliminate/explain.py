@@ -15,8 +15,18 @@ from fubini.eliminate.engine import engine_of
 from fubini.eliminate.explanation import Explanation, Line
 from fubini.eliminate.forward import embed, find_plan, forward
 from fubini.eliminate.plan import Plan, Step
-from fubini.eliminate.prepare import Factors, Scopes, one_or_other, prepared, problem_of, together
+from fubini.eliminate.prepare import (
+    Factors,
+    Scopes,
+    known_names,
+    one_or_other,
+    prepared,
+    problem_of,
+    split_terms,
+    together,
+)
 from fubini.errors import FubiniError, listed
+from fubini.factors.represent import converted
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, is_tabular, product, terms_of
@@ -64,7 +74,9 @@ def explain(
     if isinstance(question, ExplainsItself) and not isinstance(question, Factor):
         return question.explain()
     factors, names, semiring = _question(question, sum, semiring)
-    terms, summed = prepared(factors, names, plates, semiring)
+    given = split_terms(factors)
+    with known_names(given, [*names, *getattr(question, "evidence", ())]):
+        terms, summed = prepared(converted(given), names, plates, semiring)
     names = [name for name, _ in summed]
 
     def run(terms: list[Factor]) -> Explanation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 from fubini.base.domains import merge_inputs
@@ -15,6 +16,7 @@ from fubini.eliminate.order import components
 from fubini.eliminate.plates import Problem
 from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.factors.promotion import is_joinable, is_open, promoted
+from fubini.factors.represent import known_in
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
 from fubini.terms.heads import ABSORB, MULTIPLY
 from fubini.terms.storage import DENSE, Storage
@@ -92,6 +94,16 @@ def split_terms(factors: Factors) -> list[Factor]:
     """The terms of all the factors, products split."""
     given = [factors] if isinstance(factors, Factor) else list(factors)
     return [term for factor in given for term in terms_of(to_factor(factor))]
+
+
+def known_names(terms: Sequence[Factor], names: Scopes) -> AbstractContextManager:
+    """The interpretation in force, whose representations are of variables that are there."""
+
+    def present() -> list[Name]:
+        asked = [name.name if isinstance(name, Variable) else name for name in names]
+        return list(dict.fromkeys([*(name for term in terms for name in term.inputs), *asked]))
+
+    return known_in(present, "these factors")
 
 
 def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over") -> tuple[list[Factor], list]:

@@ -158,19 +158,21 @@ def search_order(
 ) -> list[Name]:
     """The cheapest of several greedy orders; the search takes no longer than a share of the run it may shorten.
 
-    Both times are estimated from counts, not measured, so that a problem always gets the same plan.
+    Both times are estimated from counts, not measured, so that a problem always gets the same plan. Greedy orders know
+    of dense factors alone: where others are there, the search may take as long as the run.
     """
+    share = 1.0 if storages else SHARE
     best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], None, precedence)
     if len(scopes) == 1:
         return best
     attempt_time = SCOPE_TIME * sum([1.0 if len(scope) <= WIDE else (len(scope) / 8) ** 3 for scope in scopes])
     estimate = tree_cost(scopes, sizes, best, storages) if storages else estimate
-    if SHARE * estimate / SPEED < attempt_time:
+    if share * estimate / SPEED < attempt_time:
         return best
     cost = tree_cost(scopes, sizes, best, storages)
     generator = random.Random(0)
     attempt = 0
-    while attempt_time * (attempt if attempt >= len(SCORES) else 1) < min(SHARE * cost / SPEED, PATIENCE):
+    while attempt_time * (attempt if attempt >= len(SCORES) else 1) < min(share * cost / SPEED, PATIENCE):
         attempt += 1
         noise = None if attempt < len(SCORES) else partial(generator.uniform, 0.8, 1.25)
         order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], noise, precedence)

@@ -14,6 +14,7 @@ from fubini.factors.mixture import Mixture
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.factors.table_choice import draw_index
+from fubini.numerics.mixed_radix import split_keys
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import Scaled
@@ -127,7 +128,7 @@ def draw_mixture(randomness: Randomness, f: Mixture, names: tuple) -> dict:
         xp = namespace(index)
         inside = (index >= start) & (index < start + size)
         cell = xp.where(inside, index - start, 0)
-        positions = xp.unravel_index(cell, [domain.extent for domain in bounds.values()]) if bounds else ()
+        positions = split_keys(cell, [domain.extent for domain in bounds.values()])
         at = {
             name: Array._of(position, tuple(batch), batch, domain)
             for (name, domain), position in zip(bounds.items(), positions, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -12,8 +12,9 @@ from fubini.base.arrays import Data
 from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
 from fubini.base.rules import RuleSet
-from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
+from fubini.errors import DomainError, Intractable, NameClash, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness, projected
+from fubini.terms.factor import Factor, product, terms_of
 
 
 class Representation:
@@ -42,6 +43,14 @@ class Representation:
         """Another object that answers what is asked of a chain with such variables; None for the chain itself."""
         return None
 
+    def convert(self, factor: Factor, names: tuple[Name, ...]) -> Factor:
+        """A factor whose variables `names` are so represented, as it is stored; itself where nothing changes."""
+        return factor
+
+    def restore(self, factor: Factor) -> Factor:
+        """An answer about one variable in the form that it has without this representation."""
+        return factor
+
     @property
     def structure(self) -> tuple:
         """What it is, without its key."""
@@ -55,10 +64,16 @@ class Representation:
 
 
 class Represent(Interpretation):
-    """An interpretation under which some variables have a representation of their own; `arrays` are its keys."""
+    """An interpretation under which some variables have a representation of their own; `arrays` are its keys.
+
+    `within` says whose names they are, once these are known to be there. A sequence stores factors as its layout says,
+    and converts none: `in_sequence`.
+    """
 
     by_name: dict[Name, Representation]
     sources: dict[Name, Name]  # the variable whose key a name uses
+    within: str = ""
+    in_sequence: bool = False
 
     def covering(self, names: Mapping[Name, Name]) -> Represent:
         """The same, where names to the left are represented as those to the right."""
@@ -69,10 +84,19 @@ class Represent(Interpretation):
                     f"{self}, where {old!r} and {new!r} are one state, before and after a step",
                     expected=f"one representation for both: {old} alone covers {new}",
                 )
-        if not more:
-            return self
-        made = _made(self.base, {**self.by_name, **more}, self.arrays)
+        made = _made(self.base, {**self.by_name, **more}, self.arrays, "a sequence", True)
         made.sources = {**self.sources, **{new: self.sources.get(names[new], names[new]) for new in more}}
+        return made
+
+    def versions(self) -> Iterator[tuple[Any, Any]]:
+        """The rules, and whether factors are converted: `jax.jit` keeps these apart."""
+        yield from super().versions()
+        yield self.within, self.in_sequence
+
+    def known(self, within: str) -> Represent:
+        """The same, where its names are known to be those of what is asked."""
+        made = _made(self.base, self.by_name, self.arrays, within, self.in_sequence)
+        made.sources = self.sources
         return made
 
 
@@ -85,10 +109,16 @@ def answers_models(rules: RuleSet) -> RuleSet:
     return rules
 
 
-def _made(base: Interpretation | None, by_name: dict[Name, Representation], keys: Any) -> Represent:
+def _made(
+    base: Interpretation | None,
+    by_name: dict[Name, Representation],
+    keys: Any,
+    within: str = "",
+    in_sequence: bool = False,
+) -> Represent:
     said = ", ".join(f"{name}={representation!r}" for name, representation in by_name.items())
     made = Represent(f"represent({said})", tuple(_MODEL_RULES), base=base, arrays=keys)
-    made.by_name, made.sources = by_name, {}
+    made.by_name, made.sources, made.within, made.in_sequence = by_name, {}, within, in_sequence
     return made
 
 
@@ -140,9 +170,8 @@ def represent_by_draws(names: Sequence[Name], n: int, key: Data) -> Represent:
     outer = represented()
     inherited = dict(outer.by_name) if outer is not None else {}
     keys = dict(outer.arrays or {}) if outer is not None else {}
-    return _made(
-        current().without(Represent), {**inherited, **dict.fromkeys(names, own)}, {**keys, **dict.fromkeys(names, key)}
-    )
+    drawn, base = dict.fromkeys(names, own), current().without(Represent)
+    return _made(base, {**inherited, **drawn}, {**keys, **dict.fromkeys(names, key)}, "a sequence", True)
 
 
 def represented() -> Represent | None:
@@ -198,10 +227,56 @@ def within(names: Mapping[Name, Name]) -> AbstractContextManager:
     return nullcontext() if own is None else _replaced(current(), own, own.covering(names))
 
 
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def converted(terms: Sequence[Factor]) -> list[Factor]:
+    """The terms as the representations of their variables store them."""
+    own = represented()
+    return list(terms) if own is None or own.in_sequence else [_converted(term, own) for term in terms]
+
+
+def _converted(term: Factor, own: Represent) -> Factor:
+    named = {name: own.by_name[name] for name in term.inputs if name in own.by_name}
+    several = dict.fromkeys(named.values())
+    stored = {each: each.convert(term, tuple(name for name in named if named[name] == each)) for each in several}
+    changed = [each for each, factor in stored.items() if factor is not term]
+    if len(changed) > 1:
+        raise Intractable(
+            f"{term} under {own}",
+            expected="one representation for the variables of one factor, beside fb.rep.Dense",
+            nearest=f"{changed[0]} and {changed[1]} would both store it",
+        )
+    return stored[changed[0]] if changed else term
+
+
+def restored(factor: Factor) -> Factor:
+    """An answer about one variable in the form that it has where nothing is represented."""
+    own = represented()
+    if own is None or own.in_sequence:
+        return factor
+    terms = terms_of(factor)
+    for representation in dict.fromkeys(own.by_name.values()):
+        terms = [representation.restore(term) for term in terms]
+    return product(*terms)
+
+
+def known_in(names: Callable[[], Iterable[Name]], asked: str) -> AbstractContextManager:
+    """The interpretation in force, once each name of its representations is found among those of what is asked.
+
+    Parts of the question, which lack some of the names, are not asked again.
+    """
+    own = represented()
+    if own is None or own.within:
+        return nullcontext()
+    require_known(names(), asked)
+    return _replaced(current(), own, own.known(asked))
+
+
 def require_known(names: Iterable[Name], asked: str) -> None:
     """Raise where a representation is named for a variable that is not there."""
     own = represented()
-    known = set(names)
+    known = dict.fromkeys(names)
     unknown = [name for name in own.by_name if name not in known] if own is not None else []
     if unknown:
         raise UnknownName(

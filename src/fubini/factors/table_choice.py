@@ -11,6 +11,7 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.factors.no_mass import nothing_to_choose
 from fubini.factors.table import Table
+from fubini.numerics.mixed_radix import split_keys
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.numerics.scaled import Scaled, positive_log
 from fubini.terms.heads import exact_choose, exact_draw
@@ -30,7 +31,7 @@ def _cells(factor: Table, names: Sequence[Name]) -> tuple[Data, tuple[Name, ...]
 def _unravel(index: Data, rest: tuple[Name, ...], names: Sequence[Name], sizes: list[int], table: Table) -> dict:
     """A flat position for each cell of `rest` as one Array for each name."""
     xp = namespace(index)
-    positions = xp.unravel_index(xp.maximum(index, 0), sizes)
+    positions = split_keys(xp.maximum(index, 0), sizes)
     positions = [xp.where(index < 0, -1, at) for at in positions] if xp is not np else positions
     inputs = {name: table.inputs[name] for name in rest}
     return {name: Array._of(at, rest, inputs, table.inputs[name]) for name, at in zip(names, positions, strict=True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from functools import cached_property
 
 import jax
@@ -12,6 +13,7 @@ from fubini.base.arrays import is_jax, is_traced
 from fubini.base.interpretations import current, exact
 from fubini.bridge.indexed_density import IndexedDensity
 from fubini.errors import FubiniError
+from fubini.factors.represent import known_in, represented
 from fubini.models.call_values import FlatJoint
 from fubini.models.operator_sites import factors_of
 from fubini.models.reading import Reading, read
@@ -48,6 +50,16 @@ class FlatModel(FlatJoint):
         if key not in answers:
             answers[key] = answer()
         return answers[key]
+
+    def represented(self) -> AbstractContextManager:
+        """The representations in force, found among the sites where all of these have finitely many values."""
+
+        def names() -> list[str]:
+            sites = [site.name for site in self.outline.sites]
+            own = represented()
+            return sites if self.tables is not None or own is None else [*sites, *map(str, own.by_name)]
+
+        return known_in(names, f"{self}")
 
     @cached_property
     def reading(self) -> Reading:

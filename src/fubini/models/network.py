@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -14,6 +15,7 @@ from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.factors.represent import known_in
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
 from fubini.terms.factor import Factor, substitute
@@ -174,7 +176,12 @@ class Network:
         >>> net.condition(b=0).log_evidence()
         -0.2876821
         """
-        return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
+        with self._represented():
+            return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
+
+    def _represented(self) -> AbstractContextManager:
+        """The representations in force, those of variables that are observed too."""
+        return known_in(lambda: self.variables, f"{self}")
 
     def marginals(self, *names: str, memory_limit: int | None = None) -> dict[str, Factor]:
         """P(variable | evidence) for the names given, or for every variable not observed.
@@ -189,7 +196,8 @@ class Network:
             value = self._shown(seen[0], self.evidence[seen[0]])
             raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
         wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
-        return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
+        with self._represented():
+            return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
 
     def map(self) -> dict[str, Any]:
         """The most probable values of the variables not observed, together: labels, and numbers of real variables.
@@ -198,7 +206,8 @@ class Network:
         >>> Network({"rain": rain}, (fb.Table([0.8, 0.2], {"rain": rain}),)).map()
         {'rain': 'dry'}
         """
-        best = argmax(self.observed_factors, self.hidden_variables)
+        with self._represented():
+            best = argmax(self.observed_factors, self.hidden_variables)
         return {name: _as_label(self.variables[name], best[name]) for name in self.hidden}
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
@@ -209,7 +218,8 @@ class Network:
         >>> draws["rain"].tolist()
         ['dry', 'dry', 'dry']
         """
-        draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
+        with self._represented():
+            draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
 
     def __repr__(self) -> str:

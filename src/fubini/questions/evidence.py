@@ -18,10 +18,9 @@ from fubini.terms.value import Array, Value
 @exact_log_evidence.rule
 def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
     """log ∫ p(observed, θ) dθ, or log ⊕ p(observed, θ) in another semiring"""
-    if semiring is not sum_product:
-        return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
-    if model.tables is not None:
-        return eliminate(*model.tables).log()
+    if semiring is not sum_product or model.tables is not None:
+        with model.represented():
+            return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
     whole = eliminated(model)
     if whole.blocked:
         points = approximation(model, "log_evidence()", whole).points

@@ -28,7 +28,8 @@ def explain_model(model: FlatModel) -> Explanation:
     assert isinstance(joint, Joint)
     if model.tables is not None:
         factors, variables = model.tables
-        return replace(explain(factors, variables), title=f"{joint}", graph=joint.graph())
+        with model.represented():
+            return replace(explain(factors, variables), title=f"{joint}", graph=joint.graph())
     eliminated_model = eliminated(model)
     how = described(eliminated_model.plan, model.reading.integrand)
     lines = tuple(

@@ -10,6 +10,7 @@ from fubini.eliminate.ask import eliminate
 from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.mixture import CAP
+from fubini.factors.represent import restored
 from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
@@ -31,7 +32,9 @@ def _marginal(model: FlatModel, name: str) -> Factor:
     """The others integrated out first, this one last: what it is then is the answer."""
     if model.tables is not None:
         factors, variables = model.tables
-        return eliminate(factors, [variable for variable in variables if variable.name != name]).normalize()
+        with model.represented():
+            whole = eliminate(factors, [variable for variable in variables if variable.name != name])
+            return restored(whole.normalize())
     try:
         closed = closed_marginal(model, name)
     except Intractable:

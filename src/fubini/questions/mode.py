@@ -30,7 +30,8 @@ def mode(model: FlatModel) -> Any:
     """Of all sites together: exactly where each maximum has a closed form, else by search from several points."""
     if model.tables is not None:
         factors, variables = model.tables
-        values = argmax(factors, [variable.name for variable in variables])
+        with model.represented():
+            values = argmax(factors, [variable.name for variable in variables])
         return model.unflatten({str(name): value for name, value in values.items()})
     closed = _closed(model)
     if closed is not None:

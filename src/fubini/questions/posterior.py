@@ -45,8 +45,10 @@ def _of_written(model: FlatModel) -> Factor | None:
     if given is None:
         return None
     factors, variables = given
+    known = model.represented()
     try:
-        evidence = eliminate(factors, variables)
+        with known:
+            evidence = eliminate(factors, variables)
     except FubiniError:  # it may have a closed form none the less
         return None
     data = evidence.log().data  # type: ignore[attr-defined]

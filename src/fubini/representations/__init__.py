@@ -9,7 +9,10 @@ from fubini.representations import mixture_plate as mixture_plate
 from fubini.representations import table_recurrence as table_recurrence
 from fubini.representations.circuit import Circuit as Circuit
 from fubini.representations.dense import Dense as Dense
+from fubini.representations.diagram import Diagram as Diagram
 from fubini.representations.grid import Grid as Grid
 from fubini.representations.mixture import Mixture as Mixture
 from fubini.representations.particles import Particles as Particles
+from fubini.representations.sparse import Sparse as Sparse
+from fubini.representations.train import Train as Train
 from fubini.representations.truncated import Truncated as Truncated

@@ -41,6 +41,7 @@ class Storage(ABC):
         False  # a name fixed to one value makes it smaller, and there are rules of MASK, PLACE, ACCUMULATE
     )
     at_once: bool = False  # it is multiplied by all that has no names but its own, then summed over all, in one step
+    in_pairs: bool = False  # two of them, or one and a table, have a rule of CONTRACT: no product of them stays lazy
 
     @abstractmethod
     def size(self, names: Collection[Name], sizes: Sizes, dimensions: Sizes) -> int:
@@ -64,6 +65,7 @@ class DenseStorage(Storage):
     """A cell for each value of the bounded integers, and in each a matrix over the elements of the other variables."""
 
     sliceable = True
+    in_pairs = True
 
     def size(self, names: Collection[Name], sizes: Sizes, dimensions: Sizes) -> int:
         cells = math.prod([sizes[name] for name in names])
