@@ -148,7 +148,9 @@ def test_kl_of_circuits_with_zeros(kind) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             expected = np.sum(np.where(p > 0, p * (np.log(np.where(p > 0, p, 1.0)) - np.log(q)), 0.0))
         assert float(f.kl(g)) == pytest.approx(expected, rel=1e-9)
-        assert float(jax.jit(lambda f, g: f.kl(g).data)(moved(f), moved(g))) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert float(jax.jit(lambda f, g: f.kl(g).data)(moved(f), moved(g))) == pytest.approx(
+            expected, rel=1e-4, abs=1e-6
+        )
 
 
 def test_kl_where_the_divisor_is_not_deterministic() -> None:

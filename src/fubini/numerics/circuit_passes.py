@@ -75,7 +75,7 @@ def _evaluate_logs(
     def step(logs: Data, block: Block) -> tuple[Data, None]:
         terms = logs[block.prime] + logs[block.sub] + _widened(theta[block.elements], logs.ndim + 1)
         top = jnp.max(terms, 1)
-        if not is_maximum:
+        if not is_maximum and terms.shape[1] > 1:
             constant = jnp.where(top == -jnp.inf, 0.0, top)
             top = constant + jnp.log(jnp.sum(jnp.exp(terms - constant[:, None]), 1))
         return jax.lax.dynamic_update_slice_in_dim(logs, top, block.first, 0), None
