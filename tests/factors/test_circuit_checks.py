@@ -37,7 +37,7 @@ def tolerance(request: pytest.FixtureRequest) -> Iterator[float]:
 
 
 def test_rankings_in_both_precisions(tolerance: float) -> None:
-    """Counts, marginals, products and quotients of rankings of six items against permanents; the best by enumeration."""
+    """Sums, marginals, products and quotients of rankings of six items against permanents; the best one by listing."""
     n = 6
     f = moved(permutations(n))
     odds = np.random.default_rng(0).uniform(0.2, 2.0, (n, n))

@@ -42,7 +42,7 @@ def _multiply_leaves(f: Circuit, tables: Sequence[Table]) -> Circuit:
     for table in tables:
         first.setdefault(next(iter(table.inputs)), table)
     later = [table for table in tables if first[next(iter(table.inputs))] is not table]
-    factors = _stacked(first.values())
+    factors = _stacked(list(first.values()))
     row = np.full(len(f.slots), len(first), np.int32)  # the last one is 1
     row[[f.position(name) for name in first]] = np.arange(len(first))
     at = row[f.diagram.variable]

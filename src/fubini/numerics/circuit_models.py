@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fubini.base.arrays import Data
 from fubini.numerics.circuit_blocks import Block, blocks_of
+from fubini.numerics.circuit_passes import on_jax
 from fubini.numerics.circuit_structure import CircuitStructure
 
 LARGEST = 2**16  # a product of two residues is below 2³²
@@ -65,7 +66,7 @@ def count_residues(structure: CircuitStructure, leaves: Data, theta: Data, prime
         return jax.lax.dynamic_update_slice_in_dim(counts, total, block.first, 0), None
 
     for block in blocks:
-        counts, _ = jax.lax.scan(step, counts, Block(*(jnp.asarray(part) for part in block)))
+        counts, _ = jax.lax.scan(step, counts, on_jax(block))
     return counts[structure.count - 1]
 
 
