@@ -12,9 +12,9 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "fubini"
 
 # Folders that know factors alone.
-OPEN = ("eliminate", "approximate")
+OPEN = ("eliminate", "approximate", "sequence")
 
-REPRESENTATIONS = frozenset({"Table", "Gaussian", "Delta", "Mixture", "Circuit"})
+REPRESENTATIONS = frozenset({"Table", "Gaussian", "Delta", "Mixture", "Piecewise", "Samples", "Circuit"})
 MODULES = tuple(f"fubini.factors.{kind.lower()}" for kind in REPRESENTATIONS)
 
 FILES = [path for folder in OPEN for path in sorted((SOURCE / folder).rglob("*.py"))]

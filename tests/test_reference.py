@@ -40,6 +40,8 @@ INSIDE = frozenset(
         *("aligned", "at", "is_on_numpy", "normalized", "numbers", "pair", "reduced", "transposed"),  # of a table
         *("conditional", "given_rest", "onto", "positions", "quadratic", "with_exponent"),  # of a Gaussian
         *("bound_in", "require_one_measure", "without"),  # of a mixture, of a delta
+        *("indices", "moments", "with_parts"),  # of a piecewise factor
+        *("axes", "convert", "layout", "mark", "recast", "require_answer"),  # of a representation
         *("flatten", "flatten_inside", "ordered", "outline", "run", "sites", "unflatten"),  # of a flavour
         *("blueprint", "leaf_values", "leaves_its_constraints", "signature"),  # of a distribution
         *("rule_sets", "versions", "with_arrays"),  # of an interpretation
@@ -50,7 +52,6 @@ INSIDE = frozenset(
         *("derivation", "machine", "program", "sampler"),  # of a sampler
         *("degree",),  # of an op
         *("batch_domains", "batched_over", "evidence_rows", "position", "value_at", "weights_of_nodes"),  # of a circuit
-        *("indices", "moments", "with_parts"),  # of a piecewise factor
         *("require", "rows", "tree_flatten", "tree_unflatten"),
     )
 )
@@ -117,10 +118,11 @@ def methods_without_example(kind: type) -> Iterator[str]:
 DOCUMENTED_CLASSES = [name for name in documented() if isinstance(named(name), type)]
 
 
-@pytest.mark.parametrize("folder", ["", "io", "measures", "distributions"])
+@pytest.mark.parametrize("folder", ["", "io", "measures", "distributions", "representations"])
 def test_every_public_name_is_on_a_page(folder: str) -> None:
     prefix = ".".join(filter(None, ("fubini", folder)))
-    rules = {f"fubini.distributions.{name}" for name in ("density_choice", "density_rules", "piecewise_reading")}
+    modules = ("density_choice", "density_rules", "piecewise_reading")
+    rules = {f"fubini.distributions.{name}" for name in modules}  # imported to be registered
     public = {f"{prefix}.{name}" for name in exported(PACKAGE / folder / "__init__.py")} - rules
     missing = public.difference(documented())
     assert not missing, f"add to a page of docs/reference: {', '.join(f'::: {name}' for name in sorted(missing))}"

@@ -28,6 +28,7 @@ ALLOWED = {  # modules that may name families, or packages of them, and why
     "distributions": "the distributions are defined here, by numpyro's names",
     "factors/delta.py": "the factor Delta, by its own name",
     "measures/__init__.py": "public names",
+    "representations/__init__.py": "public names: the representation Mixture",
     "measures/single_draws.py": "public names: one constructor a family",
     "models/from_network.py": "a network's sites are made here",
     "models/joint_mixture.py": "the label of a mixture is made here",

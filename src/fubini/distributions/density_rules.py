@@ -12,12 +12,14 @@ from fubini.base.arrays import Data, is_jax, is_traced, namespace, require
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.distributions.density import Density, Distribution
+from fubini.distributions.traced_affine import traced_affine
 from fubini.errors import DataError
 from fubini.factors.delta import Delta, mark_of
 from fubini.factors.fallbacks import blocked
 from fubini.factors.gaussian import Gaussian, shifted
 from fubini.factors.mixture_rules import sum_lazily
 from fubini.factors.promotion import is_joinable
+from fubini.factors.represent import represented
 from fubini.factors.table import Table
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names
@@ -90,9 +92,10 @@ def _is_normal(f: Density) -> bool:
 
 def _residual(f: Density) -> Affine | None:
     """mean − value as an affine function of real variables, if everything else is known; computed once."""
-    if "_cached_residual" not in f.__dict__:
-        f.__dict__["_cached_residual"] = _find_residual(f)
-    return f.__dict__["_cached_residual"]
+    key = "_cached_residual" if represented() is None else "_cached_traced_residual"
+    if key not in f.__dict__:
+        f.__dict__[key] = _find_residual(f)
+    return f.__dict__[key]
 
 
 def _find_residual(f: Density) -> Affine | None:
@@ -105,7 +108,8 @@ def _find_residual(f: Density) -> Affine | None:
         return None
     if core.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
         return None
-    return affine(ops.subtract(core["loc"], f.value), reals)
+    residual = ops.subtract(core["loc"], f.value)
+    return affine(residual, reals) or (traced_affine(residual, reals) if represented() is not None else None)
 
 
 @exact_join.rule(when=_is_normal, overlaps=("join_density_table", "join_density_delta"))

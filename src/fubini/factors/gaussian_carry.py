@@ -110,6 +110,7 @@ def settle_gaussian(f: Gaussian, layout: GaussianLayout) -> Gaussian:
         rest, log, names = algebra.canonical(quadratic)
         scale = shifted(f.scale, log, names, f.inputs)
     else:
+        assert quadratic.white, "a layout of white rows holds what has them"
         rest, scale = squared(quadratic, layout), f.scale
     sizes = dict(layout.batch)
     vector = _spread(rest.vector, rest.vector_names, layout.vector_names, sizes, 1, layout)

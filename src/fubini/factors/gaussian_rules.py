@@ -25,7 +25,9 @@ from fubini.terms.affine import Affine, affine
 from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Weight, is_tabular, substitute
 from fubini.terms.heads import (
+    CONDITION,
     SUM,
+    exact_condition,
     exact_contract,
     exact_divide,
     exact_exclude,
@@ -111,6 +113,15 @@ def normalize_gaussian(f: Gaussian, total: Table | Gaussian) -> Factor:
     if isinstance(total, Table):
         return divide_gaussian_table(f, mass)
     return divide_gaussians(f, Gaussian._of(mass, total.quadratic, total.reals, total.inputs))
+
+
+@exact_condition.rule
+def condition_gaussian(f: Gaussian, names: tuple) -> tuple[Factor, ...]:
+    """p(x | y, z, k) p(z | k), where z and k are bounded integers: z given those alone (Kim 1994, eq. 2.20)"""
+    own = frozenset(name for name in names if name in dict(f.reals))
+    integers = tuple(name for name in names if name not in own)
+    parts = (f.given_rest(own),) if own else ()
+    return (*parts, *interpret(CONDITION, f.sum(*dict(f.reals)), integers)) if integers else parts
 
 
 @exact_power.rule(when=lambda f, exponent: is_tabular(exponent))

@@ -124,7 +124,7 @@ def _log_at(factor: Factor, z: Data, reals: Reals, batch: dict[Name, Domain]) ->
     if is_jax(z) or any(map(is_jax, factor.leaves())):
         return _evaluate(*given, factor, z)
     with double_precision(), jax.ensure_compile_time_eval():
-        return np.asarray(compiled(_evaluate, given, factor, jnp.asarray(z)))
+        return np.asarray(compiled(_evaluate, given, jax.tree.map(jnp.asarray, factor), jnp.asarray(z)))
 
 
 def _evaluate(reals: Reals, batch: tuple[tuple[Name, Domain], ...], factor: Factor, z: Data) -> Data:

@@ -11,6 +11,7 @@ import jax
 from fubini.base.arrays import Data
 from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
+from fubini.base.rules import RuleSet
 from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
 from fubini.terms.exactness import Exactness, projected
 
@@ -26,13 +27,16 @@ class Representation:
     nests: ClassVar[bool] = False  # its layout has room for those of other variables
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         """How answers relate to the mathematics, where it projects."""
         return projected(repr(self))
 
     def layout(self, carried: Any, names: tuple[Name, ...]) -> Any:
         """The layout of carries whose variables `names` are so represented; None for that of factors as they are."""
         return None
+
+    def require_answer(self, answer: Any) -> None:
+        """Raise where an answer shows that the representation failed."""
 
     def recast(self, chain: Any) -> Any:
         """Another object that answers what is asked of a chain with such variables; None for the chain itself."""
@@ -54,6 +58,7 @@ class Represent(Interpretation):
     """An interpretation under which some variables have a representation of their own; `arrays` are its keys."""
 
     by_name: dict[Name, Representation]
+    sources: dict[Name, Name]  # the variable whose key a name uses
 
     def covering(self, names: Mapping[Name, Name]) -> Represent:
         """The same, where names to the left are represented as those to the right."""
@@ -64,13 +69,26 @@ class Represent(Interpretation):
                     f"{self}, where {old!r} and {new!r} are one state, before and after a step",
                     expected=f"one representation for both: {old} alone covers {new}",
                 )
-        return _made(self.base, {**self.by_name, **more}, self.arrays) if more else self
+        if not more:
+            return self
+        made = _made(self.base, {**self.by_name, **more}, self.arrays)
+        made.sources = {**self.sources, **{new: self.sources.get(names[new], names[new]) for new in more}}
+        return made
+
+
+_MODEL_RULES: list[RuleSet] = []
+
+
+def answers_models(rules: RuleSet) -> RuleSet:
+    """Register rules that come before those of `exact` where representations are named."""
+    _MODEL_RULES.append(rules)
+    return rules
 
 
 def _made(base: Interpretation | None, by_name: dict[Name, Representation], keys: Any) -> Represent:
     said = ", ".join(f"{name}={representation!r}" for name, representation in by_name.items())
-    made = Represent(f"represent({said})", base=base, arrays=keys)
-    made.by_name = by_name
+    made = Represent(f"represent({said})", tuple(_MODEL_RULES), base=base, arrays=keys)
+    made.by_name, made.sources = by_name, {}
     return made
 
 
@@ -83,7 +101,7 @@ def represent(**variables: Representation) -> Represent:
     >>> chain = fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
     >>> with represent(x=fb.rep.Dense()):
     ...     chain.filter().weights[-1].round(4)
-    array([0.6115, 0.3885])
+    array([0.6095, 0.3905])
     """
     for name, representation in variables.items():
         if not isinstance(representation, Representation):
@@ -145,6 +163,13 @@ def keys_in_force() -> dict[Name, Data]:
     """The keys of the representations in force, by variable."""
     own = represented()
     return {} if own is None else own.arrays
+
+
+def key_of(name: Name) -> Data:
+    """The key of a variable that is drawn."""
+    own = represented()
+    assert own is not None, "a variable is drawn where a representation of it is named"
+    return own.arrays[own.sources.get(name, name)]
 
 
 def with_keys(keys: dict[Name, Data]) -> AbstractContextManager:

@@ -27,6 +27,7 @@ from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, to_factor_rules
 from fubini.terms.heads import (
     exact_add,
+    exact_condition,
     exact_divide,
     exact_exclude,
     exact_join,
@@ -92,6 +93,12 @@ def _division_by_zero(f: Table, g: Table, ok: Data, names: tuple[Name, ...]) -> 
 def normalize_table(f: Table, total: Table) -> Table:
     """f / Z,  Z > 0"""
     return divided_by_mass(f, total)
+
+
+@exact_condition.rule
+def condition_table(f: Table, names: tuple) -> tuple[Factor, ...]:
+    """p(z | y)  =  f(z, y) / Σ_z f(z, y),  0/0 = 0"""
+    return (f / f.sum(*names),) if names else ()
 
 
 @exact_add.rule

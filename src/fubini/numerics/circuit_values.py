@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_weights import Weights, nodes_first
 from fubini.numerics.scaled import Scaled, gauged, reduced
 
-_map: Callable[..., Any] = jax.lax.map
 CELLS = 2**20  # numbers that one pass over rows may hold for each of its arrays
 
 # -- all nodes ------------------------------------------------------------------------------------------------------
@@ -160,7 +159,7 @@ def _by_rows(
         return first, second
     count = -(-rows // step)
     full = jnp.pad(evidence, ((0, 0), (0, count * step - rows)), constant_values=-1)
-    results = _map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
+    results: Any = cast(Any, jax.lax).map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
     first, second = (jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., :rows] for part in results)
     return first, second
 

@@ -66,6 +66,21 @@ def read_jumps(function: Callable[[Data], Data], size: int) -> PieceReading | No
     return PieceReading(edges, at)
 
 
+def read_affine(function: Callable[[Data], Data], size: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Constant and slopes [size, ...] of an affine function of `size` numbers; None where it is anything else."""
+    try:
+        with jax.ensure_compile_time_eval():
+            closed = jax.make_jaxpr(function)(jnp.zeros(size))
+            points = np.concatenate([np.zeros((1, size)), np.eye(size)])
+            (result,) = _Walk([], None).run(closed.jaxpr, closed.consts, [_Affine(points)])
+    except Opaque:
+        return None
+    if isinstance(result, _Piece):
+        return None
+    data = result.points if isinstance(result, _Affine) else jnp.broadcast_to(result, (size + 1, *jnp.shape(result)))
+    return data[0], data[1:] - data[0]
+
+
 def _truth(jump: Jump, edges: Sequence[np.ndarray], below: Sequence[Data]) -> Data:
     """Whether each element of a comparison holds, given how many edges are below each variable."""
     rank = np.zeros(jump.axis.shape, int)

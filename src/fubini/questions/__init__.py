@@ -10,3 +10,4 @@ from fubini.questions import model_factors as model_factors
 from fubini.questions import posterior as posterior
 from fubini.questions import posterior_function as posterior_function
 from fubini.questions import predict as predict
+from fubini.questions import represented as represented

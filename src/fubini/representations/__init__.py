@@ -1,5 +1,12 @@
-"""`fb.rep`: how factors over a variable may be stored, by name."""
+"""`fb.rep`: how factors over a variable may be stored, by name.
 
+>>> with fb.represent(x=fb.rep.Truncated(), s=fb.rep.Dense()) as named:
+...     named
+represent(x=Truncated(), s=Dense())
+"""
+
+from fubini.representations import mixture_plate as mixture_plate
+from fubini.representations import table_recurrence as table_recurrence
 from fubini.representations.circuit import Circuit as Circuit
 from fubini.representations.dense import Dense as Dense
 from fubini.representations.grid import Grid as Grid

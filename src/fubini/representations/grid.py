@@ -6,20 +6,22 @@ In a chain, each axis becomes a state of its own: a step that treats the axes al
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
-from fubini.base.arrays import Data, require
+from fubini.base.arrays import Data, is_traced, require
 from fubini.base.domains import Domain
+from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError
 from fubini.factors.promotion import promoted
-from fubini.factors.represent import Representation, represented
+from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
+from fubini.numerics.scaled import Scaled
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
@@ -50,7 +52,7 @@ class Grid(Representation):
                 raise DataError(f"Grid({ends!r}, {n!r})", expected="a whole number of cells, at least 2, for each axis")
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         return projected(repr(self))
 
     def axes(self, name: Name, domain: Domain) -> list[GridAxis]:
@@ -82,6 +84,17 @@ def _index(name: Name, element: int) -> Bound:
     return Bound(str(name) if element < 0 else f"{name}[{element}]")
 
 
+def _plainly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Ask without representations: cells are bounded integers like any others."""
+
+    @wraps(method)
+    def ask(self: GridChain, *args: Any) -> Any:
+        with current().without(Represent):
+            return method(self, *args)
+
+    return ask
+
+
 class GridChain:
     """A chain whose states on a grid are cells: it answers what a chain is asked, as densities of the real states."""
 
@@ -91,7 +104,7 @@ class GridChain:
         self.chain = chain
         named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in chain.domains}
         self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, chain.domains[n]) for n, each in named.items()}
-        self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.exactness.marks)))
+        self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.mark.marks)))
         before = {link.before[-1]: link for link in chain.links.chains}
         step: dict[Any, Any] = {}
         for name, link in before.items():
@@ -100,43 +113,49 @@ class GridChain:
         cells = {name: axes for name, axes in self.axes.items() if name in chain.links.after}
         init = product(*to_tables(chain.init, states), _volume(states))
         factor = product(*to_tables(chain.factor, cells | states), _volume(cells))
-        self.cells = Chain(
+        self._cells = Chain(
             init=init, factor=factor, time=chain.time, step=step, length=chain.length, sum=chain.globals,
             method="sequential", drops_small=True,
         )  # fmt: skip
 
+    @_plainly
     def evidence(self) -> Factor:
         """Σ over all cells."""
-        self._require_inside(self.cells.filter())
-        return self.cells.evidence()._marked(self.mark)
+        inside = self._require_inside(self._cells.filter())
+        return promoted(product(self._cells.evidence(), inside))._marked(self.mark)
 
+    @_plainly
     def filter(self) -> Factor:
         """The density after each step given what came before it."""
-        answer = self.cells.filter()
-        self._require_inside(answer)
-        return self._back(answer)
+        answer = self._cells.filter()
+        return self._back(product(answer, self._require_inside(answer)))
 
+    @_plainly
     def final(self) -> Factor:
         """The density after the last step."""
-        return self._back(self.cells.final())
+        return self._back(self._cells.final())
 
+    @_plainly
     def smooth(self) -> Smoothed:
         """The density after each step given everything."""
-        self._require_inside(self.cells.filter())
-        answer = self.cells.smooth()
-        return Smoothed(self._back(answer.terms[0]), self._back(answer.initial))
+        inside = self._require_inside(self._cells.filter())
+        answer = self._cells.smooth()
+        return Smoothed(self._back(product(answer.terms[0], inside)), self._back(product(answer.initial, inside)))
 
+    @_plainly
     def argmax(self) -> dict[Name, Data]:
         """The centres of the cells of greatest weight together."""
-        return self._located(self.cells.argmax())
+        return self._located(self._cells.argmax())
 
+    @_plainly
     def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
         """Draws of cells: their centres."""
-        return self._located(self.cells.sample(key, n))
+        return self._located(self._cells.sample(key, n))
 
+    @_plainly
     def explain(self) -> Any:
         """Explain the chain over cells."""
-        return self.cells.explain()
+        return self._cells.explain()
 
     def _back(self, table: Factor) -> Factor:
         return back_to_reals(table, self.axes, self.chain.domains)._marked(self.mark)
@@ -145,17 +164,19 @@ class GridChain:
         names = (*self.chain.links.before, *self.chain.links.newest, *self.chain.globals)
         return {name: array_at(values, self.axes[name]) if name in self.axes else values[name] for name in names}
 
-    def _require_inside(self, answer: Factor) -> None:
-        """Raise where a filter has mass in the outermost cells."""
+    def _require_inside(self, answer: Factor) -> Table:
+        """Raise where a filter has mass in the outermost cells; return 1, or NaN there under tracing."""
         table = promoted(answer)
         assert isinstance(table, Table), "cells are bounded integers"
+        one: Data = np.ones(())
         for axes in self.axes.values():
             for axis in axes:
                 if axis.index in table.inputs:
-                    _require_none_at_edge(table, axis)
+                    one = _require_none_at_edge(table, axis, one)
+        return Table._of(Scaled(one, 0.0), {})
 
 
-def _require_none_at_edge(table: Table, axis: GridAxis) -> None:
+def _require_none_at_edge(table: Table, axis: GridAxis, one: Data) -> Data:
     others = [name for name in table.inputs if name != axis.index]
     time = others[0]
     marginal = table.sum(*others[1:]) if others[1:] else table
@@ -166,11 +187,11 @@ def _require_none_at_edge(table: Table, axis: GridAxis) -> None:
         return DataError(
             f"a grid of {axis.name!r} from {axis.low:g} to {axis.high:g}",
             expected=f"at most {MOST_AT_EDGE:g} of the mass in its outermost cells",
-            nearest=f"{float(edge):.2g} of it is there at some step",
+            nearest="more of it is there at some step" if is_traced(edge) else f"{float(edge):.2g} of it at some step",
             advice="make the grid wider",
         )
 
-    require(edge <= MOST_AT_EDGE, error)
+    return require(edge <= MOST_AT_EDGE, error, one)[0]
 
 
 def _axis_links(link: Link, axes: Axes) -> dict[tuple, tuple]:

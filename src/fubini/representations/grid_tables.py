@@ -223,8 +223,9 @@ def volume(axes: Sequence[GridAxis]) -> float:
 
 def array_at(values: Mapping[Name, Data], axes: Sequence[GridAxis]) -> Data:
     """The centres of the cells with these indices, elements last."""
-    parts = [np.asarray(axis.centres)[np.asarray(values[axis.index])] for axis in axes]
-    return parts[0] if axes[0].element < 0 else np.stack(parts, axis=-1)
+    xp = namespace(*values.values())
+    parts = [xp.asarray(axis.centres)[values[axis.index]] for axis in axes]
+    return parts[0] if axes[0].element < 0 else xp.stack(parts, axis=-1)
 
 
 def back_to_reals(table: Factor, axes: Axes, domains: Mapping[Name, Domain]) -> Factor:

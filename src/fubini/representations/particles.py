@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.approximate.proposals import averaged, drawn
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Bound, Name
@@ -23,7 +23,7 @@ from fubini.factors.carry import Advance, Carried, CarryLayout, after_step, defa
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
-from fubini.factors.represent import Representation, keys_in_force, representation_of, samples_states
+from fubini.factors.represent import Representation, key_of, representation_of, samples_states
 from fubini.factors.samples import Samples
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
@@ -58,7 +58,7 @@ class Particles(Representation):
         self.n, self.key = int(n), key
 
     @property
-    def exactness(self) -> Exactness:
+    def mark(self) -> Exactness:
         return estimated(self.n)
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
@@ -81,6 +81,17 @@ class Particles(Representation):
         domains = {**dict(carried.batch), **dict(carried.reals)}
         located = tuple((name, domains[name]) for name in names)
         return ParticleLayout(inner.batch, inner.reals, inner.dtype, inner.homogeneous, located, self.n, inner)
+
+    def require_answer(self, answer: Factor) -> None:
+        """Raise where no particle has weight, so that nothing can be normalised."""
+        for leaf in answer.leaves():
+            if not is_traced(leaf) and np.isnan(np.asarray(leaf)).any():
+                raise DataError(
+                    f"an answer by {self}",
+                    expected="particles with weight after every step",
+                    nearest="at some step no particle has any: all of them are where a factor is zero",
+                    advice="use more particles, or widen what they are drawn from",
+                )
 
     def __repr__(self) -> str:
         return f"Particles({self.n})"
@@ -116,7 +127,7 @@ class ParticleLayout(CarryLayout):
         return tuple(name for name, _ in self.located)
 
     def keys(self, count: int) -> Data:
-        return jax.random.split(keys_in_force()[self.names[0]], count)
+        return jax.random.split(key_of(self.names[0]), count)
 
     def shown(self, carry: Factor) -> Factor:
         assert isinstance(carry, Samples), "a carry of this layout"
@@ -222,9 +233,8 @@ def propose(
     terms = [part for factor in given for term in terms_of(factor) for part in _split(promoted(term))]
     evaluated = [term for term in terms if not _is_closed(term, names)]
     whole = joined([term for term in terms if _is_closed(term, names)])
-    kept = {name for term in evaluated for name in term.inputs}
     if all(name in whole.inputs for name in names) and not isinstance(whole, Product):
-        whole = summed([whole], [name for name in oldest if name not in kept])
+        whole = summed([whole], [n for n in oldest if n in whole.inputs and not whole.inputs[n].is_finite])
     hidden = [name for name in others if name in whole.inputs]
     source = summed([whole], hidden) if not isinstance(whole, Product) else whole
     if not isinstance(source, (Table, Gaussian)) or not all(name in source.inputs for name in names):

@@ -78,10 +78,10 @@ class ProjectedLayout(GaussianLayout):
 
 
 def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
-    """The layout whose arrays all depend on every bounded integer."""
+    """The layout of precisions, which can be subtracted; all its arrays depend on every bounded integer."""
     full = plain.over_everything()
     return ProjectedLayout(
-        full.batch, full.reals, full.dtype, full.homogeneous, full.vector_names, full.matrix_names, full.white, name
+        full.batch, full.reals, full.dtype, full.homogeneous, full.vector_names, full.matrix_names, False, name
     )
 
 

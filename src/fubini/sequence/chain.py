@@ -17,7 +17,7 @@ from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.represent import represent_by_draws, representation_of, within
+from fubini.factors.represent import represent_by_draws, representation_of, require_known, within
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.compiled import SequenceOutline, run
@@ -219,6 +219,7 @@ class Chain:
 
     def _recast(self) -> Any:
         """The object that answers in place of the chain, where a representation of its states names one."""
+        self._require_named()
         with self._covering():
             named = [representation_of(name) for name in self.domains]
             others = [recast for own in named if own is not None and (recast := own.recast(self)) is not None]
@@ -239,6 +240,11 @@ class Chain:
         with self._covering():
             return self._answer(self._question(question), *arrays, windowed=windowed, **static)
 
+    def _require_named(self) -> None:
+        """Raise where a representation is named for a variable that the chain does not have."""
+        if all(isinstance(name, str) for name in self.domains):  # others are states that we named
+            require_known((*self.init.inputs, *self.factor.inputs, *self.domains), repr(self))
+
     def _answer(self, question: Any, *arrays: Any, windowed: bool = True, **static: Any) -> Any:
         sampler = sampler_of(current())
         if sampler is not None:  # what is exact needs no key, and is compiled once for all of them
@@ -257,6 +263,8 @@ class Chain:
         try:
             return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
         except (Intractable, NoRule) as error:
+            if representations_of(self.domains):  # the representation says itself what it expects
+                raise
             raise Intractable(
                 f"the {question.__name__} of {self}: {str(error).splitlines()[0]}",
                 expected="steps of Tables and Gaussians: real states linear in those before, given the discrete ones",
@@ -267,6 +275,8 @@ class Chain:
 
     def _tagged(self, answer: Factor) -> Factor:
         with self._covering():
+            for own in dict.fromkeys(representations_of(self.domains).values()):
+                own.require_answer(answer)
             return tagged(answer, (self.init, self.factor), self.domains)
 
     def _chosen(self, values: Mapping[str, Data]) -> dict[Name, Data]:

@@ -18,9 +18,9 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
+from fubini.errors import Intractable
 from fubini.factors.carry import CarryLayout, filled, settled
-from fubini.factors.gaussian import Gaussian
-from fubini.factors.table import Table
+from fubini.factors.represent import represented
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.scan import (
@@ -35,7 +35,7 @@ from fubini.sequence.scan import (
 )
 from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.terms.factor import Factor, rename, substitute
-from fubini.terms.heads import CHOOSE, DRAW
+from fubini.terms.heads import CHOOSE, CONDITION, DRAW
 from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
 
@@ -182,36 +182,24 @@ def smoothed_by_kernels(
     Each step's joint is split into what came before given what came after, and what came after. The real states given
     everything; the discrete ones given the discrete ones, by their mass (Kim 1994, eq. 2.20).
     """
-    steps = outline.steps(terms)
-    layout = steps.layout(start)
-    first, last, every, _ = scanned(steps, joined(start), True)
+    steps, begin = outline.steps(terms), joined(start)
+    layout = steps.layout([begin])
+    first, last, every, _ = scanned(steps, begin, True)
     earlier = _earlier(first, every, steps)
     cut = steps.cut()
 
     def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
         carry, parts = given
         joint = joined([carry, *cut.at(parts)])
-        kernel = _kernel(joint, steps)
+        oldest = tuple(name for name in steps.links.oldest if name in joint.inputs)
+        kernel = interpret(CONDITION, joint, oldest)
         now = summed([*kernel, rename(later, steps.links.moves_back)], steps.links.newest, sum_product)
         now = settled(now, layout)
         return now, later
 
-    begin, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
+    before, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
     finished = _finished(outline, name_axis(after, steps.time), kept, layout)
-    return rename(finished, outline.links.to_after), _finished(outline, begin, kept, layout)
-
-
-def _kernel(joint: Factor, steps: Steps) -> list[Factor]:
-    """p(oldest states | the others), as factors."""
-    reals = frozenset(name for name in steps.links.oldest if not steps.domains[name].is_finite)
-    integers = [name for name in steps.links.oldest if name not in reals and name in joint.inputs]
-    parts: list[Factor] = [joint.given_rest(reals)] if isinstance(joint, Gaussian) and reals else []
-    if integers:
-        others = [name for name, domain in joint.inputs.items() if not domain.is_finite]
-        mass = joined([joint.sum(*others)]) if others else joint
-        assert isinstance(mass, Table)
-        parts.append(mass / mass.sum(*integers))  # 0/0 = 0
-    return parts
+    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
 
 
 # -- one value for each state ---------------------------------------------------------------------------------------
@@ -279,6 +267,12 @@ def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Arra
 def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Data]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
+    if steps.layout(start).projects:
+        raise Intractable(
+            f"argmax of a sequence under {represented()}",
+            expected="states as tables or Gaussians: what is projected or drawn has another greatest weight",
+            advice="represent the real states by fb.rep.Grid, or take the best of many draws: sample(key, n)",
+        )
 
     def choose_at(_: Any) -> Choose:
         return lambda factor, names: interpret(CHOOSE, factor, names)

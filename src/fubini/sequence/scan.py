@@ -1,7 +1,7 @@
 """The three ways through a sequence: one step after another, pairs of steps at once, and chunks of pairs.
 
 All of them multiply neighbouring factors and sum the states between them; what the factors are, their rules say. Chains
-of tables go in linear weights, and once more in the general way where those might be outside the range of the dtype.
+with a recurrence of their own go by that, and once more in the general way where its numbers might be out of range.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from fubini.base.names import Bound, Name
 from fubini.base.semirings import Semiring
 from fubini.eliminate.forward import embed
 from fubini.factors.carry import CarryLayout, layout_of, lightened, settled, weighed
-from fubini.factors.delta import Delta
+from fubini.factors.indicators import is_equal
 from fubini.factors.slices import slices
-from fubini.factors.table import Table
 from fubini.numerics.contraction import log_space_alone
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
-from fubini.sequence.linear_scan import Turn, backwards, forwards, multiplied, pairs, recurred, running
 from fubini.sequence.links import Links
+from fubini.sequence.recurrence import Recurrence, Turn, backwards, forwards, recurrence_of
 from fubini.sequence.steps import Steps, joined, summed
 from fubini.terms.factor import Factor, Unit, rename, substitute
 from fubini.terms.name_axis import name_axis
-from fubini.terms.value import Array, Variable
+from fubini.terms.value import Array
 
 PLACE = Bound("t")  # the place of an element among those combined at once
 
@@ -71,9 +70,11 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
         last, (every, logs, links) = jax.lax.scan(body, first, xs, length=steps.length)
         return *_weighed(steps, layout, last, every, logs), links
 
-    if not (steps.is_linear and isinstance(first, Table)):
+    own = recurrence_of(layout, steps)
+    if own is None:
         return Scanned(first, *generally())
-    return Scanned(first, *_linear_first(steps, first, layout, forwards(steps.links), keep, lambda: generally()[:2]))
+    turn = forwards(steps.links)
+    return Scanned(first, *_recurred(own, steps, first, turn, keep, lambda: generally()[:2]))
 
 
 def _weighed(
@@ -111,17 +112,18 @@ def scanned_back(steps: Steps) -> Factor:
         begin, before = jax.lax.scan(body, last, cut.stacked, length=steps.length, reverse=True)
         return begin, name_axis(before, steps.time)
 
-    _, every = _linear_first(steps, last, layout, backwards(steps.links), True, generally)
+    own = recurrence_of(layout, steps)
+    turn = backwards(steps.links)
+    _, every = generally() if own is None else _recurred(own, steps, last, turn, True, generally)
     assert every is not None
     return joined_along(steps.time, every, last)
 
 
-def _linear_first(
-    steps: Steps, start: Factor, layout: CarryLayout, turn: Turn, keep: bool, generally: Callable
+def _recurred(
+    own: Recurrence, steps: Steps, start: Factor, turn: Turn, keep: bool, generally: Callable
 ) -> tuple[Factor, Factor | None]:
-    if not (steps.is_linear and isinstance(start, Table)):
-        return generally()
-    last, every, safe = recurred(steps, start, layout, turn, keep)
+    """The last carry and, if they are kept, those after every step; the general way where that is out of range."""
+    last, every, safe = own.in_order(start, turn, keep)
 
     def otherwise() -> tuple[Factor, Factor | None]:
         with log_space_alone():
@@ -201,9 +203,8 @@ def identities(steps: Steps, count: int) -> list[Factor]:
 
 def _identity(before: Name, after: Name, steps: Steps) -> Factor:
     domain = steps.domains[after]
-    if domain.is_finite:
-        return embed(steps.semiring, Table(np.eye(domain.extent), {before: domain, after: domain}))
-    return Delta({after: Variable(before, domain)})
+    same = is_equal(before, after, domain)
+    return embed(steps.semiring, same) if domain.is_finite else same
 
 
 # -- pairs of steps at once -----------------------------------------------------------------------------------------
@@ -269,11 +270,12 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
     lag = steps.links.lag
     if steps.length < lag:
         return multiplied_through(steps)
-    if steps.is_linear and lag == 1:
-        layout = steps.layout([])
-        table, safe = multiplied(*pairs(steps, layout))
-        order = replace(layout, batch=tuple(table.inputs.items()))
-        return if_in_range(safe, lambda: table, lambda: settled(multiplied_through(steps), order))
+    layout = steps.layout([])
+    own = recurrence_of(layout, steps) if lag == 1 else None
+    if own is not None:
+        product, safe = own.product()
+        order = replace(layout, batch=tuple(product.inputs.items()))
+        return if_in_range(safe, lambda: product, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
     rest = steps.length % lag
     return _continued(within(steps, steps.length - rest, rest), whole) if rest else whole
@@ -289,11 +291,12 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
             rename(summed([start, products], steps.links.before, steps.semiring), steps.links.to_before), over_time
         )
 
-    if not (steps.is_linear and isinstance(start, Table)):
+    own = recurrence_of(layout, steps)
+    if own is None:
         blocks = elements(steps)
         every = blocks.factor(jax.lax.associative_scan(blocks.combined, blocks.stacked))
         return started(rename(every, {PLACE: steps.time}))
-    products, safe = running(*pairs(steps, steps.layout([])), False)
+    products, safe = own.running(reverse=False)
     fast = started(products)
     return if_in_range(safe, lambda: fast, lambda: settled(scanned(steps, start, True).every, over_time))  # type: ignore[arg-type]
 
@@ -308,11 +311,12 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
         made = settled(summed([products], steps.links.after, steps.semiring), over_time)
         return joined_along(steps.time, made, last)
 
-    if not steps.is_linear:
+    own = recurrence_of(layout, steps)
+    if own is None:
         blocks = elements(steps)
         swapped = jax.lax.associative_scan(lambda a, b: blocks.combined(b, a), blocks.stacked, reverse=True)
         return ended(rename(blocks.factor(swapped), {PLACE: steps.time}))
-    products, safe = running(*pairs(steps, layout), True)
+    products, safe = own.running(reverse=True)
     fast = ended(products)
     return if_in_range(safe, lambda: fast, lambda: scanned_back(steps))
 

@@ -12,13 +12,13 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.ask import eliminate
-from fubini.eliminate.forward import contract, embed, forward, results
+from fubini.eliminate.forward import contract, embed, find_plan, forward, results
+from fubini.eliminate.plan import Plan
+from fubini.eliminate.prepare import problem_of
 from fubini.factors.carry import CarryLayout, layout_of
 from fubini.factors.fallbacks import combined
 from fubini.factors.promotion import promoted
 from fubini.factors.slices import Slices, slices
-from fubini.factors.table import Table
-from fubini.sequence.linear import plan_of
 from fubini.sequence.links import Links
 from fubini.terms.factor import Factor, Unit, terms_of
 
@@ -42,6 +42,11 @@ def summed(factors: Sequence[Factor], names: Sequence[Name], semiring: Semiring 
         return joined([eliminate(terms, gone, semiring=semiring)], semiring)
     plan = plan_of(terms, gone)
     return joined(results(plan, forward(plan, terms, semiring)), semiring)
+
+
+def plan_of(factors: Sequence[Factor], gone: Sequence[Name]) -> Plan:
+    """The plan of one step."""
+    return find_plan(problem_of(list(factors), [(name, None) for name in gone]), True)
 
 
 class TimeSlices(NamedTuple):
@@ -78,11 +83,6 @@ class Steps:
     def cut(self) -> TimeSlices:
         """The terms cut along time."""
         return TimeSlices([slices(term, self.time) for term in self.terms])
-
-    @property
-    def is_linear(self) -> bool:
-        """Tables in a semiring of weights: they can be multiplied as they are."""
-        return self.semiring.homogeneous and all(isinstance(term, Table) for term in self.terms)
 
     def layout(self, start: Sequence[Factor]) -> CarryLayout:
         """The layout of the carry between steps: the state before a step, and all else that a factor depends on."""

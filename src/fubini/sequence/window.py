@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from fubini.approximate.moment_matching import window_of
 from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
+from fubini.factors.indicators import is_first
 from fubini.factors.represent import Representation, representation_of
-from fubini.factors.table import Table
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.links import Link, Links, fixed_bound
 from fubini.terms.exactness import combined, projected
@@ -45,7 +43,7 @@ def with_past(outline: SequenceOutline) -> tuple[SequenceOutline, list[Factor]]:
         past = tuple(fixed_bound(f"{link.newest} {place}") for place in range(more, 0, -1))
         after = tuple(fixed_bound(f"{link.newest} {place} next") for place in range(more, 0, -1))
         chains.append(Link((*past, *link.before), (*after, *link.after)))
-        first.extend(Table(np.eye(1, domain.extent)[0], {name: domain}) for name in past)
+        first.extend(is_first(name, domain) for name in past)
         domains.update({name: domain for name in (*past, *after)})
     return replace(outline, links=Links(tuple(chains)), domains=tuple(domains.items())), first
 
@@ -56,5 +54,5 @@ def tagged(result: Factor, parts: Sequence[Factor], domains: Mapping[Name, Domai
     if is_projected(domains):
         mark = mark | projected(current().name)
     for representation in dict.fromkeys(representations_of(domains).values()):
-        mark = mark | representation.exactness
+        mark = mark | representation.mark
     return result if mark.is_exact else result._marked(mark)

@@ -1,4 +1,4 @@
-"""Chains of tables in linear weights: a few multiplications for each step, the scale of each taken out.
+"""Tables of a chain in linear weights: a few multiplications for each step, the scale of each taken out.
 
 Whether a product of weights may be outside the range of the dtype is known afterwards, from its least weights; if so,
 the general way is taken instead.
@@ -18,14 +18,11 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring
-from fubini.eliminate.forward import find_plan
 from fubini.eliminate.plan import Plan
-from fubini.eliminate.prepare import problem_of
 from fubini.factors.table import Table
 from fubini.numerics.contraction import contract_plain
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log
-from fubini.terms.factor import Factor
 
 Names = tuple[Name, ...]
 
@@ -77,11 +74,6 @@ def run_plain(plan: Plan, operands: Sequence[tuple[Data, Names]], semiring: Semi
 
 def _multiplied(semiring: Semiring, a: tuple[Data, Names], b: tuple[Data, Names]) -> tuple[Data, Names]:
     return contract_plain(semiring, *a, *b, frozenset(a[1]) | frozenset(b[1]))
-
-
-def plan_of(factors: Sequence[Factor], gone: Sequence[Name]) -> Plan:
-    """The plan of one step."""
-    return find_plan(problem_of(list(factors), [(name, None) for name in gone]), True)
 
 
 class Gauged(NamedTuple):

@@ -1,8 +1,9 @@
-"""Scans over tables in linear weights: in order, and by pairs."""
+"""The recurrence of tables, in linear weights: in order, and by pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -11,52 +12,56 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
-from fubini.factors.carry import CarryLayout
 from fubini.factors.table import Table
+from fubini.factors.table_carry import TableLayout
 from fubini.numerics.named_axes import align
 from fubini.numerics.scaled import SAFE_LOG
-from fubini.sequence.linear import (
+from fubini.representations.linear_weights import (
     LinearWeights,
     Names,
     gauged,
     least_of,
-    plan_of,
     room_of,
     run_plain,
     spread_out,
     table_of,
     to_weights,
 )
-from fubini.sequence.links import Links
-from fubini.sequence.steps import Steps
-from fubini.terms.factor import Unit, rename
+from fubini.sequence.recurrence import InOrder, Products, Recurrence, Turn
+from fubini.sequence.steps import Steps, plan_of
+from fubini.terms.factor import Factor, Unit, rename
+from fubini.terms.heads import exact_recurrence
 
 
-class Turn(NamedTuple):
-    """One way along a chain: the names of the carry as a step begins, what is summed, and the names of the result."""
+@dataclass(frozen=True)
+class TableRecurrence(Recurrence):
+    """Steps whose terms are tables, and the layout of their carries."""
 
-    enter: Mapping[Name, Name]
-    gone: Names
-    leave: Mapping[Name, Name]
-    reverse: bool
+    layout: TableLayout
+    steps: Steps
+
+    def in_order(self, start: Factor, turn: Turn, keep: bool) -> InOrder:
+        assert isinstance(start, Table), "a carry of this layout"
+        return scanned(self.steps, start, self.layout, turn, keep)
+
+    def product(self) -> Products:
+        return multiplied(*pairs(self.steps))
+
+    def running(self, reverse: bool) -> Products:
+        return accumulated(*pairs(self.steps), reverse)
 
 
-def forwards(links: Links) -> Turn:
-    """Make the turn from each state to the next."""
-    return Turn({}, links.oldest, links.moves, False)
+@exact_recurrence.rule(when=lambda layout, steps: steps.semiring.homogeneous and _are_tables(steps.terms))
+def recur_tables(layout: TableLayout, steps: Steps) -> TableRecurrence:
+    """f_t = w_t · exp(l_t): products of the weights w, sums of the logarithms l"""
+    return TableRecurrence(layout, steps)
 
 
-def backwards(links: Links) -> Turn:
-    """Make the turn from each state to the one before."""
-    return Turn(links.moves_back, links.newest, {}, True)
+def _are_tables(terms: Sequence[Factor]) -> bool:
+    return all(isinstance(term, Table) for term in terms)
 
 
-class Recurrence(NamedTuple):
-    """The carry at the end, those after every step if they were kept, and whether all of it was in range."""
-
-    last: Table
-    every: Table | None
-    safe: Data
+# -- in order -------------------------------------------------------------------------------------------------------
 
 
 def _weights_of(steps: Steps, dtype: jnp.dtype) -> list[LinearWeights]:
@@ -74,8 +79,8 @@ def _logs_of(
     return total
 
 
-def recurred(steps: Steps, start: Table, layout: CarryLayout, turn: Turn, keep: bool) -> Recurrence:
-    """One step after another. `start` is in the layout; so is every carry."""
+def scanned(steps: Steps, start: Table, layout: TableLayout, turn: Turn, keep: bool) -> InOrder:
+    """One step after another."""
     order, sizes = tuple(name for name, _ in layout.batch), dict(layout.batch)
     rest = tuple(name for name in order if name not in steps.links.before)
     axes = tuple(axis for axis, name in enumerate(order) if name in steps.links.before)
@@ -110,7 +115,7 @@ def recurred(steps: Steps, start: Table, layout: CarryLayout, turn: Turn, keep: 
         running = jnp.cumsum(logs[::-1], axis=0)[::-1] if turn.reverse else jnp.cumsum(logs, axis=0)
         over_time = {steps.time: Bint[steps.length], **sizes}
         kept = table_of(every, begin_log + running, (steps.time, *rest), over_time)
-    return Recurrence(table_of(last, begin_log + jnp.sum(logs, axis=0), rest, sizes), kept, safe)
+    return InOrder(table_of(last, begin_log + jnp.sum(logs, axis=0), rest, sizes), kept, safe)
 
 
 def _at_one_time(table: Table, time: Name) -> Table:
@@ -164,8 +169,9 @@ class Pairing(NamedTuple):
         return Pairs(gauge.weights, log + gauge.log, safe & sound)
 
 
-def pairs(steps: Steps, layout: CarryLayout) -> tuple[Pairing, Pairs]:
+def pairs(steps: Steps) -> tuple[Pairing, Pairs]:
     """One element for each step, in linear weights, from before to after."""
+    layout = steps.layout([])
     states = {name: steps.domains[name] for name in steps.links.before + steps.links.after}
     others = {name: domain for name, domain in layout.batch if name not in states}
     pairing = Pairing(steps, tuple({**others, **states}.items()), tuple(others))
@@ -181,8 +187,8 @@ def pairs(steps: Steps, layout: CarryLayout) -> tuple[Pairing, Pairs]:
     return pairing, pairing.kept(weights, logs, safe)
 
 
-def multiplied(pairing: Pairing, elements: Pairs) -> tuple[Table, Data]:
-    """The product of all elements, neighbours first, and whether it was in range."""
+def multiplied(pairing: Pairing, elements: Pairs) -> Products:
+    """The product of all elements, neighbours first."""
     while elements.weights.shape[0] > 1:
         half = elements.weights.shape[0] // 2
         even, odd, last = (
@@ -192,13 +198,14 @@ def multiplied(pairing: Pairing, elements: Pairs) -> tuple[Table, Data]:
         made = pairing.combined(even, odd)
         elements = Pairs(*(jnp.concatenate(both) for both in zip(made, last, strict=True)))
     table = table_of(elements.weights[0], elements.log[0], pairing.rest, dict(pairing.inputs))
-    return table, elements.safe[0]
+    return Products(table, elements.safe[0])
 
 
-def running(pairing: Pairing, elements: Pairs, reverse: bool) -> tuple[Table, Data]:
+def accumulated(pairing: Pairing, elements: Pairs, reverse: bool) -> Products:
     """The products of the elements up to each place, or from each place on."""
     combine = (lambda a, b: pairing.combined(b, a)) if reverse else pairing.combined
     every = jax.lax.associative_scan(combine, elements, reverse=reverse)
     time = pairing.steps.time
     inputs = {time: Bint[pairing.steps.length], **dict(pairing.inputs)}
-    return table_of(every.weights, every.log, (time, *pairing.rest), inputs), jnp.all(every.safe)
+    table = table_of(every.weights, every.log, (time, *pairing.rest), inputs)
+    return Products(table, jnp.all(every.safe))

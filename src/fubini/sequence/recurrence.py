@@ -1,0 +1,80 @@
+"""Recurrences: all steps of a sequence at once, by arithmetic of their representation's own.
+
+A representation that has one registers a rule of the head RECURRENCE; the others go through the steps one by one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fubini.base.arrays import Data
+from fubini.base.interpretations import interpret
+from fubini.base.names import Name
+from fubini.factors.carry import CarryLayout
+from fubini.sequence.links import Links, Names
+from fubini.sequence.steps import Steps
+from fubini.terms.factor import Factor
+from fubini.terms.heads import RECURRENCE, exact_recurrence
+
+
+class Turn(NamedTuple):
+    """One way along a chain: the names of the carry as a step begins, what is summed, and the names of the result."""
+
+    enter: Mapping[Name, Name]
+    gone: Names
+    leave: Mapping[Name, Name]
+    reverse: bool
+
+
+def forwards(links: Links) -> Turn:
+    """Make the turn from each state to the next."""
+    return Turn({}, links.oldest, links.moves, False)
+
+
+def backwards(links: Links) -> Turn:
+    """Make the turn from each state to the one before."""
+    return Turn(links.moves_back, links.newest, {}, True)
+
+
+class InOrder(NamedTuple):
+    """The carry at the end, those after every step if they were kept, and whether all of it was in range."""
+
+    last: Factor
+    every: Factor | None
+    safe: Data
+
+
+class Products(NamedTuple):
+    """Products of neighbouring steps, from the state before them to the state after, and whether all was in range."""
+
+    factor: Factor
+    safe: Data
+
+
+class Recurrence(ABC):
+    """The ways through given steps. What was not in range is computed again, one step after another."""
+
+    @abstractmethod
+    def in_order(self, start: Factor, turn: Turn, keep: bool) -> InOrder:
+        """One step after another. `start` is in the layout; so is every carry."""
+
+    @abstractmethod
+    def product(self) -> Products:
+        """The product of all steps, neighbours first; of steps of lag 1."""
+
+    @abstractmethod
+    def running(self, reverse: bool) -> Products:
+        """The products of the steps up to each time, or from each time on; of steps of lag 1."""
+
+
+def recurrence_of(layout: CarryLayout, steps: Steps) -> Recurrence | None:
+    """The recurrence of steps whose carries have this layout; None where there is none."""
+    return interpret(RECURRENCE, layout, steps)
+
+
+@exact_recurrence.rule
+def recur_step_by_step(layout: CarryLayout, steps: Steps) -> None:
+    """Σ over the oldest states of carry · terms, for each step"""
+    return None
