@@ -1,6 +1,7 @@
 """Representations of factors, one file each, their numerics, and the rules that say what each operation does."""
 
 from fubini.factors import circuit_choice as circuit_choice
+from fubini.factors import circuit_divergence as circuit_divergence
 from fubini.factors import circuit_questions as circuit_questions
 from fubini.factors import circuit_rules as circuit_rules
 from fubini.factors import circuit_tables as circuit_tables

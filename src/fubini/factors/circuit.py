@@ -32,7 +32,7 @@ from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
-from fubini.terms.heads import MULTIPLY
+from fubini.terms.heads import DIVERGENCE, MULTIPLY
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.storage import Storage
 from fubini.terms.value import Array, Value
@@ -218,12 +218,7 @@ class Circuit(Factor):
 
     def _kl(self, other: Factor) -> Value:
         """Σ p log(p/q): of two circuits over one vtree from their elements, else as tables."""
-        from fubini.factors.circuit_divergence import kl_of_circuits
-
-        found = kl_of_circuits(self, other) if isinstance(other, Circuit) else None
-        if found is not None:
-            return Array._of(found, (), {}, Real, self.mark | other.exactness)
-        return to_table(self)._kl(other if isinstance(other, Table) else to_table(other))  # type: ignore[arg-type]
+        return interpret(DIVERGENCE, self, other)
 
     # -- evaluation -------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ MATCH = Head("match")  # (factor): the projection with the same mass, mean and c
 PROPER = Head("proper")  # (factor, names): whether its sum over the names is finite, for each value of the others
 BOUNDED = Head("bounded")  # (factor, factor, names): whether the quotient is bounded, for each value of the others
 CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, which keeps the mean of the product
+DIVERGENCE = Head("divergence")  # (factor, factor): Σ p log(p/q) of normalised factors over the same names: a number
 DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
 MOMENTS = Head("moments")  # (factor, names): the factor of an exponential family with the same mass and moments
 
@@ -114,6 +115,7 @@ exact_recurrence = _of_exact(RECURRENCE)
 exact_proper = _of_exact(PROPER)
 exact_bounded = _of_exact(BOUNDED)
 exact_clip = _of_exact(CLIP)
+exact_divergence = _of_exact(DIVERGENCE)
 exact_distance = _of_exact(DISTANCE)
 exact_moments = _of_exact(MOMENTS)
 exact_match = _of_exact(MATCH)
