@@ -52,7 +52,6 @@ INSIDE = frozenset(
         *("derivation", "machine", "program", "sampler"),  # of a sampler
         *("degree",),  # of an op
         *("batch_domains", "batched_over", "evidence_rows", "position", "value_at", "weights_of_nodes"),  # of a circuit
-        *("indices", "moments", "with_parts"),  # of a piecewise factor
         *("require", "rows", "tree_flatten", "tree_unflatten"),
     )
 )

@@ -37,7 +37,7 @@ def tolerance(request: pytest.FixtureRequest) -> Iterator[float]:
 
 
 def test_rankings_in_both_precisions(tolerance: float) -> None:
-    """Counts, marginals, products, quotients of rankings of six items against permanents; the best by enumeration."""
+    """Sums, marginals, products and quotients of rankings of six items against permanents; the best one by listing."""
     n = 6
     f = moved(permutations(n))
     odds = np.random.default_rng(0).uniform(0.2, 2.0, (n, n))
@@ -148,8 +148,9 @@ def test_kl_of_circuits_with_zeros(kind) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             expected = np.sum(np.where(p > 0, p * (np.log(np.where(p > 0, p, 1.0)) - np.log(q)), 0.0))
         assert float(f.kl(g)) == pytest.approx(expected, rel=1e-9)
-        traced = jax.jit(lambda f, g: f.kl(g).data)(moved(f), moved(g))
-        assert float(traced) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert float(jax.jit(lambda f, g: f.kl(g).data)(moved(f), moved(g))) == pytest.approx(
+            expected, rel=1e-4, abs=1e-6
+        )
 
 
 def test_kl_where_the_divisor_is_not_deterministic() -> None:

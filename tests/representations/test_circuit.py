@@ -66,8 +66,9 @@ def test_right_linear_in_the_order_of_represent():
     own = fb.rep.Circuit()
     with fb.represent(c=own, a=own, b=own):
         stored = own.convert(fb.Table(np.ones((2, 2)), ("a", "b")), ("a", "b"))
-    assert isinstance(stored, fb.circuits.Circuit)
-    assert stored.slots == ("c", "a", "b") and stored.variables == ("a", "b")
+    assert (
+        isinstance(stored, fb.circuits.Circuit) and stored.slots == ("c", "a", "b") and stored.variables == ("a", "b")
+    )
     assert stored.diagram.vtree.height == 2
 
 

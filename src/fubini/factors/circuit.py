@@ -217,6 +217,7 @@ class Circuit(Factor):
         return Array._of(entropy(self.diagram, self.weights_of_nodes), (), {}, Real, self.mark)
 
     def _kl(self, other: Factor) -> Value:
+        """Σ p log(p/q): of two circuits over one vtree from their elements, else as tables."""
         return interpret(DIVERGENCE, self, other)
 
     # -- evaluation -------------------------------------------------------------------------------------------------

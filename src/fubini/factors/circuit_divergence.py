@@ -10,7 +10,7 @@ from fubini.base.arrays import Data, namespace
 from fubini.base.domains import Real
 from fubini.factors.circuit import Circuit, to_table
 from fubini.factors.circuit_algebra import Matched, covers, matched, taken
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import to_kind
 from fubini.factors.table import Table
 from fubini.numerics.circuit_counts import entropy, expected_log
 from fubini.numerics.circuit_products import Combined, multiply_structures
@@ -21,16 +21,27 @@ from fubini.terms.heads import exact_divergence
 from fubini.terms.value import Array, Value
 
 
-def kl_of_circuits(p: Circuit, q: Circuit) -> Data | None:
-    """Σ p log p − Σ p log q, of normalised p and q, both deterministic; None where they share no vtree.
-
-    Of the product of both structures, each assignment passes one leaf and element of q: E_p[log q] is the sum of log θ
-    over q's elements, each by its share of p's mass.
-    """
+def _are_psdds(p: Circuit, q: Circuit) -> bool:
+    """Whether both are deterministic, over one vtree and the same variables, without a batch."""
     pair = matched(p, q)
-    is_closed = pair is not None and not (pair.batch or any(pair.wide)) and p.is_deterministic and q.is_deterministic
-    if pair is None or not is_closed:
-        return None
+    return pair is not None and not (pair.batch or any(pair.wide)) and p.is_deterministic and q.is_deterministic
+
+
+@exact_divergence.rule
+def divergence_of_circuit(p: Circuit, q: Factor) -> Value:
+    """Σ p log(p/q) as tables"""
+    return to_table(p)._kl(q if isinstance(q, Table) else to_kind(q, Table))
+
+
+@exact_divergence.rule(when=_are_psdds)
+def divergence_of_circuits(p: Circuit, q: Circuit) -> Value:
+    """Σ p log p − Σ p log q, the second by the leaves and elements of q that assignments pass, each by p's share"""
+    return Array._of(_kl(p, q), (), {}, Real, p.mark | q.mark)
+
+
+def _kl(p: Circuit, q: Circuit) -> Data:
+    pair = matched(p, q)
+    assert pair is not None, "the guard requires one vtree"
     combined = multiply_structures(p.diagram, q.diagram)
     if combined is None:
         return np.asarray(np.inf)
@@ -48,18 +59,3 @@ def _expected_log(pair: Matched, combined: Combined, x: Scaled, y: Scaled) -> Da
     theta = xp.where(b.log_theta[..., j] > -np.inf, a.log_theta[..., i], -np.inf)
     shift = xp.broadcast_to(x.shift, leaves.shape)
     return expected_log(combined.structure, Weights(leaves, shift, theta), y, b.log_theta[..., j])
-
-
-@exact_divergence.rule
-def diverge_circuits(p: Circuit, q: Circuit) -> Value:
-    """Σ p log(p / q): over one vtree from their elements, else as tables"""
-    divergence = kl_of_circuits(p, q)
-    if divergence is None:
-        return to_table(p)._kl(to_table(q))
-    return Array._of(divergence, (), {}, Real, p.mark | q.exactness)
-
-
-@exact_divergence.rule
-def diverge_from_factor(p: Circuit, q: Factor) -> Value:
-    """Σ p log(p / q), as tables"""
-    return to_table(p)._kl(q if isinstance(q, Table) else promoted(q))

@@ -39,7 +39,7 @@ def divide_finite_gaussian(f: Sparse | Diagram | Train, g: Gaussian) -> Factor:
     return interpret(DIVIDE, as_table(f), g)
 
 
-@exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))
+@exact_divide.rule(overlaps=("divide_mixture", "divide_delta", "divide_sparse"))
 def divide_by_finite(f: Factor, g: Sparse | Diagram | Train) -> Factor:
     """f(a, x)/g(a), g as a table"""
     return interpret(DIVIDE, f, as_table(g))

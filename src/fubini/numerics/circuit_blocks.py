@@ -13,7 +13,7 @@ import numpy as np
 
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
 
-SHARE_OF_A_BLOCK = 0.3  # of all elements: the filling that one block less to compile is worth
+SHARE_OF_A_BLOCK = 0.1  # of all elements: the filling that one block less to compile is worth
 
 
 class Block(NamedTuple):

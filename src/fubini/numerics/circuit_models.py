@@ -7,7 +7,6 @@ fit into 32 bits. So a trace compares counts of 2¹⁰⁰ assignments exactly.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from fubini.base.arrays import Data
 from fubini.numerics.circuit_blocks import Block, blocks_of
+from fubini.numerics.circuit_passes import on_jax
 from fubini.numerics.circuit_structure import CircuitStructure
 
 LARGEST = 2**16  # a product of two residues is below 2³²
@@ -66,7 +66,7 @@ def count_residues(structure: CircuitStructure, leaves: Data, theta: Data, prime
         return jax.lax.dynamic_update_slice_in_dim(counts, total, block.first, 0), None
 
     for block in blocks:
-        counts, _ = jax.lax.scan(step, counts, _on_jax(block))
+        counts, _ = jax.lax.scan(step, counts, on_jax(block))
     return counts[structure.count - 1]
 
 
@@ -84,9 +84,3 @@ def have_equally_many_models(first: Positive, second: Positive, bound: int) -> D
     """Whether two circuits have the same number of models, at most the bound, for each cell of the batch."""
     primes = primes_beyond(bound)
     return jnp.all(count_residues(*first, primes) == count_residues(*second, primes), -1)
-
-
-def _on_jax(block: Block) -> Any:
-    """The same block as JAX's arrays."""
-    convert: Any = jnp.asarray
-    return Block(*(convert(part) for part in block))

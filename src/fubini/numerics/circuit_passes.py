@@ -75,13 +75,13 @@ def _evaluate_logs(
     def step(logs: Data, block: Block) -> tuple[Data, None]:
         terms = logs[block.prime] + logs[block.sub] + _widened(theta[block.elements], logs.ndim + 1)
         top = jnp.max(terms, 1)
-        if not is_maximum:
+        if not is_maximum and terms.shape[1] > 1:
             constant = jnp.where(top == -jnp.inf, 0.0, top)
             top = constant + jnp.log(jnp.sum(jnp.exp(terms - constant[:, None]), 1))
         return jax.lax.dynamic_update_slice_in_dim(logs, top, block.first, 0), None
 
     for block in blocks:
-        logs, _ = jax.lax.scan(step, logs, _on_jax(block))
+        logs, _ = jax.lax.scan(step, logs, on_jax(block))
     pair = _as_pair(logs[: structure.count])
     return pair.weights, pair.shift
 
@@ -111,11 +111,11 @@ def _evaluate_blocks(
         return (weights, shift), None
 
     for block in blocks:
-        values, _ = jax.lax.scan(step, values, _on_jax(block))
+        values, _ = jax.lax.scan(step, values, on_jax(block))
     return values
 
 
-def _on_jax(block: Any) -> Any:
+def on_jax(block: Any) -> Any:
     """A block of layers as arrays of JAX."""
     arrays: list[Any] = [jnp.asarray(part) for part in block]
     return Block(*arrays)
@@ -210,7 +210,7 @@ def _shares_of_blocks(structure: CircuitStructure, values: tuple[Data, Data], lo
     nodes = jnp.zeros_like(weights).at[top].set(weights[top] * scale)
     elements = jnp.zeros((structure.size + 1, *weights.shape[1 : log_theta.ndim]), weights.dtype)
     for block in reversed(blocks_of(structure).blocks):
-        nodes, passing = jax.lax.scan(step, nodes, _on_jax(block), reverse=True)
+        nodes, passing = jax.lax.scan(step, nodes, on_jax(block), reverse=True)
         elements = elements.at[block.elements].set(passing)
     return Shares(nodes[: structure.leaves], elements[:-1])
 

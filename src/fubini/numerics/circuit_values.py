@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -159,7 +159,7 @@ def _by_rows(
         return first, second
     count = -(-rows // step)
     full = jnp.pad(evidence, ((0, 0), (0, count * step - rows)), constant_values=-1)
-    results: Any = jax.lax.map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
+    results: Any = cast(Any, jax.lax).map(function, jnp.moveaxis(full.reshape(-1, count, step), 1, 0))
     first, second = (jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., :rows] for part in results)
     return first, second
 

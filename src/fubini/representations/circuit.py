@@ -33,7 +33,12 @@ class Circuit(Representation):
             raise NameClash(f"{self}", expected="each name at one leaf of the vtree")
 
     def convert(self, factor: Factor, names: tuple[Name, ...]) -> Factor:
-        """A table over some of the names as a circuit; other factors as they are."""
+        """A table over some of the names as a circuit; other factors as they are.
+
+        >>> f = fb.rep.Circuit().convert(fb.Table([[0.5, 0.0], [0.25, 0.25]], ("a", "b")), ("a", "b"))
+        >>> f.count_models(), float(f(a=1, b=0))
+        (3, 0.25)
+        """
         wrong = [name for name in names if factor.inputs[name].size != 2]
         if wrong:
             raise DomainError(
@@ -47,7 +52,12 @@ class Circuit(Representation):
         return table_over(self._everything(names), table) if isinstance(table, Table) else factor
 
     def restore(self, factor: Factor) -> Factor:
-        """A table."""
+        """A table.
+
+        >>> fb.rep.Circuit().restore(fb.circuits.exactly_one(("a", "b"))).weights
+        array([[0., 1.],
+               [1., 0.]])
+        """
         return to_kind(factor, Table) if isinstance(factor, CircuitFactor) else factor
 
     def _everything(self, names: tuple[Name, ...]) -> CircuitFactor:
