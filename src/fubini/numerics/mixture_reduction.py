@@ -6,12 +6,13 @@ kept, raises the divergence from the mixture by at most B(i, j) = ½ [(wᵢ + w�
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.numerics.small_matrices import lower_root
 
 
 class ReducedMixture(NamedTuple):
@@ -40,7 +41,7 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    root: Any = jnp.linalg.cholesky(P)
+    root = cast(Data, lower_root(P))
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
 
 
@@ -81,9 +82,8 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
     def merge(_: Data, state: _State) -> _State:
         return _merge_cheapest(state)
 
-    loop: Any = jax.lax.fori_loop
-    end: _State = loop(0, count - k, merge, start)
-    alive = jnp.sort(jnp.unique(end.labels, size=k, fill_value=0))
+    end = cast(_State, cast(Any, jax.lax).fori_loop(0, count - k, merge, start))
+    alive = cast(Any, jnp).sort(cast(Any, jnp).unique(end.labels, size=k, fill_value=0))
     labels = jnp.searchsorted(alive, end.labels)
     return ReducedMixture(end.weight[alive], end.mean[alive], end.covariance[alive], labels)
 
