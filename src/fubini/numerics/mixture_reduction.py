@@ -41,8 +41,8 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    root = cast(Data, lower_root(P))
-    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
+    pivots = cast(Data, cast(Any, jnp).diagonal(lower_root(P), axis1=-2, axis2=-1))
+    return 2.0 * jnp.sum(jnp.log(pivots), axis=-1)
 
 
 def _merged(w: Data, m: Data, P: Data, v: Data, n: Data, Q: Data) -> tuple[Data, Data, Data]:
