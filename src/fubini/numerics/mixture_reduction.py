@@ -41,7 +41,7 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    pivots = cast(Data, cast(Any, jnp).diagonal(lower_root(P), axis1=-2, axis2=-1))
+    pivots: Data = cast(Any, jnp).diagonal(lower_root(P), axis1=-2, axis2=-1)
     return 2.0 * jnp.sum(jnp.log(pivots), axis=-1)
 
 
