@@ -24,7 +24,7 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name
+from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name, diagonal
 from fubini.numerics.quadratic_algebra import compressed
 from fubini.terms.affine import Affine, affine
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, product
@@ -191,7 +191,7 @@ def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...
         return -(xp.swapaxes(L, -1, -2) @ part) if sign > 0 else namespace(L, part).linalg.solve(-L, part)
 
     rows = [by_name(whiten, given, (part[0], part[1], 2)) for part in (A, b)]
-    determinant = xp.sum(xp.log(xp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
+    determinant = xp.sum(xp.log(diagonal(root)), axis=-1)
     return (rows[0], rows[1]), (sign * determinant - 0.5 * root.shape[-1] * math.log(2 * math.pi), matrix.names)
 
 

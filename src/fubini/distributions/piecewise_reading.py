@@ -93,7 +93,7 @@ def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, i
     for position in reversed(range(len(axes))):
         mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
     with jax.ensure_compile_time_eval():
-        logs = mapped(*(jnp.arange(counts[k]) for k in axes))
+        logs = jax.jit(mapped)(*(jnp.arange(counts[k]) for k in axes))
     logs = np.asarray(logs) if is_numpy else logs
     sizes = {cut.interval: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
     table = Table.from_log(logs, {**sizes, **batch})

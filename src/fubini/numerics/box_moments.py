@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fubini.base.arrays import Data, namespace, stop_gradient
+from fubini.numerics.quadratic import diagonal
 
 POINTS = 40
 REACH = 9.0  # standard deviations: e^(−9²/2) = e⁻⁴⁰
@@ -34,7 +35,7 @@ def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMomen
     An empty box has no mass, and the moments of a point in it.
     """
     xp = namespace(low, high, mean, covariance)
-    deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
+    deviation = xp.sqrt(diagonal(covariance))
     a, b = (low - mean) / deviation, (high - mean) / deviation
     empty = xp.any(~(a < b), axis=-1)
     a, b = (xp.where(empty[..., None], side, edge) for side, edge in ((-1.0, a), (1.0, b)))

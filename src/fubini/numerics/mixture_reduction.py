@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.numerics.quadratic import diagonal
 from fubini.numerics.small_matrices import lower_root
 
 
@@ -41,7 +42,7 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    pivots: Data = cast(Any, jnp).diagonal(lower_root(P), axis1=-2, axis2=-1)
+    pivots: Data = diagonal(lower_root(P))
     return 2.0 * jnp.sum(jnp.log(pivots), axis=-1)
 
 

@@ -12,19 +12,28 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, traced_once
 from fubini.base.semirings import Pair
 from fubini.numerics.quadratic import scale_of
+from fubini.numerics.unrolled_matrices import (
+    UNROLLED,
+    reflected,
+    reflections_of_few,
+    root_of_few,
+    solve_few,
+    turned_units,
+)
 
-UNROLLED = 3  # columns up to which a loop is written out
 
-
+@traced_once
 def _reflections(A: Data) -> tuple[Data, Data]:
     """QᵀA for reflections Q of columns in turn: U in its upper triangle, the reflectors below it, their first entries.
 
     Reflectors lie where U is zero, so that no other array has as many rows as A.
     """
     m, k = A.shape[-2:]
+    if min(m, k) <= UNROLLED:
+        return reflections_of_few(A, min(m, k))
     rows, columns = jnp.arange(m), jnp.arange(k)
 
     def column(now: tuple[Data, Data], place: Data) -> tuple[Data, Data]:
@@ -39,52 +48,33 @@ def _reflections(A: Data) -> tuple[Data, Data]:
         v = jnp.where(rows == place, norm != 0, v / head)  # a row much larger than others turns exactly
         turned = jnp.where(rows[:, None] > place, v[..., :, None], W)
         turned = jnp.where((rows == place)[:, None], (-signed * scale)[..., None], turned)
-        W = jnp.where(columns > place, _reflected(W, v), jnp.where(columns == place, turned, W))
+        W = jnp.where(columns > place, reflected(W, v), jnp.where(columns == place, turned, W))
         return W, jnp.where(columns == place, norm != 0, heads)
 
     return _repeated(min(m, k), column, (A, jnp.zeros((*A.shape[:-2], k), A.dtype)))
 
 
-def _reflected(W: Data, v: Data) -> Data:
-    """(1 − 2 v vᵀ / vᵀv) W"""
-    size = jnp.sum(v * v, axis=-1)
-    beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
-    return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
-
-
-def _looped(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """step(…step(start, 0)…, steps − 1), written out where there are few."""
-    if steps > UNROLLED:
-
-        def body(place: Data, now: Any) -> Any:
-            return step(now, place)
-
-        return cast(Any, jax.lax.fori_loop(0, steps, body, start))
-    for place in range(steps):
-        start = step(start, jnp.asarray(place))
-    return start
-
-
 def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
-    if steps <= UNROLLED:
-        return _looped(steps, step, start)
+    """step(…step(start, 0)…, steps − 1) where the derivative is known otherwise: nothing is kept of the steps."""
     first = jnp.asarray(0), start
     return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
 
+@traced_once
 def _factors(A: Data) -> tuple[Data, Data]:
     """Q, with as many columns as there are reflectors, and U: the reflections, the last first, of unit vectors."""
     W, heads = _reflections(A)
     m, k = A.shape[-2:]
     count = min(m, k)
+    if count <= UNROLLED:
+        return turned_units(W, heads, count), jnp.triu(W[..., :k, :])
     rows, columns = jnp.arange(m), jnp.arange(k)
 
     def column(Q: Data, step: Data) -> Data:
         place = count - 1 - step
         below = jnp.where(rows > place, jnp.sum(jnp.where(columns == place, W, 0.0), axis=-1), 0.0)
         head = jnp.sum(jnp.where(columns == place, heads, 0.0), axis=-1)
-        return _reflected(Q, below + jnp.where(rows == place, head[..., None], 0.0))
+        return reflected(Q, below + jnp.where(rows == place, head[..., None], 0.0))
 
     Q = jnp.broadcast_to(jnp.eye(m, count, dtype=A.dtype), (*A.shape[:-2], m, count))
     return _repeated(count, column, Q), jnp.triu(W[..., :k, :])
@@ -108,11 +98,14 @@ def _derivative(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair
     return (Q, U), (Q @ (turn - X) + M, jnp.triu((X - turn) @ U))
 
 
+@traced_once
 def lower_root(K: Data) -> Data:
     """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite. Column by column."""
+    if K.shape[-1] <= UNROLLED:
+        return root_of_few(K)
     places = jnp.arange(K.shape[-1])
 
-    def column(L: Data, place: Data) -> Data:
+    def column(place: Data, L: Data) -> Data:
         here = places == place
         row = jnp.sum(jnp.where(here[:, None], L, 0.0), axis=-2)
         residual = jnp.sum(jnp.where(here, K, 0.0), axis=-1) - jnp.sum(L * row[..., None, :], axis=-1)
@@ -120,23 +113,27 @@ def lower_root(K: Data) -> Data:
         root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
         return L + jnp.where(places >= place, residual / root, 0.0)[..., :, None] * here
 
-    return _looped(K.shape[-1], column, jnp.zeros_like(K))
+    return cast(Data, jax.lax.fori_loop(0, K.shape[-1], column, jnp.zeros_like(K)))
 
 
+@traced_once
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
-    places = jnp.arange(L.shape[-1])
     batch = cast("tuple[int, ...]", jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2]))
     right = jnp.broadcast_to(right, batch + right.shape[-2:])
+    if L.shape[-1] <= UNROLLED:
+        return solve_few(L, right)
+    places = jnp.arange(L.shape[-1])
 
-    def row(X: Data, place: Data) -> Data:
+    def row(place: Data, X: Data) -> Data:
         here = (places == place)[:, None]
         coefficients = jnp.sum(jnp.where(here, L, 0.0), axis=-2)
         residual = jnp.sum(jnp.where(here, right, 0.0), axis=-2) - jnp.sum(coefficients[..., :, None] * X, axis=-2)
         pivot = jnp.sum(jnp.where(places == place, coefficients, 0.0), axis=-1)
         return X + here * (residual / pivot[..., None])[..., None, :]
 
-    return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
+    start = jnp.zeros(right.shape, jnp.result_type(L, right))
+    return cast(Data, jax.lax.fori_loop(0, L.shape[-1], row, start))
 
 
 def over(M: Data, U: Data) -> Data:
