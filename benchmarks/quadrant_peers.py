@@ -1,7 +1,7 @@
 """The log-evidence of the quadrant model (examples/quadrants.py) as one would write it by hand, and by other libraries.
 
-Each maker gives a function of no arguments that computes the log-evidence anew. They need JAX's double precision for the
-whole process: callbacks of cuthbert do not see less.
+Each maker gives a function of no arguments that computes the log-evidence anew. They need JAX's double precision for
+the whole process: callbacks of cuthbert do not see less.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def particles(setting: Setting, count: int, key: Any) -> Asked:
 
 
 def grid(setting: Setting, bounds: tuple[float, float], count: int) -> Asked:
-    """Sums over square cells in NumPy, a move as one matrix for each axis and quadrant; cells on an axis count by halves."""
+    """Sums over square cells in NumPy, a move as one matrix for each axis and quadrant; cut cells count by halves."""
     y, b = observations(setting), drift(setting)
     width = (bounds[1] - bounds[0]) / count
     x = bounds[0] + width * (np.arange(count) + 0.5)

@@ -5,8 +5,9 @@
 - `first`: the first asking, compiling included; `again`: the best of some rounds in which contestants take turns;
 - `ratio`: ours over theirs, of `again`; `MiB`: by how much the process grew at its largest in one more asking.
 
-For all questions of a chain, `first` and `again` are printed for ours alone. cuthbert and particles take part where they
-can be imported: particles 0.4 asks for a NumPy below 2 but runs with a later one (`pip install --no-deps particles`).
+For all questions of a chain, `first` and `again` are printed for ours alone. cuthbert and particles take part where
+they can be imported: particles 0.4 asks for a NumPy below 2 but runs with
+a later one (`pip install --no-deps particles`).
 """
 
 from __future__ import annotations

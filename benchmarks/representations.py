@@ -283,9 +283,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(2, 4, 8, 16))
     parser.add_argument("--setting", default="HARD", choices=SETTINGS, help="of the quadrants")
     parser.add_argument("--only", nargs="+", default=["truncated", "particles", "grid"], help="of the quadrants")
-    parser.add_argument(
-        "--particles", type=lambda text: tuple(map(int, text.split(","))), default=(1000, 10_000, 100_000)
-    )
+    parser.add_argument("--particles", type=lambda text: tuple(map(int, text.split(","))), default=(1000, 10_000))
     parser.add_argument("--cells", type=lambda text: tuple(map(int, text.split(","))), default=(80, 160, 320))
     parser.add_argument("representation", choices=("sparse", "diagram", "train", "quadrants"))
     options = parser.parse_args(arguments)
