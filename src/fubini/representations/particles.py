@@ -76,6 +76,11 @@ class Particles(Representation):
         rest = carried._replace(batch=batch, reals=reals, states=states)
         own = {representation_of(name) for name, _ in (*batch, *reals)} - {None}
         others = [made for each in own if (made := each.layout(rest, _named(each, rest))) is not None]  # type: ignore[union-attr]
+        if len(others) > 1:
+            raise Intractable(
+                f"particles of {listed(names)} beside {listed(own)}",
+                expected="one representation for the states that are not drawn, beside fb.rep.Dense",
+            )
         plain = others[0] if others else default_layout(rest)
         inner = plain.over(PARTICLE, Bint[self.n]).over_everything()
         domains = {**dict(carried.batch), **dict(carried.reals)}
@@ -151,6 +156,12 @@ class ParticleLayout(CarryLayout):
         """Exact sums, then a draw for each particle, then new particles where few carry the weight."""
         assert isinstance(carry, Samples), "a carry of this layout"
         links = steps.links
+        if links.lag > 1:
+            raise Intractable(
+                f"particles of {listed(self.names)} in a sequence with the lagged states {listed(links.before)}",
+                expected="states of lag 1",
+                advice="make one state of the lagged ones: an array that each step shifts",
+            )
         newest = dict(zip(links.before, links.newest, strict=True))
         along = _along_samples(carry)
         given = [along.weight, *(substitute(term, dict(along.located)) for term in terms)]
