@@ -85,7 +85,7 @@ class MixtureLayout(ProjectedLayout):
         require_moments(after, self.name)
         old = {name: self._sources[name] for name in self._finite_oldest(steps)}
         made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
-        return Advance(self._settled(made), labels)  # type: ignore[arg-type]
+        return Advance(self._settled(made), labels)
 
     def reduced(self, f: Factor) -> tuple[Gaussian, Data]:
         """The mixture with k components for each cell of the batch, and the component that each box and source became.
@@ -105,13 +105,13 @@ class MixtureLayout(ProjectedLayout):
         few = Moments(merged.weight, shift, merged.mean, merged.covariance)
         return gaussian_of(few, batch, self.reals, f), merged.labels
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Each source and box looks back at the component that it went into."""
-        *terms, labels = terms
+        assert after.link is not None, "a step merges components"
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
-        ratio, masses = (rename(part, moves) for part in quotient(later, after))
-        at = {after_step(COMPONENT): self._labels(labels, steps, joint)}
+        ratio, masses = (rename(part, moves) for part in quotient(later, after.carry))
+        at = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         earlier = steps.summed([carry, *terms], oldest)
         ratio = where_definite(substitute(ratio, at), substitute(masses, at), earlier)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fubini.base.names import Name
 from fubini.errors import DomainError
-from fubini.factors.carry import Carried, CarryLayout, default_layout, settled
+from fubini.factors.carry import Advance, Carried, CarryLayout, default_layout, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import GaussianLayout, settle_gaussian
 from fubini.factors.mixture import Mixture
@@ -59,12 +59,12 @@ class ProjectedLayout(GaussianLayout):
     def holds(self) -> str:
         return "factors with moments: Gaussians, boxes of Gaussians, and sums of these"
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Σ over the newest states of carry · terms · later / after; where that has no moments, without later.
 
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
         """
-        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after))
+        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after.carry))
         assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         ratio = where_definite(ratio, masses, steps.summed([carry, *terms], oldest))

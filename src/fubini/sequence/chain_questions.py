@@ -19,7 +19,7 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
 from fubini.errors import Intractable
-from fubini.factors.carry import CarryLayout, filled, settled
+from fubini.factors.carry import Advance, CarryLayout, filled, settled
 from fubini.factors.represent import represented
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
@@ -161,11 +161,10 @@ def smoothed_by_division(
     cut = steps.cut()
 
     def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
-        carry, after, parts, link = given
-        given_later = [*cut.at(parts), *([] if link is None else [link])]
-        return layout.retreat(steps, carry, given_later, after, later), later
+        carry, after, parts = given
+        return layout.retreat(steps, carry, cut.at(parts), after, later), later
 
-    xs = (_earlier(first, every, steps), unnamed(every, steps.time), cut.stacked, links)
+    xs = (_earlier(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
     before, smooth = jax.lax.scan(body, last, xs, reverse=True)
     finished = _finished(outline, name_axis(smooth, steps.time), kept, layout)
     return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)

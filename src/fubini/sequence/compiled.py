@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import double_precision
+from fubini.base.arrays import double_precision, is_traced
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
@@ -42,6 +42,8 @@ class SequenceOutline:
 def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
     """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double precision, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
+    if is_traced(*jax.tree.leaves((arrays, keys_in_force()))):  # a key of the trace: its draws are too
+        engine = "trace"
     factors = [[fixed(factor) for factor in group] for group in factors]
     if engine != "numpy":
         factors = [[portable(factor) for factor in group] for group in factors]

@@ -39,13 +39,13 @@ PLACE = Bound("t")  # the place of an element among those combined at once
 
 
 class Scanned(NamedTuple):
-    """The carry before the first step and after the last; if they are kept, those after every step, over time, and how
-    hidden indices before and after each step belong together."""
+    """The carry before the first step and after the last; if they are kept, those after every step, over time, and the
+    links of each step (see `Advance`), with time in front."""
 
     first: Factor
     last: Factor
     every: Factor | None
-    links: Factor | None = None
+    links: Data | None = None
 
 
 def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
@@ -55,7 +55,7 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
     first = layout.begin(start, None if keys is None else keys[0])
     names = (*steps.links.before, *layout.hidden)
 
-    def generally() -> tuple[Factor, Factor | None, Factor | None]:
+    def generally() -> tuple[Factor, Factor | None, Data | None]:
         cut = steps.cut()
 
         def body(carry: Factor, given: Any) -> tuple[Factor, tuple]:
