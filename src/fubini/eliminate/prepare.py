@@ -186,6 +186,7 @@ def problem_of(
     sizes: dict[Name, int] = {}
     infinite: dict[Name, int] = {}
     before: list[tuple[Name, Name]] = []
+    last: dict[Name, None] = {}
     all_dense = True
     for term in terms:
         profile = _profile(term)
@@ -194,6 +195,8 @@ def problem_of(
         if profile.dimensions:
             infinite.update(profile.dimensions)
             before.extend(_own_first(term))
+            last.update(dict.fromkeys(profile.last))
+    before.extend([(other, name) for name in last for other in infinite if other not in last])
     scales = tuple((plate, _power(plate, power)) for plate, power in scale.items()) if scale else ()
     unknown = [plate for plate, _ in scales if plate not in plates]
     if unknown:
@@ -222,6 +225,7 @@ class _Profile(NamedTuple):
     scope: tuple[Name, ...]
     sizes: dict[Name, int]
     dimensions: dict[Name, int]
+    last: tuple[Name, ...]
     storage: Storage
 
 
@@ -230,7 +234,8 @@ def _profile(term: Factor) -> _Profile:
     if profile is None:
         sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
         infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
-        profile = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite, term.storage)
+        profile = _Profile(tuple(term.inputs), sizes, infinite, term.last, term.storage)
+        term.__dict__["_cached_profile"] = profile
     return profile
 
 

@@ -89,6 +89,11 @@ class Factor(Term):
         return ()
 
     @property
+    def last(self) -> tuple[Name, ...]:
+        """The variables that can be summed out once all other real variables of a product are."""
+        return ()
+
+    @property
     def storage(self) -> Storage:
         """The numbers that it holds, and the costs of its products and sums, as the planner asks for them."""
         return DENSE
