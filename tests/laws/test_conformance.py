@@ -19,18 +19,8 @@ from fubini.errors import DataError, Intractable, NoRule
 from fubini.factors.diagram import Diagram
 from fubini.factors.sparse import Sparse
 
-from .representations import (
-    DOMAINS,
-    EXAMPLES,
-    Example,
-    assert_at,
-    assert_total,
-    integral,
-    points,
-    priors,
-    read,
-    read_log,
-)
+from .oracles import DOMAINS, INTEGERS, Example, integral, points
+from .representations import EXAMPLES, assert_at, assert_total, priors, read, read_log
 from .toy import Steps, steps
 
 # Examples of representations that have another: FURTHER ones are tested alone; SECOND ones in slow tests, each with
@@ -289,7 +279,7 @@ def test_power(key, exponent):
 
 
 @pytest.mark.parametrize(
-    ("key", "plate"), [(key, name) for key, example in EXAMPLES.items() for name in example.names if name in "ab"]
+    ("key", "plate"), [(key, name) for key, example in EXAMPLES.items() for name in example.names if name in INTEGERS]
 )
 def test_a_plate_is_the_product_of_its_slices(key, plate):
     """A constant beside it counts once for each cell."""
@@ -336,7 +326,7 @@ def test_max(key):
     example = EXAMPLES[key]
     fixed = {"x": np.array([0.3])} if key == "normal density" else {}
     names = [name for name in example.names if name not in fixed]
-    integers = [name for name in names if name in "ab"]
+    integers = [name for name in names if name in INTEGERS]
     cells = np.ndindex(*(DOMAINS[name].extent for name in integers))
     grid = [{**fixed, **{name: np.array([k]) for name, k in zip(integers, cell, strict=True)}} for cell in cells]
     best = max(_largest(example, cell) for cell in grid)
@@ -419,7 +409,7 @@ def test_evidence_is_the_same_in_any_order(one, two):
     orders = list(permutations(names))
     for order in orders[:: max(1, len(orders) - 1)]:
         assert_total(fb.eliminate([f.factor, prior, g.factor], sum=order), expected)
-    reals_first = sorted(names, key=lambda name: (name in "ab", name))
+    reals_first = sorted(names, key=lambda name: (name in INTEGERS, name))
     for order in (reals_first, reals_first[::-1]):
         assert_total(reduce(lambda whole, name: whole.sum(name), order, grouped[0]), expected)
 
