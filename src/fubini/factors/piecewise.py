@@ -83,6 +83,10 @@ class Piecewise(Factor):
         return self.parts.is_known_zero
 
     @property
+    def cut_names(self) -> tuple[Name, ...]:
+        return tuple(dict(self.reals))
+
+    @property
     def indices(self) -> dict[Name, Domain]:
         """The hidden indices, which say in which box a point is."""
         return indices_of(self.cuts, self.edges)
