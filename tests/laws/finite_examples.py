@@ -114,4 +114,6 @@ def _categorical(p: dict) -> Any:
 
 def unit_of_an_integer(generator: Generator) -> Example:
     means = generator.normal(size=3)
-    return Example({}, lambda p: fb.dist.Normal(fb.Array(means, ("a",)), 1.0)("x").sum("x"), cells("a", np.ones(3)), fb.Factor)
+    return Example(
+        {}, lambda p: fb.dist.Normal(fb.Array(means, ("a",)), 1.0)("x").sum("x"), cells("a", np.ones(3)), fb.Factor
+    )

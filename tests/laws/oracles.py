@@ -231,5 +231,3 @@ def _placed(part: Part, at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         masses = np.stack([part({**moved, pin: np.full(moved[pin].shape, value)}) for value in line])
         moved[pin] = np.where(masses.max(0) > 0, line[masses.argmax(0)], moved[pin])
     return moved
-
-

@@ -94,7 +94,7 @@ def gaussian(generator: Generator) -> Example:
 
 
 def rank_deficient_gaussian(generator: Generator) -> Example:
-    p = {"root": positive(generator, 2, 1) * np.array([[1.0], [-1.0]]), "white": _mean(generator, 1)}
+    p = {"root": generator.uniform(0.8, 1.2, (2, 1)) * np.array([[1.0], [-1.0]]), "white": _mean(generator, 1)}
     (s, t), c = p["root"][:, 0], p["white"][0]
     return Example(
         p,
@@ -112,7 +112,10 @@ def batched_gaussian(generator: Generator) -> Example:
     return Example(
         {**p, "log_scale": np.log(weights)},
         lambda p: fb.Gaussian(**p, inputs=domains("axy")),
-        _one("axy", lambda at: weights[at["a"]] * _quadratic(p["mean"][at["a"]], p["precision"][at["a"]], vector(at, "x", "y"))),
+        _one(
+            "axy",
+            lambda at: weights[at["a"]] * _quadratic(p["mean"][at["a"]], p["precision"][at["a"]], vector(at, "x", "y")),
+        ),
         fb.Gaussian,
     )
 
@@ -190,7 +193,9 @@ def pieces(generator: Generator) -> Example:
     """A table over b in each of two boxes, zero outside."""
     heights = positive(generator, 2, 2)
     made = _tables(tuple(pairwise(INNER)))
-    return Example({"heights": heights}, made, _one("bx", lambda p: _height(p["x"], heights.T[p["b"]], INNER)), fb.Piecewise)
+    return Example(
+        {"heights": heights}, made, _one("bx", lambda p: _height(p["x"], heights.T[p["b"]], INNER)), fb.Piecewise
+    )
 
 
 def half_lines(generator: Generator) -> Example:

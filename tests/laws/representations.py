@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,26 @@ MAKERS: dict[str, Callable[[np.random.Generator], Example]] = {
 EXAMPLES = {key: make(np.random.default_rng(seed)) for seed, (key, make) in enumerate(MAKERS.items())}
 
 
+POINT_MASSES = {key for key, example in EXAMPLES.items() if example.pins and not example.is_mixed}
+MIXTURES = {key for key, example in EXAMPLES.items() if example.kind is fb.Mixture}
+MIXED = {key for key, example in EXAMPLES.items() if example.is_mixed}  # a density and a point mass of one variable
+
+
+def product(*examples: Example) -> fb.Factor:
+    """The product of their factors."""
+    return reduce(mul, [example.factor for example in examples], fb.Table(1.0))
+
+
+def all_names(*examples: Example) -> tuple[str, ...]:
+    """The names of all of them, each once."""
+    return tuple(dict.fromkeys(name for example in examples for name in example.names))
+
+
+def without(at: Point, name: str) -> dict[str, np.ndarray]:
+    """The points of all names but one."""
+    return {other: value for other, value in at.items() if other != name}
+
+
 def _prior(name: str) -> Example:
     """A proper Gaussian of one variable."""
     mean = np.array([0.2, -0.1])[: 2 if name == "v" else 1]
@@ -61,7 +83,9 @@ def _prior(name: str) -> Example:
         return np.prod([real.line(m, 1.1, part) for m, part in zip(mean, z, strict=True)], axis=0)
 
     parameters = {"mean": mean, "precision": 1.1 * np.eye(len(mean))}
-    return Example(parameters, lambda p: fb.Gaussian(**p, inputs=real.domains(name)), (Part((name,), weight),), fb.Gaussian)
+    return Example(
+        parameters, lambda p: fb.Gaussian(**p, inputs=real.domains(name)), (Part((name,), weight),), fb.Gaussian
+    )
 
 
 PRIOR = {name: _prior(name) for name in "xyv"}

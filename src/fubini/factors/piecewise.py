@@ -148,7 +148,7 @@ class Piecewise(Factor):
             unbounded = unbounded or not all(end.is_known_zero for end in ends)
         if unbounded and not is_traced(*parts.leaves()):
             raise DataError(
-                f"the mass of {self}, which is constant in boxes without bound",
+                f"the mass over {listed(dict(self.reals))} of {self}, which is constant in boxes without bound",
                 expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
                 advice="multiply by a density of these variables first",
             )

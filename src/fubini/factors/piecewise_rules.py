@@ -213,7 +213,7 @@ def substitute_piecewise(f: Piecewise, values: Mapping) -> Factor:
 
 
 def _moved(f: Piecewise, values: Mapping[Name, Value]) -> Piecewise | None:
-    """f at x = b + s y, cut at (edge − b)/s along y, the boxes in the other order where s < 0; None where x is not so."""
+    """f at x = b + s y, cut at (edge − b)/s along y, the boxes reversed where s < 0; None for other x"""
     lines = {name: _line(f, name, value) for name, value in values.items()}
     if not all(lines.values()) or len({line[0] for line in lines.values()}) < len(lines):  # type: ignore[index]
         return None
