@@ -19,8 +19,9 @@ from fubini.base.arrays import Data, is_traced, namespace
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.base.semirings import sum_product
-from fubini.errors import DataError, Intractable
+from fubini.errors import DataError, Intractable, listed
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.integer_moments import mean_given_others, variance_given_others
 from fubini.factors.piecewise_boxes import from_boxes
 from fubini.factors.piecewise_moments import Cut, PieceMoments, indices_of, piece_moments, uniform_moments
 from fubini.factors.promotion import promoted
@@ -81,14 +82,19 @@ class Piecewise(Factor):
         return self.parts.is_known_zero
 
     @property
-    def last(self) -> tuple[Name, ...]:
-        """What is cut: a truncated Gaussian's marginal is no Gaussian."""
-        return tuple(name for name, _ in self.reals)
+    def cut_names(self) -> tuple[Name, ...]:
+        return tuple(dict(self.reals))
 
     @property
     def indices(self) -> dict[Name, Domain]:
         """The hidden indices, which say in which box a point is."""
         return indices_of(self.cuts, self.edges)
+
+    @property
+    def real_order(self) -> tuple[tuple[Name, Domain], ...]:
+        """The real variables in the order in which the moments have their elements."""
+        parts = promoted(self.parts)
+        return parts.reals if isinstance(parts, Gaussian) else self.reals
 
     def positions(self, values: Mapping[Name, Value]) -> dict[Name, Value]:
         """The hidden indices at points of the variables that are cut: the number of edges below."""
@@ -141,7 +147,7 @@ class Piecewise(Factor):
             unbounded = unbounded or not all(end.is_known_zero for end in ends)
         if unbounded and not is_traced(*parts.leaves()):
             raise DataError(
-                f"the mass of {self}, which is constant in boxes without bound",
+                f"the mass over {listed(dict(self.reals))} of {self}, which is constant in boxes without bound",
                 expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
                 advice="multiply by a density of these variables first",
             )
@@ -153,8 +159,7 @@ class Piecewise(Factor):
         names = tuple(inputs)
         total = pieces.mass.reduced(sum_product, [key for key in names if key in self.indices])
         shares = to_array(divide_tables(pieces.mass, total).numbers())
-        parts = promoted(self.parts)
-        place = places(parts.reals if isinstance(parts, Gaussian) else self.reals)[name]
+        place = places(self.real_order)[name]
         mean = align(pieces.mean, pieces.names, names, 1)[..., place.start : place.stop]
         square = align(pieces.covariance, pieces.names, names, 2)
         covariance = square[..., place.start : place.stop, place.start : place.stop]
@@ -166,16 +171,32 @@ class Piecewise(Factor):
 
     def _mean(self, name: Name) -> Value:
         """Σ_q share(q) · mean(q)"""
+        if self.inputs[name].is_finite:
+            return mean_given_others(self, name)
+        self._require_alone(name)
         shares, mean, _, names = self._averages(name)
         return self._summed(shares, mean, names, self.inputs[name].shape)
 
     def _covariance(self, name: Name) -> Value:
         """Σ_q share(q) · (covariance(q) + (mean(q) − mean)(mean(q) − mean)ᵀ)"""
+        if self.inputs[name].is_finite:
+            return variance_given_others(self, name)
+        self._require_alone(name)
         shares, mean, covariance, names = self._averages(name)
         axes = tuple(k for k, key in enumerate(names) if key in self.indices)
         centre = (shares.array[..., None] * mean).sum(axis=axes, keepdims=True)
         spread = covariance + _outer(mean - centre)
         return self._summed(shares, spread, names, self.inputs[name].shape * 2)
+
+    def _require_alone(self, name: Name) -> None:
+        """Raise where other real variables are inputs: moments given these are not those of the boxes."""
+        others = [other for other, domain in self.inputs.items() if other != name and not domain.is_finite]
+        if others:
+            raise Intractable(
+                f"a moment of {name!r} given {listed(others)} under {self}",
+                expected=f"{name!r} alone among the real variables",
+                advice=f"observe {listed(others)}, sum what is not cut out first, or ask for `fb.expectation(f, v)`",
+            )
 
     def _summed(self, shares: Array, values: Data, names: tuple[Name, ...], shape: tuple[int, ...]) -> Array:
         axes = tuple(k for k, key in enumerate(names) if key in self.indices)

@@ -84,13 +84,13 @@ class Factor(Term):
         return {}
 
     @property
-    def entrances(self) -> tuple[Name, ...]:
-        """The variables that the factor would rather sum together with its neighbours there."""
+    def cut_names(self) -> tuple[Name, ...]:
+        """The real variables along which it jumps: an integral over one waits for the other real variables."""
         return ()
 
     @property
-    def last(self) -> tuple[Name, ...]:
-        """The variables that can be summed out once all other real variables of a product are."""
+    def entrances(self) -> tuple[Name, ...]:
+        """The variables that the factor would rather sum together with its neighbours there."""
         return ()
 
     @property
