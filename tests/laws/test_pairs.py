@@ -44,6 +44,7 @@ PARTNERS = {
     "gamma density",
     "box",
 }
+# The gamma density is evaluated step by step, which takes its time: with all for sums and quotients, with PARTNERS else.
 OPEN = {"gamma density", "quartic weight"}  # no rule makes a representation of them
 
 
@@ -60,6 +61,7 @@ def over(chosen: Iterable[tuple[str, str]], word: str = "and") -> pytest.MarkDec
 
 
 PAIRS = [pair for pair in combinations_with_replacement(PAIRED, 2) if is_paired(*pair)]
+FEWER = [pair for pair in PAIRS if "gamma density" not in pair or PARTNERS & {pair[pair[0] == "gamma density"]}]
 ORDERED = [(one, two) for one in PAIRED for two in PAIRED if is_paired(one, two)]
 
 
@@ -142,10 +144,10 @@ def test_a_sum_passes_a_factor_without_its_variable(one, two):
         assert_at(f.factor.sum(name) * g.factor, expected, kept)
 
 
-@over(pair for pair in PAIRS if not set(pair) & MIXED)
+@over(pair for pair in FEWER if not set(pair) & MIXED)
 def test_conditioning_commutes_with_products_and_mixes(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
-    at = points([f, g], count=2)
+    at = points([f, g])
     for name in all_names(f, g):
         value = fb.Array(at[name][0], (), DOMAINS[name])
         here = {**at, name: np.broadcast_to(at[name][:1], at[name].shape)}
@@ -186,20 +188,20 @@ def test_quotient_times_divisor_is_the_dividend(one, two):
         assert_at(quotient * g.factor, f(at), at)
 
 
-@over(PAIRS)
+@over(FEWER)
 def test_a_mix_is_the_sum_at_every_point(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g])
     for both in (f.factor + g.factor, g.factor + f.factor):
         assert both.inputs.keys() == set(all_names(f, g))
-        if {one, two} & MIXED or f.pins != g.pins:
+        if ({one, two} & MIXED or f.pins != g.pins) and f(at).any() and g(at).any():
             with pytest.raises(Intractable, match=TWO_MEASURES):
                 read(both, at)
         else:
             assert_at(both, f(at) + g(at), at)
 
 
-@over(PAIRS)
+@over(FEWER)
 def test_the_sum_of_a_mix_is_the_mix_of_the_sums(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     names, rest = all_names(f, g), priors([f, g])
