@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.arrays import Data, is_jax, is_traced, namespace, precision
 from fubini.base.domains import Real
 from fubini.base.names import Name
 from fubini.numerics.jumps import read_affine
@@ -42,11 +42,11 @@ def traced_affine(value: Value, names: Collection[Name]) -> Affine | None:
         read = read_affine(function, int(starts[-1]))
     if read is None:
         return None
+    is_numpy = is_numpy and not is_traced(*read)  # index notation may hold tracers
     constant, slopes = map(np.asarray, read) if is_numpy else read
     output = Real.with_shape(value.output.shape)
     by_name = {}
     for (name, _), start, size in zip(reals, starts, sizes, strict=False):
-        own = jnp.moveaxis(slopes[start : start + size], 0, -1)
-        own = np.asarray(own) if is_numpy else own
+        own = namespace(slopes).moveaxis(slopes[start : start + size], 0, -1)
         by_name[name] = Array._of(own, tuple(batch), batch, output.with_shape((*value.output.shape, size)))
     return Affine(Array._of(constant, tuple(batch), batch, output), by_name)

@@ -73,12 +73,13 @@ def read_affine(function: Callable[[Data], Data], size: int) -> tuple[Data, Data
             closed = jax.make_jaxpr(function)(jnp.zeros(size))
             points = np.concatenate([np.zeros((1, size)), np.eye(size)])
             (result,) = _Walk([], None).run(closed.jaxpr, closed.consts, [_Affine(points)])
+            if isinstance(result, _Piece):
+                return None
+            moves = isinstance(result, _Affine)
+            data = result.points if moves else jnp.broadcast_to(result, (size + 1, *jnp.shape(result)))
+            return data[0], data[1:] - data[0]
     except Opaque:
         return None
-    if isinstance(result, _Piece):
-        return None
-    data = result.points if isinstance(result, _Affine) else jnp.broadcast_to(result, (size + 1, *jnp.shape(result)))
-    return data[0], data[1:] - data[0]
 
 
 def _truth(jump: Jump, edges: Sequence[np.ndarray], below: Sequence[Data]) -> Data:
