@@ -11,7 +11,7 @@ import numpy as np
 
 from fubini.approximate.moment_matching import window_of
 from fubini.approximate.monte_carlo import exactly, sampler_of
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.interpretations import current
 from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
@@ -25,20 +25,37 @@ from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
-from fubini.terms.exactness import estimated
+from fubini.terms.exactness import Exactness, combined, estimated
 from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
 from fubini.terms.fields import term_field
-from fubini.terms.value import Value, to_value
+from fubini.terms.value import Array, Value, to_array, to_value
 
 
 class Smoothed(Product):
-    """The marginals after every step; `initial` is that of the state before the first."""
+    """The marginals after every step; `initial` is that of the state before the first.
+
+    `divisions` counts the quotients of Gaussians that were indefinite: there the state is that of the filter, and only
+    its mass is smoothed.
+    """
 
     initial: Factor = term_field()
+    replaced: tuple[Value, ...] = term_field()  # their number, where there may be some
 
-    def __init__(self, factor: Factor, initial: Factor) -> None:
+    def __init__(self, factor: Factor, initial: Factor, divisions: Data | None = None) -> None:
         super().__init__(factor)
-        self._set(initial=initial)
+        self._set(initial=initial, replaced=() if divisions is None else (Array(divisions),))
+
+    @property
+    def divisions(self) -> Data:
+        """How many quotients were replaced on the way."""
+        count = to_array(self.replaced[0]).array if self.replaced else 0
+        return count if is_traced(count) else int(count)
+
+    @property
+    def exactness(self) -> Exactness:
+        """How the marginals were approximated, and how many quotients were replaced."""
+        mark = combined(self.terms)
+        return mark.with_replaced(self.divisions) if self.replaced and not is_traced(self.divisions) else mark
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in self._declared.terms:
@@ -169,8 +186,8 @@ class Chain:
         if (recast := self._recast()) is not None:
             return recast.smooth()
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
-        after, initial = self._run(question, kept=self.links.before)
-        return Smoothed(self._tagged(after), self._tagged(initial))
+        after, initial, *divisions = self._run(question, kept=self.links.before)
+        return Smoothed(self._tagged(after), self._tagged(initial), *divisions)
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step.
