@@ -20,10 +20,12 @@ from fubini.terms.factor import Factor, product, terms_of
 class Representation:
     """How factors over a variable are stored. A layout says how a loop hands them on (`factors/carry.py`).
 
-    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from the factor.
+    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from the factor;
+    `stores` says in words what is stored.
     """
 
     key: Data | None = None
+    stores: ClassVar[str] = "factors as they are"  # for explanations
     projects: ClassVar[bool] = False
     nests: ClassVar[bool] = False  # its layout has room for those of other variables
 

@@ -6,7 +6,7 @@ are replaced is decided by numbers: the count is an array, which a loop hands ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,12 @@ import jax.numpy as jnp
 
 from fubini.base.arrays import Data
 from fubini.base.names import Name
-from fubini.terms.exactness import Exactness, exactly, projected
+from fubini.terms.exactness import Exactness, combined, exactly, projected
 from fubini.terms.factor import Factor
+
+
+DRAWN = "drawn"
+LONGEST = 48  # characters of a factor in a list
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Tally:
         times: dict[str, int] = {}
         for each in self.conversions:
             for mark in each.exactness.marks:
-                times[mark] = times.get(mark, 0) + each.times
+                if mark != DRAWN:
+                    times[mark] = times.get(mark, 0) + each.times
         return Exactness(tuple(times), None, tuple(times.items()))
 
 
@@ -80,6 +85,12 @@ def note_projection(source: str, target: Factor, onto: str) -> None:
         note([Conversion(tuple(target.inputs), source, type(target).__name__, "", 1, size_of(target), projected(onto))])
 
 
+def note_draws(target: Factor) -> None:
+    """Count a factor that was replaced by points drawn from it."""
+    kind = type(target).__name__
+    note([Conversion(tuple(target.inputs), "draws", kind, "", 1, size_of(target), Exactness((DRAWN,)))])
+
+
 def note_replaced(count: Data) -> None:
     """Count quotients that were replaced."""
     tally = _open.get()
@@ -90,6 +101,19 @@ def note_replaced(count: Data) -> None:
 def repeated(conversions: Iterable[Conversion], where: str, times: int = 1) -> list[Conversion]:
     """The conversions of one step as those of all steps."""
     return [replace(each, where=each.where or where, times=each.times * times) for each in conversions]
+
+
+def conversion_of(
+    source: Factor, targets: Sequence[Factor], where: str, mark: Exactness = exactly
+) -> list[Conversion]:
+    """One factor as a product of others, where these are of another form."""
+    if all(type(source) is type(target) for target in targets):
+        return []
+    text = f"{source}"
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    kinds = " · ".join(dict.fromkeys(type(target).__name__ for target in targets))
+    size = sum(map(size_of, targets))
+    return [Conversion(tuple(source.inputs), text, kinds, where, 1, size, combined(targets) | mark)]
 
 
 def size_of(factor: Factor) -> int:

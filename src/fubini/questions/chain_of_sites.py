@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fubini.algebra.binding import opened, replaced
@@ -15,16 +16,19 @@ from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.distributions.density import Density
 from fubini.eliminate.ask import eliminate
+from fubini.eliminate.explanation import Explanation
 from fubini.errors import Intractable, listed
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent
 from fubini.factors.slices import put_in_front
+from fubini.factors.tally import Conversion, conversion_of
 from fubini.models.chain_site import ChainPart
 from fubini.models.flat_model import FlatModel
 from fubini.models.site_terms import SitePart
 from fubini.questions.step_values import StepValues, TimeState
 from fubini.questions.time_cells import NotInCells, cell_at, slice_at, whole_distribution
 from fubini.sequence.chain import Chain
+from fubini.sequence.chain_conversions import FIRST, LATER
 from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor, Weight, product, rename
 from fubini.terms.value import Variable
@@ -37,6 +41,13 @@ class ChainOfSites(NamedTuple):
 
     chain: Chain
     states: Mapping[str, TimeState]
+    conversions: tuple[Conversion, ...]
+
+    def explain(self) -> Explanation:
+        """Explain the chain, and what its densities became."""
+        plan = self.chain.explain()
+        others = [each for each in plan.conversions if each not in self.conversions]
+        return replace(plan, conversions=(*self.conversions, *others))
 
     def covers(self) -> dict[Name, Name]:
         """The states go by the names of their sites."""
@@ -52,7 +63,7 @@ class ChainOfSites(NamedTuple):
         before, after = state.before.name, state.after.name
         first = _alone(smooth.initial, before, self.chain.links.before)
         later = rename(_alone(smooth.terms[0], after, self.chain.links.newest), {after: before})
-        return put_in_front(first, later, TIME, f"{name}_place")
+        return smooth.counting(put_in_front(first, later, TIME, f"{name}_place"))
 
     def assignment(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         """Values of the states along time as those of the sites; other axes come first."""
@@ -196,7 +207,11 @@ class _FactorsInTime:
         others = [name for name in self.reading.sites if name not in of_states]
         shared = [name for name in others if any(name in factor.inputs for factor in self.later)]
         alone = [n for n in others if n not in shared and any(n in factor.inputs for factor in self.first)]
-        first = list(map(promoted, self.first))
+        first, later = list(map(promoted, self.first)), list(map(promoted, self.later))
+        told = [
+            *(each for f, g in zip(self.first, first, strict=True) for each in conversion_of(f, [g], FIRST)),
+            *(each for f, g in zip(self.later, later, strict=True) for each in conversion_of(f, [g], LATER)),
+        ]
         if alone:
             near = [factor for factor in first if any(name in factor.inputs for name in alone)]
             with current().without(Represent):
@@ -204,13 +219,13 @@ class _FactorsInTime:
             first = [*(f for f in first if not any(f is other for other in near)), summed]
         chain = Chain(
             init=product(*first),
-            factor=product(*map(promoted, self.later)),
+            factor=product(*later),
             time=TIME,
             step={(state.before.name,): (state.after.name,) for state in self.states.values()},
             length=self.length - 1,
             sum=shared,
         )
-        return ChainOfSites(chain, self.states)
+        return ChainOfSites(chain, self.states, tuple(told))
 
 
 def _state(name: str, domain: Domain, leaf: Leaf) -> TimeState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,13 +12,15 @@ import numpy as np
 from fubini.base.arrays import Data, require_room
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
+from fubini.eliminate.explanation import Explanation
 from fubini.errors import DomainError, Intractable
 from fubini.factors.represent import answers_models, represented
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
+from fubini.models.joint import Joint
 from fubini.models.options import require_options, whole_number
 from fubini.models.paths import nested
-from fubini.models.question_heads import INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
+from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
 from fubini.questions.predict import predicted
@@ -31,6 +34,7 @@ represented_posterior = answers_models(RuleSet("represent.posterior", head=POSTE
 represented_mode = answers_models(RuleSet("represent.mode", head=MODE))
 represented_infer = answers_models(RuleSet("represent.infer", head=INFER))
 represented_predict = answers_models(RuleSet("represent.predict", head=PREDICT))
+represented_explain = answers_models(RuleSet("represent.explain", head=EXPLAIN))
 
 BACKWARD = "backward sampling"  # as ArviZ data say it
 
@@ -69,6 +73,16 @@ def mode_of_chain(model: FlatModel) -> Any:
     """arg max p(θ | observed), over all steps together"""
     values = ask_chain(model, lambda made: made.assignment(made.chain.argmax()))
     return model.unflatten(nested({str(name): value for name, value in values.items()}))
+
+
+@represented_explain.rule(when=is_represented)
+def explain_chain(model: FlatModel) -> Explanation:
+    """The model, and the chain that it is: its steps, and how factors are converted and projected."""
+    joint = model.joint
+    assert isinstance(joint, Joint)
+    plan: Explanation = ask_chain(model, lambda made: made.explain())
+    sites = [f"  {line}" for line in repr(joint.graph()).splitlines()]
+    return replace(plan, notes=(f"{joint}", *sites, *plan.notes))
 
 
 # -- draws ------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ class Mixture(Truncated):
     Mixture(8)
     """
 
+    stores = "at most k Gaussians for each value of the bounded integers"
+
     def __init__(self, k: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise DataError(f"Mixture({k!r})", expected="a whole number of components, at least 1")

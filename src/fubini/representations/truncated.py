@@ -30,6 +30,7 @@ class Truncated(Representation):
     Truncated()
     """
 
+    stores = "a Gaussian for each value of the bounded integers"
     projects = True
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
+from fubini.eliminate.explanation import Explanation
 from fubini.factors.promotion import promoted
 from fubini.representations.stacked import stack_factors
 from fubini.sequence.chain import Chain
@@ -32,6 +33,10 @@ class UnrolledChain(NamedTuple):
         pairs = zip((*self.before, *self.after), self.layers[1] * 2, strict=True)
         return dict(pairs)
 
+    def explain(self) -> Explanation:
+        """Explain the chain."""
+        return self.chain.explain()
+
     def marginal(self, name: Name) -> Factor:
         """p(variable | everything), from the smoother."""
         layer = next(k for k, names in enumerate(self.layers) if name in names)
@@ -43,7 +48,7 @@ class UnrolledChain(NamedTuple):
             at = Array(layer - 1, (), Bint[self.chain.length])
             factor, own = substitute(smooth.terms[0], {TIME: at}), self.after
         others = [other for other in own if other != own[place] and other in factor.inputs]
-        return rename(factor.sum(*others) if others else factor, {own[place]: name})
+        return smooth.counting(rename(factor.sum(*others) if others else factor, {own[place]: name}))
 
     def assignment(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         """Values of the states as those of the variables."""

@@ -22,7 +22,7 @@ from fubini.eliminate.forward import embed
 from fubini.factors.carry import CarryLayout, layout_of, lightened, settled, weighed
 from fubini.factors.indicators import is_equal
 from fubini.factors.slices import slices
-from fubini.factors.tally import Conversion, note, repeated, tallied
+from fubini.factors.tally import Conversion, note, note_draws, repeated, tallied
 from fubini.numerics.contraction import log_space_alone
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
@@ -55,6 +55,8 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
     keys = layout.keys(steps.length + 1)
     with tallied() as begun:
         first = layout.begin(start, None if keys is None else keys[0])
+        if keys is not None:
+            note_draws(first)
     note(repeated(begun.conversions, "before the first step"))
     names = (*steps.links.before, *layout.hidden)
 
@@ -66,6 +68,8 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
             parts, key = given
             with tallied() as tally:
                 after, link = layout.advance(steps, carry, cut.at(parts), key)
+                if keys is not None:
+                    note_draws(after)
             each[:] = tally.conversions
             if not layout.homogeneous:
                 return after, (after if keep else None, None, None)
