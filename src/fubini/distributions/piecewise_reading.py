@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.arrays import Data, is_jax, is_traced, precision
 from fubini.base.domains import Bint
 from fubini.base.names import Bound
 from fubini.base.ops import Lifted
@@ -79,7 +79,7 @@ def _piecewise(reading: PieceReading, elements: list, reals: tuple, batch: dict,
         mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
     with jax.ensure_compile_time_eval():
         logs = mapped(*(jnp.arange(counts[k]) for k in axes))
-    logs = np.asarray(logs) if is_numpy else logs
+    logs = np.asarray(logs) if is_numpy and not is_traced(logs) else logs
     sizes = {cut.interval: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
     table = Table.from_log(logs, {**sizes, **batch})
     present = {cut.name for cut in cuts}

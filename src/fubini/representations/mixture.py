@@ -23,6 +23,7 @@ from fubini.factors.mixture import summed
 from fubini.factors.mixture_moments import Moments, gaussian_of, stacked_moments
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
+from fubini.factors.tally import note_projection
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.scaled import positive_log
 from fubini.representations.projection import is_cut, require_moments
@@ -41,6 +42,8 @@ class Mixture(Truncated):
     >>> fb.rep.Mixture(8)
     Mixture(8)
     """
+
+    stores = "at most k Gaussians for each value of the bounded integers"
 
     def __init__(self, k: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
@@ -107,18 +110,21 @@ class MixtureLayout(ProjectedLayout):
         shift = jnp.broadcast_to(top, merged.weight.shape)
         batch = {**self.visible, COMPONENT: Bint[self.k]}
         few = Moments(merged.weight, shift, merged.mean, merged.covariance)
-        return gaussian_of(few, batch, self.reals, f), merged.labels
+        made, count = gaussian_of(few, batch, self.reals, f), logs.shape[axis]
+        if count > self.k or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {count}", made, self.name)
+        return made, merged.labels
 
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Each source and box looks back at the component that it went into."""
         assert after.link is not None, "a step merges components"
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
-        ratio, masses = (rename(part, moves) for part in quotient(later, after.carry))
-        at = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
+        divided = quotient(later, after.carry, (*steps.links.before, COMPONENT))
+        at: dict[Name, Any] = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         earlier = steps.summed([carry, *terms], oldest)
-        ratio = where_definite(substitute(ratio, at), substitute(masses, at), earlier)  # type: ignore[arg-type]
+        ratio = where_definite(divided.mapped(lambda part: substitute(rename(part, moves), at)), earlier)
         whole = self.settled_joint(_times(joint, ratio))
         return settled(steps.summed([whole], steps.links.newest), self)
 

@@ -16,7 +16,7 @@ from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
-from fubini.factors.table import Table
+from fubini.factors.tally import note_projection
 from fubini.representations.projection import is_cut, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
@@ -31,6 +31,7 @@ class Truncated(Representation):
     Truncated()
     """
 
+    stores = "a Gaussian for each value of the bounded integers"
     projects = True
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
@@ -73,14 +74,13 @@ class ProjectedLayout(GaussianLayout):
 
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
         """
-        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after.carry))
-        assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
+        divided = quotient(later, after.carry, steps.links.before)
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         if is_cut(terms, oldest):
             earlier = summed_without_boxes(steps.joined([carry, *terms]), oldest)
         else:
             earlier = steps.summed([carry, *terms], oldest)
-        ratio = where_definite(ratio, masses, earlier)
+        ratio = where_definite(divided.mapped(lambda part: rename(part, steps.links.moves_back)), earlier)
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
         return settled(steps.summed([joint], steps.links.newest), self)
 
@@ -104,4 +104,6 @@ def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
 def settle_projected(f: Mixture | Piecewise | Product, layout: ProjectedLayout) -> Gaussian:
     """f  →  w·N(m, V), its mass, mean and covariance for each value of the bounded integers"""
     require_moments(f, layout.name)
-    return settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    made = settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    note_projection(type(f).__name__, made, layout.name)
+    return made
