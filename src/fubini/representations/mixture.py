@@ -26,7 +26,7 @@ from fubini.factors.promotion import promoted
 from fubini.factors.tally import note_projection
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import is_cut, require_moments
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
@@ -89,7 +89,8 @@ class MixtureLayout(ProjectedLayout):
             after = promoted(steps.joined([carry, *terms]))
             old.update({name: after_step(name) for name in reals})
         else:
-            after = promoted(steps.summed([carry, *terms], reals))
+            with named_where_opaque(terms, self.name):
+                after = promoted(steps.summed([carry, *terms], reals))
         require_moments(after, self.name)
         made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
         return Advance(self._settled(made), labels)

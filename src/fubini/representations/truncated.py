@@ -17,7 +17,7 @@ from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
 from fubini.factors.tally import note_projection
-from fubini.representations.projection import is_cut, require_moments, summed_without_boxes
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
@@ -64,7 +64,8 @@ class ProjectedLayout(GaussianLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states; where these are cut, the states before and after are projected together first."""
         if not is_cut(terms, steps.links.oldest):
-            return super().advance(steps, carry, terms, key)
+            with named_where_opaque(terms, self.name):
+                return super().advance(steps, carry, terms, key)
         joint = self.settled_joint(steps.joined([carry, *terms]))
         after = rename(steps.summed([joint], (*steps.links.oldest, *self.hidden)), steps.links.moves)
         return Advance(settled(after, self), None)
