@@ -29,6 +29,11 @@ class Exactness:
         """Whether no approximation took part."""
         return not self.marks
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether samples took part."""
+        return any(mark.startswith("estimated(") for mark in self.marks)
+
     def __or__(self, other: Exactness) -> Exactness:
         if not other.marks or (self.marks == other.marks and self.counts == other.counts):
             return self.without_error()
