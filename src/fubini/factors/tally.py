@@ -19,7 +19,6 @@ from fubini.base.names import Name
 from fubini.terms.exactness import Exactness, combined, exactly, projected
 from fubini.terms.factor import Factor
 
-
 DRAWN = "drawn"
 LONGEST = 48  # characters of a factor in a list
 
@@ -103,9 +102,7 @@ def repeated(conversions: Iterable[Conversion], where: str, times: int = 1) -> l
     return [replace(each, where=each.where or where, times=each.times * times) for each in conversions]
 
 
-def conversion_of(
-    source: Factor, targets: Sequence[Factor], where: str, mark: Exactness = exactly
-) -> list[Conversion]:
+def conversion_of(source: Factor, targets: Sequence[Factor], where: str, mark: Exactness = exactly) -> list[Conversion]:
     """One factor as a product of others, where these are of another form."""
     if all(type(source) is type(target) for target in targets):
         return []

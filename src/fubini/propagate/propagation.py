@@ -67,8 +67,8 @@ def propagate(
     propagation` passes them between factors and variables: exact where these form a tree, an approximation elsewhere,
     iterated by a schedule until no message changes by more than the tolerance (1e-9, in single precision 1e-5). It
     multiplies the other messages of a variable, or divides its belief by one where a `division` is given. With
-    `semiring=fb.max_product` marginals are max-marginals, and the result has an assignment. Under `fb.represent` factors
-    are stored as it says, and marginals are tables again.
+    `semiring=fb.max_product` marginals are max-marginals, and the result has an assignment. Under `fb.represent`
+    factors are stored as it says, and marginals are tables again.
 
     >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> result = propagate([f, g])

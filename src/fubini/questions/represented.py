@@ -100,9 +100,7 @@ def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
     with model.precision():
         latents = _latents(model, first, draws * chains)
         values = {name: np.asarray(v).reshape(chains, draws, *np.shape(v)[1:]) for name, v in latents.items()}
-        groups = groups_of(
-            second, model, values, options["log_likelihood"], options["predictive"], (chains, draws)
-        )
+        groups = groups_of(second, model, values, options["log_likelihood"], options["predictive"], (chains, draws))
     return to_arviz((), values, {}, groups, BACKWARD, options["dims"], options["coords"])
 
 

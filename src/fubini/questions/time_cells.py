@@ -55,7 +55,9 @@ def slice_at(array: SymbolicArray, place: Node) -> SymbolicArray:
 def whole_distribution(source: Distribution, leaves: Iterator[SymbolicArray], write: Write) -> Distribution:
     """The same distribution over parameters as they are read."""
     args: dict[str, Any] = {
-        key: whole_distribution(arg, leaves, write) if isinstance(arg, Distribution) else write(next(leaves), arg.output)  # type: ignore[attr-defined]
+        key: whole_distribution(arg, leaves, write)
+        if isinstance(arg, Distribution)
+        else write(next(leaves), arg.output)  # type: ignore[attr-defined]
         for key, arg in zip(source.keys, source.args, strict=True)
     }
     return Distribution(source.family, {**args, **dict(source.statics)})

@@ -165,7 +165,9 @@ class GridChain:
                 told += conversion_of(term, tables, where, self.mark if set(term.inputs) & set(self.axes) else exactly)
         own = represented()
         assert own is not None, "a grid is named"
-        stored = [f"{name}: {own.by_name[name]}, {Grid.stores}" for name in self.axes if name in self.chain.links.before]
+        stored = [
+            f"{name}: {own.by_name[name]}, {Grid.stores}" for name in self.axes if name in self.chain.links.before
+        ]
         with current().without(Represent):
             plan = self._cells.explain()
         *notes, last = plan.notes

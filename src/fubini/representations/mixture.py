@@ -30,7 +30,7 @@ from fubini.representations.projection import require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
-from fubini.terms.value import Array
+from fubini.terms.value import Array, Value
 
 COMPONENT = Bound("component")
 
@@ -117,7 +117,7 @@ class MixtureLayout(ProjectedLayout):
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
         divided = quotient(later, after, (*steps.links.before, COMPONENT))
-        at = {after_step(COMPONENT): self._labels(labels, steps, joint)}
+        at: dict[Name, Value] = {after_step(COMPONENT): self._labels(labels, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         earlier = steps.summed([carry, *terms], oldest)
         ratio = where_definite(divided.mapped(lambda part: substitute(rename(part, moves), at)), earlier)

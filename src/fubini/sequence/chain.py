@@ -32,7 +32,6 @@ from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, substitute, terms_of, to_factor
 from fubini.terms.value import Value, to_value
 
-
 NO_PLAN = Plan((), (), (), {}, {})
 
 

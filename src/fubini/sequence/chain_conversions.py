@@ -21,7 +21,6 @@ from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.steps import Steps
 from fubini.terms.factor import Factor, Unit
 
-
 FIRST, LATER = "before the first step", "once, for all steps"  # where factors are converted
 
 
