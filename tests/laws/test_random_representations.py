@@ -1,7 +1,7 @@
 """The laws of the algebra as properties: random instances of random representations, against quadrature.
 
-Golden G10: products and sums commute and associate, sums in any order, a sum passes what lacks its variable, conditioning
-commutes with products and sums, quotients undo products, and no scale is lost.
+Golden G10: products and sums commute and associate, sums in any order, a sum passes what lacks its variable,
+conditioning commutes with products and sums, quotients undo products, and no scale is lost.
 """
 
 from functools import reduce

@@ -231,7 +231,7 @@ def test_new_data_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_questions_without_an_answer() -> None:
     post = posterior()
     with fb.represent(x=fb.rep.Truncated()):
-        with pytest.raises(fb.FubiniError, match="infer\\(key\\) draws them together"):
+        with pytest.raises(fb.FubiniError, match=r"infer\(key\) draws them together"):
             post.posterior()
         with pytest.raises(fb.FubiniError, match="argmax of a sequence"):
             post.map()

@@ -125,12 +125,12 @@ class _FactorsInTime:
         ways = [lambda: self._chain(chain)] if chain is not None else []
         ways += [lambda: self._cells(part), lambda: self._whole(part)] if part is not None else []
         ways += [lambda: self._weights(self.reading.terms[name])]
-        reason: NotInCells | None = None
+        reasons = []
         for way in ways:
             try:
                 first, later = way()
             except NotInCells as error:
-                reason = error
+                reasons.append(f"{error}")
                 continue
             self.first.extend(first)
             self.later.extend(later)
@@ -139,7 +139,7 @@ class _FactorsInTime:
             f"the site {name!r} as factors along time",
             expected=f"a factor for each of {self.length} times, of entries of {listed(self.states)} at this time and "
             "the one before",
-            nearest=f"{reason} in {self.reading.terms[name]}",
+            nearest=f"{reasons[-1]} in {self.reading.terms[name]}",
             advice="write the model as fb.Chain, or ask without fb.represent",
         )
 
