@@ -70,7 +70,7 @@ def exact(question: str, start: tuple[str, ...], data: tuple[str, ...]) -> tuple
 
 
 def require_mean(draws: np.ndarray, expected: np.ndarray, bias: float) -> None:
-    """Raise unless the mean of independent estimates is the expected number, but for four standard errors and a bias."""
+    """Raise unless the mean of estimates is the expected number, but for four standard errors and a bias."""
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     assert draws.shape[1:] == expected.shape
     assert np.all(np.abs(draws.mean(axis=0) - expected) < 4 * error + bias)

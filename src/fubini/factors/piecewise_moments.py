@@ -65,7 +65,8 @@ def piece_moments(parts: Gaussian, cuts: Sequence[Cut], edges: Sequence[Array]) 
     n = conditional.mean.shape[-1]
     mean = xp.broadcast_to(align(conditional.mean, conditional.mean_names, names, 1), (*shape, n))
     covariance = xp.broadcast_to(align(conditional.covariance, conditional.names, names, 2), (*shape, n, n))
-    low, high = _sides(cuts, edges, names, shape, mean.dtype)
+    dtype = namespace(mean, *(edge.array for edge in edges)).result_type(mean, *(edge.array for edge in edges))
+    low, high = _sides(cuts, edges, names, shape, dtype)
     mean_c, cov_c = mean[..., own], covariance[..., own, :][..., :, own]
     box = box_moments(low, high, mean_c, cov_c)
     gain = _inverse(xp, cov_c) @ covariance[..., own, :]  # [..., c, z]: its transpose is G

@@ -35,7 +35,7 @@ def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMomen
     """
     xp = namespace(low, high, mean, covariance)
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
-    a, b = (low - mean) / deviation, (high - mean) / deviation
+    a, b = (_in_units(xp, side, mean, deviation) for side in (low, high))
     empty = xp.any(~(a < b), axis=-1)
     a, b = (xp.where(empty[..., None], side, edge) for side, edge in ((-1.0, a), (1.0, b)))
     if mean.shape[-1] == 1:
@@ -45,6 +45,12 @@ def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMomen
         log_mass, first, second = _rectangle(xp, a, b, xp.clip(rho, -1.0 + 1e-12, 1.0 - 1e-12))
     outer = deviation[..., :, None] * deviation[..., None, :]
     return BoxMoments(xp.where(empty, -xp.inf, log_mass), mean + deviation * first, second * outer)
+
+
+def _in_units(xp: Any, side: Data, mean: Data, deviation: Data) -> Data:
+    """(side − mean) / deviation; infinite sides stay, and derivatives along them are zero."""
+    bounded = xp.isfinite(side)
+    return xp.where(bounded, (xp.where(bounded, side, 0.0) - mean) / deviation, side)
 
 
 def _range(xp: Any, low: Data, high: Data, mode: Data, slope: Data, spread: Any) -> tuple[Data, Data]:

@@ -1,7 +1,7 @@
-"""Factorisations of many small matrices on JAX, written out.
+"""Factorisations of many small matrices on JAX, in ordinary arithmetic.
 
 LAPACK's batched factorisations share the threads that run them: two at once can wait for each other for ever. These are
-ordinary arithmetic, for any number of matrices at a time.
+for any number of matrices at a time; those of a few columns have every entry written out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 
 from fubini.base.arrays import Data
 from fubini.base.semirings import Pair
+from fubini.numerics import written_out
 from fubini.numerics.quadratic import scale_of
-
-UNROLLED = 3  # columns up to which a loop is written out
+from fubini.numerics.written_out import is_tiny, reflected
 
 
 def _reflections(A: Data) -> tuple[Data, Data]:
@@ -39,42 +39,23 @@ def _reflections(A: Data) -> tuple[Data, Data]:
         v = jnp.where(rows == place, norm != 0, v / head)  # a row much larger than others turns exactly
         turned = jnp.where(rows[:, None] > place, v[..., :, None], W)
         turned = jnp.where((rows == place)[:, None], (-signed * scale)[..., None], turned)
-        W = jnp.where(columns > place, _reflected(W, v), jnp.where(columns == place, turned, W))
+        W = jnp.where(columns > place, reflected(W, v), jnp.where(columns == place, turned, W))
         return W, jnp.where(columns == place, norm != 0, heads)
 
     return _repeated(min(m, k), column, (A, jnp.zeros((*A.shape[:-2], k), A.dtype)))
 
 
-def _reflected(W: Data, v: Data) -> Data:
-    """(1 − 2 v vᵀ / vᵀv) W"""
-    size = jnp.sum(v * v, axis=-1)
-    beta = jnp.where(size > 0, 2.0 / jnp.where(size > 0, size, 1.0), 0.0)
-    return W - v[..., :, None] * (beta[..., None] * jnp.sum(v[..., :, None] * W, axis=-2))[..., None, :]
-
-
-def _looped(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """step(…step(start, 0)…, steps − 1), written out where there are few."""
-    if steps > UNROLLED:
-
-        def body(place: Data, now: Any) -> Any:
-            return step(now, place)
-
-        return cast(Any, jax.lax.fori_loop(0, steps, body, start))
-    for place in range(steps):
-        start = step(start, jnp.asarray(place))
-    return start
-
-
 def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
-    if steps <= UNROLLED:
-        return _looped(steps, step, start)
+    """step(…step(start, 0)…, steps − 1), of loops whose derivative is known otherwise: no step is kept."""
     first = jnp.asarray(0), start
     return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
 
 def _factors(A: Data) -> tuple[Data, Data]:
     """Q, with as many columns as there are reflectors, and U: the reflections, the last first, of unit vectors."""
+    if is_tiny(A):
+        U, reflectors = written_out.triangular(A)
+        return written_out.orthogonal(reflectors, A.shape[-2]), U
     W, heads = _reflections(A)
     m, k = A.shape[-2:]
     count = min(m, k)
@@ -84,7 +65,7 @@ def _factors(A: Data) -> tuple[Data, Data]:
         place = count - 1 - step
         below = jnp.where(rows > place, jnp.sum(jnp.where(columns == place, W, 0.0), axis=-1), 0.0)
         head = jnp.sum(jnp.where(columns == place, heads, 0.0), axis=-1)
-        return _reflected(Q, below + jnp.where(rows == place, head[..., None], 0.0))
+        return reflected(Q, below + jnp.where(rows == place, head[..., None], 0.0))
 
     Q = jnp.broadcast_to(jnp.eye(m, count, dtype=A.dtype), (*A.shape[:-2], m, count))
     return _repeated(count, column, Q), jnp.triu(W[..., :k, :])
@@ -110,6 +91,8 @@ def _derivative(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair
 
 def lower_root(K: Data) -> Data:
     """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite. Column by column."""
+    if is_tiny(K):
+        return written_out.lower_root(K)
     places = jnp.arange(K.shape[-1])
 
     def column(L: Data, place: Data) -> Data:
@@ -120,11 +103,13 @@ def lower_root(K: Data) -> Data:
         root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
         return L + jnp.where(places >= place, residual / root, 0.0)[..., :, None] * here
 
-    return _looped(K.shape[-1], column, jnp.zeros_like(K))
+    return jax.lax.fori_loop(0, K.shape[-1], lambda place, L: column(L, place), jnp.zeros_like(K))
 
 
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
+    if is_tiny(L):
+        return written_out.lower_solved(L, right)
     places = jnp.arange(L.shape[-1])
     batch = cast("tuple[int, ...]", jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2]))
     right = jnp.broadcast_to(right, batch + right.shape[-2:])
@@ -136,7 +121,8 @@ def lower_solved(L: Data, right: Data) -> Data:
         pivot = jnp.sum(jnp.where(places == place, coefficients, 0.0), axis=-1)
         return X + here * (residual / pivot[..., None])[..., None, :]
 
-    return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
+    start = jnp.zeros(right.shape, jnp.result_type(L, right))
+    return jax.lax.fori_loop(0, L.shape[-1], lambda place, X: row(X, place), start)
 
 
 def over(M: Data, U: Data) -> Data:
@@ -152,6 +138,8 @@ def turned(A: Data) -> Data:
     dU = QᵀdA, which exists even where the rows of A are dependent.
     """
     k = A.shape[-1]
+    if is_tiny(A):
+        return written_out.triangular(A)[0]
     return jnp.triu(_reflections(A)[0][..., :k, :])
 
 

@@ -25,7 +25,7 @@ from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import require_moments
+from fubini.representations.projection import is_cut, require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
@@ -81,9 +81,13 @@ class MixtureLayout(ProjectedLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states and components: merged into k components, and which went into which."""
         reals = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        after = promoted(steps.summed([carry, *terms], reals))
+        old: dict[Name, Name] = {name: self._sources[name] for name in self._finite_oldest(steps)}
+        if is_cut(terms, reals):  # their moments are those of the states before and after together
+            after = promoted(steps.joined([carry, *terms]))
+            old.update({name: after_step(name) for name in reals})
+        else:
+            after = promoted(steps.summed([carry, *terms], reals))
         require_moments(after, self.name)
-        old = {name: self._sources[name] for name in self._finite_oldest(steps)}
         made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
         return Advance(self._settled(made), labels)
 

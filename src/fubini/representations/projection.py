@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
+from fubini.base.names import Name
 from fubini.errors import Intractable, listed
+from fubini.factors.piecewise import Piecewise
+from fubini.factors.promotion import promoted
 from fubini.terms.factor import Factor, Product, Unit, terms_of
+
+
+def is_cut(terms: Sequence[Factor], names: Collection[Name]) -> bool:
+    """Whether a term has boxes of some of these variables: their integral is then no Gaussian."""
+    return any(isinstance(term, Piecewise) and any(cut.name in names for cut in term.cuts) for term in terms)
+
+
+def summed_without_boxes(joint: Factor, names: Sequence[Name]) -> Factor:
+    """∫ of the parts of a piecewise factor over the whole line: Gaussians with the precisions of its boxes."""
+    whole = promoted(joint)
+    parts = promoted(whole.parts) if isinstance(whole, Piecewise) else whole
+    return promoted(parts.sum(*names))
 
 
 def require_moments(f: Factor, name: str) -> None:

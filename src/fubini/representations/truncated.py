@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.errors import DomainError
 from fubini.factors.carry import Advance, Carried, CarryLayout, default_layout, settled
@@ -16,7 +17,7 @@ from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
 from fubini.factors.table import Table
-from fubini.representations.projection import require_moments
+from fubini.representations.projection import is_cut, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
@@ -59,6 +60,14 @@ class ProjectedLayout(GaussianLayout):
     def holds(self) -> str:
         return "factors with moments: Gaussians, boxes of Gaussians, and sums of these"
 
+    def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
+        """Σ over the oldest states; where these are cut, the states before and after are projected together first."""
+        if not is_cut(terms, steps.links.oldest):
+            return super().advance(steps, carry, terms, key)
+        joint = self.settled_joint(steps.joined([carry, *terms]))
+        after = rename(steps.summed([joint], (*steps.links.oldest, *self.hidden)), steps.links.moves)
+        return Advance(settled(after, self), None)
+
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Σ over the newest states of carry · terms · later / after; where that has no moments, without later.
 
@@ -67,7 +76,11 @@ class ProjectedLayout(GaussianLayout):
         ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after.carry))
         assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        ratio = where_definite(ratio, masses, steps.summed([carry, *terms], oldest))
+        if is_cut(terms, oldest):
+            earlier = summed_without_boxes(steps.joined([carry, *terms]), oldest)
+        else:
+            earlier = steps.summed([carry, *terms], oldest)
+        ratio = where_definite(ratio, masses, earlier)
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
         return settled(steps.summed([joint], steps.links.newest), self)
 
