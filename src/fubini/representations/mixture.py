@@ -30,7 +30,7 @@ from fubini.representations.projection import is_cut, named_where_opaque, requir
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
-from fubini.terms.value import Array, Value
+from fubini.terms.value import Array
 
 COMPONENT = Bound("component")
 
