@@ -44,7 +44,7 @@ PARTNERS = {
     "gamma density",
     "box",
 }
-# The gamma density is evaluated step by step, which takes time: with all for sums and quotients, with PARTNERS else.
+# The gamma density is slow to evaluate: with all for sums and quotients, with PARTNERS for the other laws.
 OPEN = {"gamma density", "quartic weight"}  # no rule makes a representation of them
 
 
