@@ -3,6 +3,7 @@
     python -m benchmarks.representations --data DATA sparse
     python -m benchmarks.representations --data DATA diagram
     python -m benchmarks.representations train
+    python -m benchmarks.representations quadrants
 
 `sparse` and `diagram`: link, mildew, diabetes and munin1 under `fb.represent` of every variable, with the leaves of
 each observed at values that the network itself drew, and without evidence. The log-evidence by one forward pass, step
@@ -17,7 +18,7 @@ by step; then all marginals. One row for each network and representation:
   included; `ratio`: time over that of tables.
 
 `train`: the log-evidence of square grids of coupled binary variables, row by row, with the boundary as a train of
-bounded rank, beside exact elimination.
+bounded rank, beside exact elimination. `quadrants`: see quadrants.py.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 import fubini as fb
 from benchmarks.networks import SEED, draw_sample, find_networks
+from benchmarks.quadrants import compare_quadrants
 from benchmarks.report import Aim, Table, difference, duration, print_header, print_summary, ratio
 from benchmarks.timing import elapsed
+from examples.quadrants import SETTINGS
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
 from fubini.eliminate.forward import embed, find_plan, run_step
@@ -277,9 +281,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sides", type=lambda text: tuple(map(int, text.split(","))), default=(6, 10, 14))
     parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(2, 4, 8, 16))
-    parser.add_argument("representation", choices=("sparse", "diagram", "train"))
+    parser.add_argument("--setting", default="HARD", choices=SETTINGS, help="of the quadrants")
+    parser.add_argument("--only", nargs="+", default=["truncated", "particles", "grid"], help="of the quadrants")
+    parser.add_argument("--particles", type=lambda text: tuple(map(int, text.split(","))), default=(1000, 10_000))
+    parser.add_argument("--cells", type=lambda text: tuple(map(int, text.split(","))), default=(80, 160, 320))
+    parser.add_argument("representation", choices=("sparse", "diagram", "train", "quadrants"))
     options = parser.parse_args(arguments)
-    if options.representation != "train" and options.data is None:
+    if options.representation in ("sparse", "diagram") and options.data is None:
         parser.error("say --data DIR or set FUBINI_DATA")
     return options
 
@@ -290,6 +298,9 @@ def main() -> None:
     print_header(("numpy", "scipy", "jax"), "")
     if options.representation == "train":
         aims = compare_trains(options)
+    elif options.representation == "quadrants":
+        jax.config.update("jax_enable_x64", True)
+        aims = compare_quadrants(options)
     else:
         aims = compare_networks(options.representation, options)
     print_summary(aims, [])

@@ -1,6 +1,6 @@
 """Two representations from outside the package: a step function of one real variable, and the indicator of an interval.
 
-`Steps` has rules of its own; `Box` has the few it needs, and the promotion lattice makes it Steps where it meets them.
+`Steps` has rules of its own; `Box` has the few it needs, and the promotion lattice makes it Steps for the others.
 No file of the package knows of either.
 """
 

@@ -1,67 +1,63 @@
-"""Factorisations written out for few columns, and looped for more, against NumPy's."""
+"""Factorisations of small matrices: against NumPy's, by loops and written out, with their derivatives."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fubini.numerics.quadratic import diagonal, scale_of
-from fubini.numerics.small_matrices import lower_root, lower_solved, orthogonal_triangular, turned
+from fubini.numerics import small_matrices
 
-SIZES = [1, 2, 3, 4]  # the last in a loop
+SHAPES = [(3, 1), (1, 3), (2, 2), (5, 2), (3, 3), (7, 3), (6, 5), (2, 6)]
 
 
-@pytest.fixture(autouse=True)
-def _double_precision():
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(4, *shape))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_lower_root(size: int) -> None:
+    A = drawn(size, size)
+    K = A @ A.swapaxes(-1, -2) + np.eye(size)
     with jax.enable_x64(True):
-        yield
+        found = np.asarray(small_matrices.lower_root(jnp.asarray(K)))
+        slope = jax.jvp(small_matrices.lower_root, (jnp.asarray(K),), (jnp.asarray(K),))[1]
+        refused = np.asarray(small_matrices.lower_root(jnp.asarray(-K)))
+    np.testing.assert_allclose(found, np.linalg.cholesky(K), atol=1e-12)
+    np.testing.assert_allclose(slope, found / 2, atol=1e-12)  # the root of s K is √s L
+    assert np.isnan(refused[:, -1, -1]).all()
 
 
-def definite(size: int) -> np.ndarray:
-    half = np.random.default_rng(size).normal(size=(2, size, size))
-    return half @ np.swapaxes(half, -1, -2) + 0.1 * np.eye(size)
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("batch", [(4,), (1,), (3, 4)])
+def test_lower_solved(size: int, batch: tuple[int, ...]) -> None:
+    L = np.tril(drawn(size, size)) + 3 * np.eye(size)
+    right = np.random.default_rng(1).normal(size=(*batch, size, 2))
+    with jax.enable_x64(True):
+        found = small_matrices.lower_solved(jnp.asarray(L), jnp.asarray(right))
+    np.testing.assert_allclose(found, np.linalg.solve(L, right), atol=1e-12)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_root_and_solution(size: int) -> None:
-    K = definite(size)
-    L = lower_root(jnp.asarray(K))
-    np.testing.assert_allclose(L, np.linalg.cholesky(K), atol=1e-12)
-    right = np.random.default_rng(0).normal(size=(size, 2))
-    np.testing.assert_allclose(lower_solved(L, jnp.asarray(right)), np.linalg.solve(L, right[None]), atol=1e-11)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_orthogonal_triangular(shape: tuple[int, int]) -> None:
+    A = drawn(*shape)
+    A[1, :, 0] = 0.0  # a column of zeros
+    with jax.enable_x64(True):
+        Q, U = map(np.asarray, small_matrices.orthogonal_triangular(jnp.asarray(A)))
+        turned = np.asarray(small_matrices.turned(jnp.asarray(A)))
+    count = min(shape)
+    np.testing.assert_allclose(Q @ U, A, atol=1e-12)
+    np.testing.assert_allclose(Q.swapaxes(-1, -2) @ Q, np.broadcast_to(np.eye(count), (4, count, count)), atol=1e-12)
+    np.testing.assert_allclose(np.tril(U, -1), 0.0)
+    np.testing.assert_allclose(turned.swapaxes(-1, -2) @ turned, A.swapaxes(-1, -2) @ A, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_matrix_that_is_not_definite_has_no_root(size: int) -> None:
-    K = definite(size)
-    K[0, -1, -1] = -5.0
-    pivots = diagonal(lower_root(jnp.asarray(K)))
-    assert np.isnan(pivots[0]).any() and np.isfinite(pivots[1]).all()
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
-def test_reflections(size: int, scale: float) -> None:
-    A = scale * np.random.default_rng(size).normal(size=(2, 5, size))
-    Q, U = map(np.asarray, orthogonal_triangular(jnp.asarray(A)))
-    np.testing.assert_allclose(Q @ (U / scale), A / scale, atol=1e-12)
-    np.testing.assert_allclose(np.swapaxes(Q, -1, -2) @ Q, np.broadcast_to(np.eye(size), (2, size, size)), atol=1e-12)
-    assert (np.tril(U, -1) == 0).all()
-    np.testing.assert_allclose(np.abs(np.asarray(turned(jnp.asarray(A)))) / scale, np.abs(U) / scale, atol=1e-12)
-
-
-def test_a_column_of_zeros_turns_nothing() -> None:
-    A = jnp.asarray([[0.0, 3.0], [0.0, 4.0], [0.0, 0.0]])
-    Q, U = orthogonal_triangular(A)
-    np.testing.assert_allclose(Q @ U, A, atol=1e-15)
-    assert U[0, 0] == 0.0
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_scale_is_the_power_of_two_of_the_greatest(dtype: str) -> None:
-    data = np.array([[3.0, -5.0], [0.0, 0.0], [1e-30, 8.0], [np.inf, 1.0], [np.nan, 1.0], [0.75, 0.1]], dtype)
-    expected = np.array([4.0, 1.0, 8.0, 1.0, 1.0, 0.5], dtype)[:, None]
-    for engine in (np, jnp):
-        found = scale_of(engine.asarray(data), -1)
-        assert found.dtype == dtype
-        np.testing.assert_array_equal(found, expected)
+@pytest.mark.parametrize("shape", [(4, 2), (6, 5)])
+def test_derivatives(shape: tuple[int, int]) -> None:
+    A, dA, step = drawn(*shape)[0], drawn(*shape)[1], 1e-6
+    with jax.enable_x64(True):
+        slopes = jax.jvp(small_matrices.orthogonal_triangular, (jnp.asarray(A),), (jnp.asarray(dA),))[1]
+        above, below = (
+            list(map(np.asarray, small_matrices.orthogonal_triangular(jnp.asarray(A + s * dA)))) for s in (step, -step)
+        )
+    for slope, high, low in zip(slopes, above, below, strict=True):
+        np.testing.assert_allclose(slope, (high - low) / (2 * step), atol=1e-8)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.arrays import Data, is_jax, is_traced, precision, require
 from fubini.base.domains import Bint
-from fubini.base.names import Bound
+from fubini.base.names import Bound, Name
 from fubini.base.ops import Lifted
 from fubini.distributions.density import Density
+from fubini.distributions.flat_function import flat_function
+from fubini.errors import DataError
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.piecewise_moments import Cut
 from fubini.factors.represent import represented
 from fubini.factors.table import Table
 from fubini.numerics.jumps import PieceReading, read_jumps
-from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic import places
 from fubini.terms.factor import Factor, Weight
 from fubini.terms.heads import exact_fix, exact_join
 from fubini.terms.term import Term
-from fubini.terms.value import Apply, Array, Value, to_array
+from fubini.terms.value import Apply, Array, Value
 
 COMPARISONS = (ops.less, ops.less_equal, ops.greater, ops.greater_equal)
 
@@ -59,31 +58,18 @@ def _compares(term: Term, everywhere: bool) -> bool:
 def _read(f: Factor) -> Piecewise | None:
     reals = tuple((name, domain) for name, domain in f.inputs.items() if domain.kind == "real")
     batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
-    sizes = [math.prod(domain.shape) for _, domain in reals]
-    starts = np.cumsum([0, *sizes])
-    shape = tuple(domain.extent for domain in batch.values())
-    log = f.log()
-
-    def function(x: Data) -> Data:
-        at: dict[Any, Value] = {
-            name: Array._of(x[start : start + size].reshape(domain.shape), (), {}, domain)
-            for (name, domain), start, size in zip(reals, starts, sizes, strict=False)
-        }
-        value = to_array(log.replaced(at))
-        return jnp.broadcast_to(align(value.array, value.names, tuple(batch)), shape)
-
     is_numpy = not any(map(is_jax, f.leaves()))
     with precision(is_numpy):
-        reading = read_jumps(function, int(starts[-1]))
+        reading = read_jumps(*flat_function(f.log(), reals, batch))
         if reading is None or not any(len(edges) for edges in reading.edges):
             return None
-        places = [(name, element) for (name, _), size in zip(reals, sizes, strict=True) for element in range(size)]
-        return _piecewise(reading, places, reals, batch, is_numpy)
+        elements = [(name, element) for name, place in places(reals).items() for element in range(len(place))]
+        return _piecewise(reading, elements, reals, batch, is_numpy)
 
 
-def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, is_numpy: bool) -> Piecewise:
+def _piecewise(reading: PieceReading, elements: list, reals: tuple, batch: dict, is_numpy: bool) -> Piecewise:
     axes = [k for k, edges in enumerate(reading.edges) if len(edges)]
-    cuts = [Cut(name, element, Bound(f"{name}[{element}]")) for name, element in (places[k] for k in axes)]
+    cuts = [Cut(name, element, Bound(f"{name}[{element}]")) for name, element in (elements[k] for k in axes)]
     counts = [len(edges) + 1 for edges in reading.edges]
 
     def at(*below: Data) -> Data:
@@ -94,12 +80,21 @@ def _piecewise(reading: PieceReading, places: list, reals: tuple, batch: dict, i
         mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
     with jax.ensure_compile_time_eval():
         logs = jax.jit(mapped)(*(jnp.arange(counts[k]) for k in axes))
-    logs = np.asarray(logs) if is_numpy else logs
+    logs = np.asarray(logs) if is_numpy and not is_traced(logs) else logs
+    for k in (k for k in axes if is_traced(reading.edges[k])):
+        (logs,) = require(jnp.all(jnp.isfinite(reading.edges[k])), lambda k=k: _no_edge(elements[k]), logs)
     sizes = {cut.interval: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
     table = Table.from_log(logs, {**sizes, **batch})
     present = {cut.name for cut in cuts}
     edges = [Array(reading.edges[k]) for k in axes]
     return Piecewise._of(table, cuts, edges, [pair for pair in reals if pair[0] in present])
+
+
+def _no_edge(element: tuple[Name, int]) -> DataError:
+    return DataError(
+        f"a comparison of {element[0]!r}, element {element[1]}, with a number that is infinite or none",
+        expected="finite numbers, where a factor jumps",
+    )
 
 
 @exact_join.rule(

@@ -18,7 +18,7 @@ from fubini.errors import DataError, Intractable, UnknownName, closest, listed
 from fubini.factors.promotion import is_joinable, is_open, promoted
 from fubini.factors.represent import known_in
 from fubini.terms.factor import Factor, Product, Unit, product, substitute, terms_of, to_factor
-from fubini.terms.heads import ABSORB, MULTIPLY
+from fubini.terms.heads import ABSORB, FIX, MULTIPLY
 from fubini.terms.storage import DENSE, Storage
 from fubini.terms.value import Variable
 
@@ -186,6 +186,7 @@ def problem_of(
     sizes: dict[Name, int] = {}
     infinite: dict[Name, int] = {}
     before: list[tuple[Name, Name]] = []
+    cut: dict[Name, None] = {}
     all_dense = True
     for term in terms:
         profile = _profile(term)
@@ -194,6 +195,8 @@ def problem_of(
         if profile.dimensions:
             infinite.update(profile.dimensions)
             before.extend(_own_first(term))
+            cut.update(dict.fromkeys(profile.cut_names))
+    before.extend((name, last) for last in cut for name in infinite if name not in cut)
     scales = tuple((plate, _power(plate, power)) for plate, power in scale.items()) if scale else ()
     unknown = [plate for plate, _ in scales if plate not in plates]
     if unknown:
@@ -223,6 +226,7 @@ class _Profile(NamedTuple):
     sizes: dict[Name, int]
     dimensions: dict[Name, int]
     storage: Storage
+    cut_names: tuple[Name, ...]
 
 
 def _profile(term: Factor) -> _Profile:
@@ -230,8 +234,14 @@ def _profile(term: Factor) -> _Profile:
     if profile is None:
         sizes = {name: domain.size or 1 for name, domain in term.inputs.items()}
         infinite = {name: math.prod(domain.shape) for name, domain in term.inputs.items() if not domain.is_finite}
-        profile = term.__dict__["_cached_profile"] = _Profile(tuple(term.inputs), sizes, infinite, term.storage)
+        profile = _Profile(tuple(term.inputs), sizes, infinite, term.storage, _cut_names(term) if infinite else ())
+        term.__dict__["_cached_profile"] = profile
     return profile
+
+
+def _cut_names(term: Factor) -> tuple[Name, ...]:
+    """The real variables that a term jumps along, its comparisons read where it has some."""
+    return (interpret(FIX, term) if term.promotes else term).cut_names
 
 
 def _own_first(term: Factor) -> list[tuple[Name, Name]]:

@@ -23,6 +23,8 @@ from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_moments as mixture_moments
 from fubini.factors import mixture_rules as mixture_rules
 from fubini.factors import open_choice as open_choice
+from fubini.factors import piecewise_choice as piecewise_choice
+from fubini.factors import piecewise_expectations as piecewise_expectations
 from fubini.factors import piecewise_rules as piecewise_rules
 from fubini.factors import properness as properness
 from fubini.factors import samples as samples

@@ -73,10 +73,13 @@ class CarryLayout(ABC):
         gone = (*steps.links.oldest, *self.hidden)
         return Advance(settled(rename(steps.summed([carry, *terms], gone), steps.links.moves), self), None)
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
-        """One step back: Σ over the newest states of carry · terms · later / after, all of them multiplied first."""
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
+        """One step back: Σ over the newest states of carry · terms · later / after, all of them multiplied first.
+
+        `after` is what `advance` made of the carry, `later` the same state given everything.
+        """
         fresh: dict[Name, Name] = {name: after_step(name) for name in self.hidden}
-        ratio = rename(self.quotient(later, after), {**steps.links.moves_back, **fresh})
+        ratio = rename(self.quotient(later, after.carry), {**steps.links.moves_back, **fresh})
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
         return settled(steps.summed([joint], (*steps.links.newest, *fresh.values())), self)
 
@@ -104,10 +107,10 @@ def after_step(name: Name) -> Bound:
 
 
 class Advance(NamedTuple):
-    """The carry after a step, and how hidden indices before and after it belong together, where there are some."""
+    """The carry after a step, and the hidden index that each cell of the step went into, where indices are merged."""
 
     carry: Factor
-    link: Factor | None
+    link: Data | None
 
 
 class Carried(NamedTuple):

@@ -8,11 +8,12 @@ from functools import reduce
 import numpy as np
 
 from fubini.base.arrays import Data, is_traced, namespace, require
-from fubini.base.domains import merge_inputs
+from fubini.base.domains import Bint, merge_inputs
 from fubini.base.interpretations import interpret
+from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.errors import DataError
-from fubini.factors.circuit import MAXIMUM, Circuit, to_table
+from fubini.factors.circuit import MAXIMUM, Circuit, concrete, to_table
 from fubini.factors.circuit_algebra import (
     MOST_TABULATED,
     add,
@@ -37,8 +38,6 @@ from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, is_tabular
 from fubini.terms.heads import (
     DIVIDE,
-    MULTIPLY,
-    MULTIPLY_OUT,
     POWER,
     SUM,
     exact_add,
@@ -215,23 +214,26 @@ def power_structured(f: Circuit, exponent: Value) -> Factor:
 
 @exact_multiply_out.rule
 def multiply_out_circuit(f: Circuit, names: tuple) -> Factor:
-    """Π_i f(i, x)  =  Σ_e (Π_i θ_e(i)) (Π_i p_e)(Π_i s_e), f deterministic; else one factor after another"""
-    own = [name for name in names if name in f.variables]
-    f = without_names(f, own)
-    if f.is_deterministic:
-        return reduce(_multiply_out_one, names, f)
+    """Π_i f(i, x)  =  Σ_e (Π_i θ_e(i)) (Π_i p_e)(Π_i s_e), the same elements having weight for all i; else in halves"""
+    f = without_names(f, [name for name in names if name in f.variables])
     for name in names:
-        cells = [_cell(f, name, at) for at in range(f.inputs[name].extent)]
-        f = reduce(lambda a, b: interpret(MULTIPLY, a, b), cells)  # type: ignore[assignment]
-        if isinstance(f, Table):
-            rest = tuple(other for other in names if other in f.inputs)
-            return interpret(MULTIPLY_OUT, f, rest) if rest else f
-    return f
+        f = _multiply_out_nodes(f, name) if _has_one_support(f, name) else _multiply_halves(f, name)
+    return f if f.variables else _closed(f)
 
 
-def _multiply_out_one(f: Circuit, name: object) -> Circuit:
+def _has_one_support(f: Circuit, name: Name) -> bool:
+    """Whether f is deterministic, and the same leaves and elements are known to have weight all along a name."""
+    leaves, _, theta = f.weights_of_nodes
+    if not f.is_deterministic or is_traced(leaves, theta):
+        return False
+    axis = f.batch.index(name)
+    supports = (np.moveaxis(concrete(part), axis, 0) for part in (leaves > 0, theta > -np.inf))
+    return all(bool((support == support[:1]).all()) for support in supports)
+
+
+def _multiply_out_nodes(f: Circuit, name: Name) -> Circuit:
     """The product over one name of the batch, node by node."""
-    axis, extent = f.batch.index(name), f.inputs[name].extent  # type: ignore[arg-type,index]
+    axis, extent = f.batch.index(name), f.inputs[name].extent
     batch = {other: domain for other, domain in f.batch_domains.items() if other != name}
     xp = namespace(*f.weights_of_nodes)
     full = [xp.broadcast_to(part, (*part.shape[:axis], extent, *part.shape[axis + 1 :])) for part in f.weights_of_nodes]
@@ -240,8 +242,27 @@ def _multiply_out_one(f: Circuit, name: object) -> Circuit:
     return Circuit._of(f.diagram, Weights(pair.weights, shift, xp.sum(full[2], axis)), f, batch=batch)
 
 
-def _cell(f: Circuit, name: object, at: int) -> Circuit:
-    return gather_batch(f, {name: (np.asarray(at), ())}, {})  # type: ignore[dict-item]
+def _multiply_halves(f: Circuit, name: Name) -> Circuit:
+    """The product over one name of the batch: the first half of its cells times the second, until one is left."""
+    single: list[Circuit] = []
+    while (extent := f.inputs[name].extent) > 1:
+        half = extent // 2
+        if extent % 2:
+            single.append(_cells(f, name, np.asarray(extent - 1)))
+        f = _product(_cells(f, name, np.arange(half)), _cells(f, name, np.arange(half, 2 * half)))
+    return reduce(_product, single, _cells(f, name, np.asarray(0)))
+
+
+def _cells(f: Circuit, name: Name, at: np.ndarray) -> Circuit:
+    """f at one cell of a name of the batch, or at several."""
+    names = (name,) if at.ndim else ()
+    return gather_batch(f, {name: (at, names)}, {name: Bint[at.size]} if names else {})
+
+
+def _product(f: Circuit, g: Circuit) -> Circuit:
+    both = multiply(f, g)
+    assert isinstance(both, Circuit), "circuits over one vtree, of one kind"
+    return both
 
 
 @exact_substitute.rule(

@@ -27,7 +27,7 @@ class CircuitStorage(Storage):
         return self.numbers * math.prod([sizes[name] for name in names if name not in self.slots])
 
     def joined(self, other: Storage) -> Storage | None:
-        """Over one vtree each element meets each, a · b; side by side there are a + b."""
+        """Over one vtree a · b elements, one for each pair; over two vtrees side by side a + b."""
         if isinstance(other, DenseStorage):
             return self
         if not isinstance(other, CircuitStorage):

@@ -12,7 +12,8 @@ from fubini.base import ops
 from fubini.base.arrays import Data, is_traced, namespace
 from fubini.base.domains import Domain, Real, merge_inputs
 from fubini.base.names import Name
-from fubini.errors import DomainError, FubiniError
+from fubini.errors import DomainError, FubiniError, Intractable, listed
+from fubini.factors.integer_moments import mean_given_others, variance_given_others
 from fubini.factors.table import Table
 from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.scaled import Scaled
@@ -20,6 +21,7 @@ from fubini.show.notation import Call, Infix, Notation
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
 from fubini.terms.fields import static_field, term_field
+from fubini.terms.inverse import solve
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
 
 
@@ -136,13 +138,38 @@ class Delta(Factor):
     # -- moments ----------------------------------------------------------------------------------------------------
 
     def _mean(self, name: Name) -> Value:
-        return self.point(name) if name in self.names else self.weight.mean(name)
+        """The point of a name; of another that points depend on, what they tell of it; else the mean of the weight."""
+        if name in self.names:
+            return self.point(name)
+        if self._is_told(name):
+            return mean_given_others(self, name) if self.inputs[name].is_finite else self._solved(name)
+        return self.weight.mean(name)
 
     def _covariance(self, name: Name) -> Value:
-        if name not in self.names:
+        is_told = self._is_told(name)
+        if is_told and self.inputs[name].is_finite:
+            return variance_given_others(self, name)
+        if name not in self.names and not is_told:
             return self.weight.covariance(name)
         shape = self.inputs[name].shape
         return Array(np.zeros((*shape, *shape)))
+
+    def _is_told(self, name: Name) -> bool:
+        """Whether the points, which are inputs, tell of another variable: they depend on it."""
+        return name not in self.names and any(name in point.inputs for point in self.points)
+
+    def _solved(self, name: Name) -> Value:
+        """The y of δ(x = v(y)), given x: v⁻¹(x)"""
+        targets = ((point, Variable(own, self.inputs[own])) for own, point in self.located.items())
+        solutions = (solve(point, own, name) for point, own in targets if name in point.inputs)
+        solution = next((found for found in solutions if found is not None), None)
+        if solution is None:
+            raise Intractable(
+                f"a moment of {name!r} given {listed(self.names)} under {self}",
+                expected=f"a point that is an invertible function of {name!r}",
+                advice=f"sum {listed(self.names)} out first",
+            )
+        return solution.value
 
 
 def _resolved(points: dict[Name, Value]) -> dict[Name, Value]:

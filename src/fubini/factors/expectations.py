@@ -14,8 +14,9 @@ from fubini.base.names import Name
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.integer_moments import average_given_others
 from fubini.factors.mixture import Mixture, mixture, share_of
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import is_special_case, most_general, promoted
 from fubini.factors.table import Table
 from fubini.factors.weight_rules import derivatives
 from fubini.terms.degree import degree
@@ -47,13 +48,33 @@ def expect_table(f: Table, value: Value, names: tuple) -> Value:
     return weighted(f.normalized(names).numbers(), value, names)
 
 
+@exact_expect.rule(when=lambda f, value, names: is_special_case(f))
+def expect_most_general(f: Factor, value: Value, names: tuple) -> Value:
+    """Σ_x p(x) v(x), p as the most general representation above its own: a table, of what is over bounded integers"""
+    return interpret(EXPECT, most_general(f), value, names)
+
+
 @exact_expect.rule
 def expect_delta(f: Delta, value: Value, names: tuple) -> Value:
     """∫ δ(x = u) v(x) dx  =  v(u)"""
     at = {name: point for name, point in f.located.items() if name in names}
+    if any(name in point.inputs for own, point in f.located.items() if own not in at for name in names):
+        return _given_points(f, value, names)
     inside = value.replaced(at)
     others = tuple(name for name in names if name not in at)
     return expected(f.weight, inside, others) if others else inside
+
+
+def _given_points(f: Delta, value: Value, names: tuple[Name, ...]) -> Value:
+    """E[v(y)] given x = u(y): over a bounded integer by its share, over a real variable at y = u⁻¹(x)"""
+    if len(names) > 1:
+        raise Intractable(
+            f"the expectation of {value} over {listed(names)} given {listed(f.names)} under {f}",
+            expected=f"{listed(f.names)} among the variables averaged over, or one variable alone",
+            advice=f"sum {listed(f.names)} out first",
+        )
+    name = next(iter(names))
+    return average_given_others(f, name, value) if f.inputs[name].is_finite else value.replaced({name: f.mean(name)})
 
 
 @exact_expect.rule
@@ -88,7 +109,7 @@ def _under_gaussian(f: Gaussian, value: Value, names: tuple[Name, ...]) -> Value
     covariance = _covariance(f, names, used)
     if others:
         return centre + 0.5 * _trace_by_differences(value, used, covariance)
-    return centre + 0.5 * _trace(_hessian(value, used), covariance)
+    return centre + 0.5 * spread_of(value, used, covariance)
 
 
 def _trace_by_differences(value: Value, names: tuple[Name, ...], covariance: Array) -> Value:
@@ -109,6 +130,11 @@ def _trace_by_differences(value: Value, names: tuple[Name, ...], covariance: Arr
             spread = covariance.array[..., i, j]
             total = total + curvature * Array._of(spread, covariance.names, covariance.inputs, Real, covariance.mark)
     return total
+
+
+def spread_of(value: Value, names: tuple[Name, ...], covariance: Array) -> Value:
+    """Σ_ij v″_ij Σ_ij, of a quadratic of these variables alone."""
+    return _trace(_hessian(value, names), covariance)
 
 
 def _hessian(value: Value, names: tuple[Name, ...]) -> Array:

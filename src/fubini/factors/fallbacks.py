@@ -21,7 +21,15 @@ from fubini.errors import DataError, Intractable, NoRule, listed
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import mixture, summed
-from fubini.factors.promotion import common_kind, is_joinable, is_open, promoted, to_kind
+from fubini.factors.promotion import (
+    common_kind,
+    is_joinable,
+    is_open,
+    is_special_case,
+    most_general,
+    promoted,
+    to_kind,
+)
 from fubini.factors.table import Table, with_mass
 from fubini.numerics.scaled import Scaled
 from fubini.terms.factor import Factor, Product, Unit, Weight, is_tabular, product, terms_of
@@ -162,6 +170,37 @@ def multiply_promoted(f: Factor, g: Factor) -> Factor:
 def divide_promoted(f: Factor, g: Factor) -> Factor:
     """f/g after promotion of both"""
     return interpret(DIVIDE, *lifted(f, g))
+
+
+def _has_special_case(f: Factor, g: Factor) -> bool:
+    """Whether one of a pair that has no representation above both has one above it alone."""
+    if is_promotable(f, g):
+        return False
+    return is_special_case(g) or (is_special_case(f) and not _has_open(g))
+
+
+@exact_divide.rule(when=_has_special_case, overlaps=("divide_promoted", "divide_open"))
+def divide_most_general(f: Factor, g: Factor) -> Factor:
+    """f/g, each as the most general representation above it: a Circuit over a Gaussian is a Table over a Gaussian"""
+    return interpret(DIVIDE, most_general(f), most_general(g))
+
+
+def _is_joined_in_part(f: Product, g: Factor) -> bool:
+    """Whether a product does not multiply into one representation, and some of its terms are representations."""
+    whole = promoted(f)
+    return isinstance(whole, Product) and any(not term.promotes for term in whole.terms)
+
+
+@exact_divide.rule(
+    when=_is_joined_in_part,
+    overlaps=("divide_by_unit", "divide_by_mixture", "divide_by_delta", "divide_others_by_piecewise"),
+)
+def divide_product(f: Product, g: Factor) -> Factor:
+    """(Π_k f_k)/g  =  (f_j/g) Π_{k≠j} f_k,  f_j the term that shares most names with g"""
+    terms = terms_of(promoted(f))
+    closed = [term for term in terms if not term.promotes]
+    chosen = max(closed, key=lambda term: sum(name in g.inputs for name in term.inputs))
+    return combined([*(term for term in terms if term is not chosen), interpret(DIVIDE, chosen, g)])
 
 
 @exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))

@@ -11,7 +11,7 @@ from fubini.factors.sparse import Sparse
 from fubini.factors.table import Table
 from fubini.factors.train import Train
 from fubini.terms.factor import Factor
-from fubini.terms.heads import ADD, DIVIDE, EMBED, MULTIPLY, exact_add, exact_divide, exact_embed, exact_multiply
+from fubini.terms.heads import ADD, EMBED, MULTIPLY, exact_add, exact_embed, exact_multiply
 
 Finite = Sparse | Diagram | Train
 
@@ -31,18 +31,6 @@ def multiply_finite_gaussian(f: Sparse | Diagram | Train, g: Gaussian) -> Factor
 def multiply_gaussian_finite(f: Gaussian, g: Sparse | Diagram | Train) -> Factor:
     """f(a, x)·g(a), g as a table"""
     return interpret(MULTIPLY, f, as_table(g))
-
-
-@exact_divide.rule
-def divide_finite_gaussian(f: Sparse | Diagram | Train, g: Gaussian) -> Factor:
-    """f(a)/g(a, x), f as a table"""
-    return interpret(DIVIDE, as_table(f), g)
-
-
-@exact_divide.rule(overlaps=("divide_mixture", "divide_delta", "divide_sparse"))
-def divide_by_finite(f: Factor, g: Sparse | Diagram | Train) -> Factor:
-    """f(a, x)/g(a), g as a table"""
-    return interpret(DIVIDE, f, as_table(g))
 
 
 @exact_add.rule

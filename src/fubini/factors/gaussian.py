@@ -20,6 +20,7 @@ from fubini.base.names import Name
 from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors.gaussian_forms import only_one, over_batch, require_reals, to_information
+from fubini.factors.integer_moments import mean_given_others, variance_given_others
 from fubini.factors.printed import with_moments
 from fubini.factors.table import Table
 from fubini.numerics import quadratic as numerics
@@ -211,6 +212,8 @@ class Gaussian(Factor):
 
     def _mean(self, name: Name) -> Value:
         """E[x | the other real inputs]  =  K_xx⁻¹ (h_x − K_xy y)"""
+        if name not in dict(self.reals):
+            return mean_given_others(self, name)
         conditional, shape = self.conditional(name), dict(self.reals)[name].shape
         others = tuple(pair for pair in self.reals if pair[0] != name)
         if not others:
@@ -222,7 +225,9 @@ class Gaussian(Factor):
         slope = self._matrix(conditional.slope, conditional.names)
         return Apply(_linear(others, shape), (centre, slope, *(Variable(*pair) for pair in others)))
 
-    def _covariance(self, name: Name) -> Array:
+    def _covariance(self, name: Name) -> Value:
+        if name not in dict(self.reals):
+            return variance_given_others(self, name)
         conditional, shape = self.conditional(name), dict(self.reals)[name].shape
         with np.errstate(over="ignore", invalid="ignore"):
             covariance = conditional.covariance

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
+import numpy as np
+
 from fubini.base import ops
 from fubini.base.arrays import Data
 from fubini.base.domains import Domain, merge_inputs
@@ -141,7 +143,9 @@ def share_of(mass: Factor, total: Factor) -> Value:
     """mass / total as numbers; of tables with a derivative where the mass is zero."""
     if isinstance(mass, Table) and isinstance(total, Table):
         return divide_tables(mass, total).numbers()
-    return ops.exp(mass.log() - total.log())
+    log = total.log()
+    empty = ops.equal(log, -np.inf)  # where there is no mass there are no shares
+    return ops.exp(mass.log() - ops.where(empty, 0.0, log)) + ops.where(empty, np.nan, 0.0)
 
 
 def _outer(value: Value) -> Value:

@@ -22,7 +22,7 @@ from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import is_open, promoted
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic, Reals, diagonal
+from fubini.numerics.quadratic import Quadratic, Reals, diagonal, places
 from fubini.numerics.quadratic_elimination import root
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, positive_log
 from fubini.numerics.small_matrices import lower_solved
@@ -173,22 +173,12 @@ def component_moments(
         pieces = part.moments()
         own = promoted(part.parts)
         assert isinstance(own, Gaussian), "a box has moments where its parts are Gaussian"
-        order = _order(own.reals, reals)
+        order = [position for name, _ in reals for position in places(own.reals)[name]]
         mean = pieces.mean[..., order], pieces.names
         covariance = pieces.covariance[..., order, :][..., :, order], pieces.names
         return _flat(pieces.mass, mean, covariance, {**bounds, **part.indices}, batch)
     mass, mean, covariance = term_moments(part, reals)
     return _flat(mass, mean, covariance, bounds, batch)
-
-
-def _order(own: Reals, reals: Reals) -> list[int]:
-    """The positions of the elements of some variables, in another order of these."""
-    start, places = 0, {}
-    for name, domain in own:
-        size = math.prod(domain.shape)
-        places[name] = range(start, start + size)
-        start += size
-    return [position for name, _ in reals for position in places[name]]
 
 
 def _flat(

@@ -19,8 +19,10 @@ from fubini.base.arrays import Data, is_traced, namespace
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.base.semirings import sum_product
-from fubini.errors import DataError, DomainError, Intractable, NameClash
+from fubini.errors import DataError, Intractable, listed
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.integer_moments import mean_given_others, variance_given_others
+from fubini.factors.piecewise_boxes import from_boxes
 from fubini.factors.piecewise_moments import Cut, PieceMoments, indices_of, piece_moments, uniform_moments
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
@@ -29,11 +31,9 @@ from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import places
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.exactness import Exactness
-from fubini.terms.factor import Factor, product, rename, substitute, to_factor
+from fubini.terms.factor import Factor, rename, substitute, to_factor
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.value import Array, Value, Variable, to_array
-
-Interval = tuple[Any, Any]
 
 
 class Piecewise(Factor):
@@ -53,7 +53,7 @@ class Piecewise(Factor):
     reals: tuple[tuple[Name, Domain], ...] = static_field()  # the variables that are cut
 
     def __init__(self, pieces: Sequence[tuple[Mapping[Name, Any], Any]]) -> None:
-        made = _from_boxes([(dict(box), to_factor(factor)) for box, factor in pieces])
+        made = Piecewise._of(*from_boxes([(dict(box), to_factor(factor)) for box, factor in pieces]))
         self._set(**{key: made.__dict__[key] for key in ("parts", "edges", "cuts", "reals", "inputs")})
 
     @classmethod
@@ -82,9 +82,19 @@ class Piecewise(Factor):
         return self.parts.is_known_zero
 
     @property
+    def cut_names(self) -> tuple[Name, ...]:
+        return tuple(dict(self.reals))
+
+    @property
     def indices(self) -> dict[Name, Domain]:
         """The hidden indices, which say in which box a point is."""
         return indices_of(self.cuts, self.edges)
+
+    @property
+    def real_order(self) -> tuple[tuple[Name, Domain], ...]:
+        """The real variables in the order in which the moments have their elements."""
+        parts = promoted(self.parts)
+        return parts.reals if isinstance(parts, Gaussian) else self.reals
 
     def positions(self, values: Mapping[Name, Value]) -> dict[Name, Value]:
         """The hidden indices at points of the variables that are cut: the number of edges below."""
@@ -137,7 +147,7 @@ class Piecewise(Factor):
             unbounded = unbounded or not all(end.is_known_zero for end in ends)
         if unbounded and not is_traced(*parts.leaves()):
             raise DataError(
-                f"the mass of {self}, which is constant in boxes without bound",
+                f"the mass over {listed(dict(self.reals))} of {self}, which is constant in boxes without bound",
                 expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
                 advice="multiply by a density of these variables first",
             )
@@ -149,8 +159,7 @@ class Piecewise(Factor):
         names = tuple(inputs)
         total = pieces.mass.reduced(sum_product, [key for key in names if key in self.indices])
         shares = to_array(divide_tables(pieces.mass, total).numbers())
-        parts = promoted(self.parts)
-        place = places(parts.reals if isinstance(parts, Gaussian) else self.reals)[name]
+        place = places(self.real_order)[name]
         mean = align(pieces.mean, pieces.names, names, 1)[..., place.start : place.stop]
         square = align(pieces.covariance, pieces.names, names, 2)
         covariance = square[..., place.start : place.stop, place.start : place.stop]
@@ -162,16 +171,32 @@ class Piecewise(Factor):
 
     def _mean(self, name: Name) -> Value:
         """Σ_q share(q) · mean(q)"""
+        if self.inputs[name].is_finite:
+            return mean_given_others(self, name)
+        self._require_alone(name)
         shares, mean, _, names = self._averages(name)
         return self._summed(shares, mean, names, self.inputs[name].shape)
 
     def _covariance(self, name: Name) -> Value:
         """Σ_q share(q) · (covariance(q) + (mean(q) − mean)(mean(q) − mean)ᵀ)"""
+        if self.inputs[name].is_finite:
+            return variance_given_others(self, name)
+        self._require_alone(name)
         shares, mean, covariance, names = self._averages(name)
         axes = tuple(k for k, key in enumerate(names) if key in self.indices)
         centre = (shares.array[..., None] * mean).sum(axis=axes, keepdims=True)
         spread = covariance + _outer(mean - centre)
         return self._summed(shares, spread, names, self.inputs[name].shape * 2)
+
+    def _require_alone(self, name: Name) -> None:
+        """Raise where other real variables are inputs: moments given these are not those of the boxes."""
+        others = [other for other, domain in self.inputs.items() if other != name and not domain.is_finite]
+        if others:
+            raise Intractable(
+                f"a moment of {name!r} given {listed(others)} under {self}",
+                expected=f"{name!r} alone among the real variables",
+                advice=f"observe {listed(others)}, sum what is not cut out first, or ask for `fb.expectation(f, v)`",
+            )
 
     def _summed(self, shares: Array, values: Data, names: tuple[Name, ...], shape: tuple[int, ...]) -> Array:
         axes = tuple(k for k, key in enumerate(names) if key in self.indices)
@@ -202,100 +227,6 @@ def _renamed_array(array: Array, names: Mapping[Name, Name]) -> Array:
     own = tuple(names.get(name, name) for name in array.names)
     inputs = {names.get(name, name): domain for name, domain in array.inputs.items()}
     return Array._of(array.array, own, inputs, array.output, array.mark)
-
-
-# -- from boxes -----------------------------------------------------------------------------------------------------
-
-
-def _from_boxes(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> Piecewise:
-    """The grid of all edges of the boxes; in each of its cells the factor of the box that holds it."""
-    if not pieces:
-        raise DataError("a Piecewise factor without pieces", expected="pairs of a box and a factor")
-    domains = _domains(pieces)
-    bounds = [_intervals(box, domains) for box, _ in pieces]
-    axes = sorted({axis for box in bounds for axis in box}, key=str)
-    edges = {axis: sorted({e for box in bounds if axis in box for e in box[axis] if math.isfinite(e)}) for axis in axes}
-    axes = [axis for axis in axes if edges[axis]]
-    cuts = [Cut(name, element, Bound(f"{name}[{element}]")) for name, element in axes]
-    held = np.stack([_cells(box, axes, edges) for box in bounds])
-    if (held.sum(axis=0) > 1).any():
-        raise DataError("a Piecewise factor whose boxes overlap", expected="boxes that share no more than an edge")
-    index = Bound("piece")
-    which = np.where(held.any(axis=0), held.argmax(axis=0), len(pieces))
-    stacked = _stacked([factor for _, factor in pieces], index)
-    sizes = {cut.interval: Bint[n] for cut, n in zip(cuts, which.shape, strict=True)}
-    at = Array._of(which, tuple(sizes), sizes, Bint[len(pieces) + 1])
-    reals = [(name, domains[name]) for name in dict.fromkeys(cut.name for cut in cuts)]
-    return Piecewise._of(substitute(stacked, {index: at}), cuts, [Array(np.array(edges[a])) for a in axes], reals)
-
-
-def _domains(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> dict[Name, Domain]:
-    """The domains of the variables that are cut: of the factors, or from the number of intervals."""
-    inputs = merge_inputs(*(factor.inputs for _, factor in pieces))
-    domains = {}
-    for box, _ in pieces:
-        for name, sides in box.items():
-            several = isinstance(sides, Sequence) and len(sides) > 0 and not _is_interval(sides)
-            domain = inputs.get(name, Real[len(sides)] if several else Real)
-            if domain.is_finite:
-                raise DomainError(f"a box of {name!r}: {domain!r}", expected="a real variable, or an array of them")
-            domains[name] = domain
-    return domains
-
-
-def _is_interval(sides: Any) -> bool:
-    return len(sides) == 2 and all(isinstance(side, (int, float, np.number)) for side in sides)
-
-
-def _intervals(box: Mapping[Name, Any], domains: Mapping[Name, Domain]) -> dict[tuple[Name, int], Interval]:
-    """(low, high) for each axis of a box that is bounded."""
-    sides: dict[tuple[Name, int], Interval] = {}
-    for name, given in box.items():
-        size = math.prod(domains[name].shape)
-        each = [given] if given is None or _is_interval(given) else list(given)
-        if len(each) != size:
-            raise DomainError(
-                f"{len(each)} intervals of {name!r}: {domains[name]!r}", expected=f"one for each of {size} elements"
-            )
-        for element, interval in enumerate(each):
-            low, high = (-math.inf, math.inf) if interval is None else map(float, interval)
-            if not low < high:
-                raise DataError(f"the interval ({low}, {high}) of {name!r}", expected="low < high, neither NaN")
-            sides[name, element] = (low, high)
-    return sides
-
-
-def _cells(box: Mapping, axes: Sequence, edges: Mapping) -> np.ndarray:
-    """Whether each cell of the grid is within the box."""
-    held = np.ones((), bool)
-    for axis in axes:
-        sides = np.array([-math.inf, *edges[axis], math.inf])
-        low, high = box.get(axis, (-math.inf, math.inf))
-        held = held[..., None] & ((sides[:-1] >= low) & (sides[1:] <= high))
-    return held
-
-
-def _stacked(factors: Sequence[Factor], index: Bound) -> Factor:
-    """One factor over an index: f_k at k, and zero at the end."""
-    domain = Bint[len(factors) + 1]
-    if len(factors) == 1:
-        return product(factors[0], Table(np.array([1.0, 0.0]), {index: domain}))
-    k = Variable(index, domain)
-    if all(domain.is_finite for factor in factors for domain in factor.inputs.values()):
-        logs = [factor.log() for factor in factors]
-        last: Value = Array(np.asarray(-np.inf))
-        for place in reversed(range(len(factors))):
-            last = ops.where(ops.equal(k, place), logs[place], last)
-        return Table.from_log(*_named(to_array(last)))
-    raise NameClash(
-        f"a Piecewise factor of {len(factors)} different factors of real variables",
-        expected="one factor of the real variables with a weight for each box: Piecewise([...tables...]) * f",
-        advice="multiply the pieces by what they share, or add Piecewise factors of one box each",
-    )
-
-
-def _named(array: Array) -> tuple[Data, dict[Name, Domain]]:
-    return array.array, dict(array.inputs)
 
 
 # -- the same boxes -------------------------------------------------------------------------------------------------
@@ -333,23 +264,22 @@ def _same_edges(a: Array, b: Array) -> bool:
 
 
 def _merged(a: Array, b: Array, index: Bound) -> tuple[Array, Array, Array]:
-    """All edges in order, and for each interval between them that of `a` and that of `b` which holds it."""
+    """All edges in order, and for each interval between them that of `a` and that of `b` which holds it.
+
+    An edge of both is there twice; the empty interval between has the factors of the next one.
+    """
     inputs = merge_inputs(a.inputs, b.inputs)
     names = tuple(inputs)
     xp = namespace(a.array, b.array)
     shape = tuple(domain.extent for domain in inputs.values())
     sides = [_broadcast(xp, edge, names, shape) for edge in (a, b)]
-    both = xp.concatenate(sides, axis=-1)
-    order = xp.argsort(both, axis=-1)
-    from_a = order < sides[0].shape[-1]
-    count = xp.concatenate([xp.zeros((*shape, 1), int), xp.cumsum(from_a, axis=-1)], axis=-1)
-    places = xp.arange(both.shape[-1] + 1)
-    domain = {**inputs, index: Bint[both.shape[-1] + 1]}
-    made = [
-        Array._of(each, (*names, index), domain, Bint[side.shape[-1] + 1])
-        for each, side in zip((count, places - count), sides, strict=True)
-    ]
-    edges = xp.take_along_axis(both, order, axis=-1)
+    edges = xp.sort(xp.concatenate(sides, axis=-1), axis=-1)
+    low = xp.concatenate([xp.full((*shape, 1), -np.inf, edges.dtype), edges], axis=-1)
+    domain = {**inputs, index: Bint[edges.shape[-1] + 1]}
+    made = []
+    for side in sides:
+        below = xp.sum(side[..., None, :] <= low[..., :, None], axis=-1)
+        made.append(Array._of(below, (*names, index), domain, Bint[side.shape[-1] + 1]))
     return Array._of(edges, names, inputs, Real[edges.shape[-1]]), made[0], made[1]
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.base.arrays import Data, namespace
+from fubini.base.arrays import Data, is_jax, namespace
 from fubini.base.domains import Bint, Domain, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.errors import Intractable, listed
@@ -65,7 +65,8 @@ def piece_moments(parts: Gaussian, cuts: Sequence[Cut], edges: Sequence[Array]) 
     n = conditional.mean.shape[-1]
     mean = xp.broadcast_to(align(conditional.mean, conditional.mean_names, names, 1), (*shape, n))
     covariance = xp.broadcast_to(align(conditional.covariance, conditional.names, names, 2), (*shape, n, n))
-    low, high = _sides(cuts, edges, names, shape, mean.dtype)
+    dtype = namespace(mean, *(edge.array for edge in edges)).result_type(mean, *(edge.array for edge in edges))
+    low, high = _sides(cuts, edges, names, shape, dtype)
     mean_c, cov_c = mean[..., own], covariance[..., own, :][..., :, own]
     box = box_moments(low, high, mean_c, cov_c)
     gain = _inverse(xp, cov_c) @ covariance[..., own, :]  # [..., c, z]: its transpose is G
@@ -104,7 +105,7 @@ def _inverse(xp: Any, matrix: Data) -> Data:
 
 
 def _sides(
-    cuts: Sequence[Cut], edges: Sequence[Array], names: tuple[Name, ...], shape: tuple[int, ...], dtype: object
+    cuts: Sequence[Cut], edges: Sequence[Array], names: tuple[Name, ...], shape: tuple[int, ...], dtype: Any
 ) -> tuple[Data, Data]:
     """The lower and upper ends of every box, along the axes that are cut."""
     lows, highs = [], []
@@ -113,7 +114,8 @@ def _sides(
         end = xp.full((*edge.array.shape[:-1], 1), np.inf, edge.array.dtype)
         for sides, parts in ((lows, [-end, edge.array]), (highs, [edge.array, end])):
             data = align(xp.concatenate(parts, axis=-1), (*edge.names, cut.interval), names)
-            sides.append(xp.broadcast_to(data, shape).astype(dtype))
+            data = data if is_jax(data) else data.astype(dtype)  # NumPy's numbers do not widen others
+            sides.append(xp.broadcast_to(data, shape))
     xp = namespace(*lows)
     return xp.stack(lows, axis=-1), xp.stack(highs, axis=-1)
 

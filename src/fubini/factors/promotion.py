@@ -45,6 +45,16 @@ def common_kind(f: Factor, g: Factor) -> type[Factor] | None:
     return min(shared, key=lambda kind: len(own[kind]) + len(theirs[kind]), default=None)
 
 
+def is_special_case(factor: Factor) -> bool:
+    """Whether there is a representation above that of a factor."""
+    return bool(_above.get(type(factor)))
+
+
+def most_general(factor: Factor) -> Factor:
+    """The factor as the most general representation above its own."""
+    return to_kind(factor, list(_paths(type(factor)))[-1])
+
+
 def to_kind(factor: Factor, kind: type[Factor]) -> Factor:
     """The factor as a representation above its own."""
     for step in _paths(type(factor))[kind]:

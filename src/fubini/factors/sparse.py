@@ -348,7 +348,7 @@ class Sparse(Factor):
 
 
 def _narrowed(pair: Scaled) -> Scaled:
-    """Weights of NumPy such that single precision holds them too, should the factor meet one of JAX."""
+    """Weights of NumPy that single precision holds too: a product with a factor of JAX may be computed in it."""
     if not pair.is_linear:
         return pair
     pair = bounded(pair)

@@ -101,8 +101,8 @@ class Table(Factor):
 
     @property
     def is_on_numpy(self) -> bool:
-        """Whether its weights are an array of NumPy."""
-        return type(self._scaled) is np.ndarray
+        """Whether its weights are an array or a number of NumPy."""
+        return isinstance(self._scaled, (np.ndarray, np.generic))
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -174,7 +174,7 @@ class Table(Factor):
         return self.transposed([name for name in names if name in self.inputs]) if len(self.inputs) > 1 else self
 
     def _portable(self) -> Table:
-        """Its range in the shift, where the weights alone would not fit."""
+        """The same table w · exp(shift), with weights w that single precision can hold, their scale in the shift."""
         if not self.is_on_numpy:
             return self
         pair = self.pair

@@ -32,12 +32,12 @@ class BoxMoments(NamedTuple):
 def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMoments:
     """Moments of N(mean, covariance) given low ≤ x ≤ high, for arrays [..., d] with d of 1 or 2.
 
-    An empty box has no mass, and the moments of a point in it.
+    An empty box, or one whose width is rounding alone, has no mass, and moments that are numbers.
     """
     xp = namespace(low, high, mean, covariance)
     deviation = xp.sqrt(diagonal(covariance))
-    a, b = (low - mean) / deviation, (high - mean) / deviation
-    empty = xp.any(~(a < b), axis=-1)
+    a, b = (_in_units(xp, side, mean, deviation) for side in (low, high))
+    empty = xp.any(~_is_wide(xp, a, b), axis=-1)
     a, b = (xp.where(empty[..., None], side, edge) for side, edge in ((-1.0, a), (1.0, b)))
     if mean.shape[-1] == 1:
         log_mass, first, second = _interval(xp, a, b)
@@ -46,6 +46,18 @@ def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMomen
         log_mass, first, second = _rectangle(xp, a, b, xp.clip(rho, -1.0 + 1e-12, 1.0 - 1e-12))
     outer = deviation[..., :, None] * deviation[..., None, :]
     return BoxMoments(xp.where(empty, -xp.inf, log_mass), mean + deviation * first, second * outer)
+
+
+def _in_units(xp: Any, side: Data, mean: Data, deviation: Data) -> Data:
+    """(side − mean) / deviation; infinite sides stay, and derivatives along them are zero."""
+    bounded = xp.isfinite(side)
+    return xp.where(bounded, (xp.where(bounded, side, 0.0) - mean) / deviation, side)
+
+
+def _is_wide(xp: Any, a: Data, b: Data) -> Data:
+    """a < b, by more than the rounding of either."""
+    sizes = [xp.where(xp.isfinite(side), xp.abs(side), 0.0) for side in (a, b)]
+    return b - a > 16 * np.finfo(a.dtype).eps * xp.maximum(1.0, xp.maximum(*sizes))
 
 
 def _range(xp: Any, low: Data, high: Data, mode: Data, slope: Data, spread: Any) -> tuple[Data, Data]:
@@ -111,12 +123,14 @@ def _rectangle(xp: Any, a: Data, b: Data, rho: Data) -> tuple[Data, Data, Data]:
 def _mode(xp: Any, a: Data, b: Data, rho: Data) -> tuple[Data, Data]:
     """The point of a box where the density with correlation rho is greatest: the centre, or the best of four edges."""
 
+    sides = [(a[..., axis], b[..., axis]) for axis in range(2)]
+
     def clipped(value: Data, axis: int) -> Data:
-        return xp.clip(value, a[..., axis], b[..., axis])
+        return xp.clip(value, *sides[axis])
 
     zero = xp.zeros_like(rho)
-    first = [clipped(zero, 0), *(xp.where(xp.isfinite(e), e, 0.0) for e in (a[..., 0], b[..., 0]))]
-    second = [xp.where(xp.isfinite(e), e, 0.0) for e in (a[..., 1], b[..., 1])]
+    first = [clipped(zero, 0), *(xp.where(xp.isfinite(e), e, 0.0) for e in sides[0])]
+    second = [xp.where(xp.isfinite(e), e, 0.0) for e in sides[1]]
     candidates = [(u, clipped(rho * u, 1)) for u in first]
     candidates += [(clipped(rho * u, 0), clipped(u, 1)) for u in second]
     us = xp.stack([clipped(u, 0) for u, _ in candidates], -1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jax_core
 
-from fubini.base.arrays import Data, is_traced
+from fubini.base.arrays import Data, is_traced, namespace
 
 COMPARISONS = {"lt": (-1, False), "le": (-1, True), "gt": (1, False), "ge": (1, True)}
 LINEAR = frozenset(
@@ -35,32 +35,37 @@ class Jump(NamedTuple):
     """One element of a comparison: true above the edge of an axis, or below it; axis −1 where it is constant."""
 
     axis: np.ndarray  # of each element of the comparison
-    edge: np.ndarray
-    above: np.ndarray  # true above the edge
+    edge: Data
+    above: Data  # true above the edge
 
 
 class PieceReading(NamedTuple):
     """For each axis its edges in order, and the function of the numbers of edges below the variables."""
 
-    edges: list[np.ndarray]
+    edges: list[Data]
     at: Callable[[Sequence[Data]], Data]
 
 
 def read_jumps(function: Callable[[Data], Data], size: int) -> PieceReading | None:
-    """The edges of a function of `size` numbers, and its value between them; None where it is anything else."""
+    """The edges of a function of `size` numbers, and its value between them; None where it is anything else.
+
+    Edges are finite: a comparison with infinity is not read. In a trace they may be numbers that are not known yet,
+    unless a variable is multiplied by such a number, which may be zero.
+    """
     try:
         with jax.ensure_compile_time_eval():
             closed = jax.make_jaxpr(function)(jnp.zeros(size))
-            points = np.concatenate([np.zeros((1, size)), np.eye(size)])
             jumps: list[Jump] = []
-            _Walk(jumps, None).run(closed.jaxpr, closed.consts, [_Affine(points)])
+            (whole,) = _Walk(jumps, None).run(closed.jaxpr, closed.consts, [_unknowns(size)])
     except Opaque:
         return None
-    edges = [np.unique(np.concatenate([np.zeros(0), *(j.edge[j.axis == k] for j in jumps)])) for k in range(size)]
+    if isinstance(whole, _Affine):
+        return None
+    edges = [_sorted([jump.edge.reshape(-1)[np.flatnonzero(jump.axis == k)] for jump in jumps]) for k in range(size)]
 
     def at(below: Sequence[Data]) -> Data:
         truths = [_truth(jump, edges, below) for jump in jumps]
-        (result,) = _Walk([], iter(truths)).run(closed.jaxpr, closed.consts, [_Affine(points)])
+        (result,) = _Walk([], iter(truths)).run(closed.jaxpr, closed.consts, [_unknowns(size)])
         return result.value if isinstance(result, _Piece) else result
 
     return PieceReading(edges, at)
@@ -71,29 +76,43 @@ def read_affine(function: Callable[[Data], Data], size: int) -> tuple[Data, Data
     try:
         with jax.ensure_compile_time_eval():
             closed = jax.make_jaxpr(function)(jnp.zeros(size))
-            points = np.concatenate([np.zeros((1, size)), np.eye(size)])
-            (result,) = _Walk([], None).run(closed.jaxpr, closed.consts, [_Affine(points)])
+            (result,) = _Walk([], None).run(closed.jaxpr, closed.consts, [_unknowns(size)])
     except Opaque:
         return None
     if isinstance(result, _Piece):
         return None
-    data = result.points if isinstance(result, _Affine) else jnp.broadcast_to(result, (size + 1, *jnp.shape(result)))
-    return data[0], data[1:] - data[0]
+    if not isinstance(result, _Affine):
+        result = _Affine(result, jnp.zeros((size, *jnp.shape(result)), jnp.result_type(result)))
+    return result.constant, result.slopes
 
 
-def _truth(jump: Jump, edges: Sequence[np.ndarray], below: Sequence[Data]) -> Data:
+def _sorted(edges: Sequence[Data]) -> Data:
+    """The edges of one axis in order, each once; those that a trace does not know yet may stand there twice."""
+    if is_traced(*edges):
+        return jnp.sort(jnp.concatenate(list(edges)))
+    return np.unique(np.concatenate([np.zeros(0), *edges]))
+
+
+def _truth(jump: Jump, edges: Sequence[Data], below: Sequence[Data]) -> Data:
     """Whether each element of a comparison holds, given how many edges are below each variable."""
-    rank = np.zeros(jump.axis.shape, int)
+    rank: Data = np.zeros(jump.axis.shape, int)
     for k, own in enumerate(edges):
-        rank = np.where(jump.axis == k, np.searchsorted(own, np.where(jump.axis == k, jump.edge, 0.0)), rank)
+        xp = namespace(own, jump.edge)
+        rank = xp.where(jump.axis == k, xp.sum(own < jump.edge[..., None], axis=-1), rank)
     counts = jnp.stack([jnp.asarray(count) for count in below])[np.maximum(jump.axis, 0)]
     return jnp.where(jump.axis < 0, jump.above, (counts > rank) == jump.above)
 
 
 class _Affine(NamedTuple):
-    """Values at the origin and at each unit vector, along the first axis."""
+    """c + Σ_k s_k x_k: the constant, and the slopes of each variable along the first axis."""
 
-    points: Data
+    constant: Data
+    slopes: Data
+
+
+def _unknowns(size: int) -> _Affine:
+    """The variables themselves."""
+    return _Affine(jnp.zeros(size), jnp.eye(size))
 
 
 class _Piece(NamedTuple):
@@ -131,56 +150,68 @@ class _Walk:
         if name in COMPARISONS and affine:
             return [self.compare(name, args)]
         if affine:
-            return [_Affine(self.linear(equation, args, pieces))]
+            return [self.linear(equation, args, pieces)]
         if not pieces:
             return _bind(equation, args)
         if self.truths is None:
             return [_Piece(None) for _ in equation.outvars]
         return [_Piece(out) for out in _bind(equation, [a.value if isinstance(a, _Piece) else a for a in args])]
 
-    def linear(self, equation: Any, args: list[Any], pieces: bool) -> Data:
-        """An equation that is linear in the variables, at all points at once."""
+    def linear(self, equation: Any, args: list[Any], pieces: bool) -> _Affine:
+        """An equation that is linear in the variables: its derivative takes slopes to slopes."""
         name = equation.primitive.name
-        moving = [isinstance(arg, _Affine) for arg in args]
-        bilinear = name in ("mul", "dot_general") and sum(moving) > 1
-        indexed = name in ("gather", "dynamic_slice", "div", "pad") and any(moving[1:])
+        moving = [k for k, arg in enumerate(args) if isinstance(arg, _Affine)]
+        bilinear = name in ("mul", "dot_general") and len(moving) > 1
+        indexed = name in ("gather", "dynamic_slice", "div", "pad") and moving != [0]
         if name not in LINEAR or pieces or bilinear or indexed:
             raise Opaque
-        axes = tuple(0 if is_moving else None for is_moving in moving)
-        plain = [arg.points if isinstance(arg, _Affine) else arg for arg in args]
+        if name == "stop_gradient":
+            return args[0]
 
-        def one(*given: Any) -> Data:
-            return _bind(equation, given)[0]
+        def one(*own: Any) -> Data:
+            known = dict(zip(moving, own, strict=True))
+            return _bind(equation, [known.get(k, arg) for k, arg in enumerate(args)])[0]
 
-        out = jax.vmap(one, in_axes=axes)(*plain)
-        if not is_traced(out) and not jnp.issubdtype(out.dtype, jnp.floating):
+        constants = tuple(args[k].constant for k in moving)
+        constant = one(*constants)
+        if not jnp.issubdtype(constant.dtype, jnp.floating):
             raise Opaque  # rounded to an integer
-        return out
+
+        def pushed(*tangents: Data) -> Data:
+            return jax.jvp(one, constants, tangents)[1]
+
+        return _Affine(constant, jax.vmap(pushed)(*(args[k].slopes for k in moving)))
 
     def compare(self, name: str, args: list[Any]) -> Any:
         if self.truths is not None:
             return _Piece(next(self.truths))
         if any(isinstance(arg, _Piece) for arg in args):
             raise Opaque
-        left, right = (arg.points if isinstance(arg, _Affine) else jnp.asarray(arg)[None] for arg in args)
-        gap = left - right
-        if is_traced(gap):
+        left, right = (arg if isinstance(arg, _Affine) else _Affine(jnp.asarray(arg), 0.0) for arg in args)
+        slopes = left.slopes - right.slopes
+        if is_traced(slopes):
             raise Opaque
-        self.jumps.append(_jump(np.asarray(gap, np.float64), *COMPARISONS[name]))
+        constant = left.constant - right.constant
+        constant = constant if is_traced(constant) else np.asarray(constant, np.float64)
+        self.jumps.append(_jump(constant, np.asarray(slopes, np.float64), *COMPARISONS[name]))
         return _Piece(None)
 
 
-def _jump(gap: np.ndarray, sign: int, or_equal: bool) -> Jump:
-    """Where sign · gap > 0, the gap being given at the origin and at each unit vector."""
-    slopes = gap[1:] - gap[0]
+def _jump(constant: Data, slopes: np.ndarray, sign: int, or_equal: bool) -> Jump:
+    """Where sign · (c + Σ_k s_k x_k) > 0."""
     moving = slopes != 0
     if (moving.sum(axis=0) > 1).any():
         raise Opaque  # a cut that is not along an axis
     still = ~moving.any(axis=0)
     axis = np.where(still, -1, moving.argmax(axis=0))
     slope = np.where(still, 1.0, slopes.sum(axis=0))
-    holds = sign * gap[0] >= 0 if or_equal else sign * gap[0] > 0
-    return Jump(axis, np.where(still, 0.0, -gap[0] / slope), np.where(still, holds, sign * slope > 0))
+    xp = namespace(constant)
+    with np.errstate(over="ignore"):
+        edge = xp.where(still, 0.0, -constant / slope)
+    if not np.isfinite(slope).all() or not (is_traced(edge) or np.isfinite(edge).all()):
+        raise Opaque  # beyond all numbers, or none
+    holds = sign * constant >= 0 if or_equal else sign * constant > 0
+    return Jump(axis, edge, xp.where(still, holds, sign * slope > 0))
 
 
 def _bind(equation: Any, args: Sequence[Any]) -> list[Any]:

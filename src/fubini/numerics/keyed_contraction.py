@@ -1,8 +1,9 @@
 """Contraction of two keyed weights: ⊕_s f(k, x, s) g(k, s, y), summed while it is joined, so that f·g is never built.
 
-Each operand is a matrix: f has a row for each (k, x), g a column for each y, and both meet at the cells (k, s). Sums of
-products in double precision are a product of sparse matrices (Gustavson 1978); others are done block by block, each
-with all pairs of some rows, so that a block's groups are finished with it.
+Each operand is a matrix: f has a row for each (k, x) and a column for each (k, s), g a row for each (k, s) and a column
+for each y; the contraction is their product. Sums of products in double precision are a product of sparse matrices
+(Gustavson 1978); others are done block by block, each with all pairs of some rows, so that a block's groups are
+finished with it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SPARE = 4  # slots for pairs, relative to the capacity, where their number is no
 
 
 class Operand(NamedTuple):
-    """The weights of an operand; for each, the key of the cell where both meet, and that of its own other names."""
+    """The weights of an operand; for each, the key of its cell (k, s), which both have, and that of its other names."""
 
     inner: Data
     outer: Data

@@ -66,7 +66,8 @@ class _State(NamedTuple):
     weight: Data
     mean: Data
     covariance: Data
-    costs: Data  # of each pair; infinite for those that are none
+    costs: Data  # of each pair i < j of those that remain; infinite elsewhere
+    remains: Data
     labels: Data
 
 
@@ -78,7 +79,7 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
     pairs = [*(data[:, None] for data in every), *(data[None, :] for data in every)]
     upper = jnp.arange(count)[:, None] < jnp.arange(count)[None, :]
     costs = jnp.where(upper, _costs(*pairs), jnp.inf)
-    start = _State(*every, jax.lax.stop_gradient(costs), jnp.arange(count))
+    start = _State(*every, jax.lax.stop_gradient(costs), jnp.ones(count, bool), jnp.arange(count))
 
     def merge(_: Data, state: _State) -> _State:
         return _merge_cheapest(state)
@@ -98,11 +99,11 @@ def _merge_cheapest(state: _State) -> _State:
     weight, mean, covariance = arrays
     fresh = jax.lax.stop_gradient(_costs(*(data[None] for data in made), *arrays))
     place = jnp.arange(count)
-    gone = (place == j) | jnp.isinf(jnp.minimum(jnp.min(state.costs, axis=0), jnp.min(state.costs, axis=1)))
-    costs = jnp.where((place[:, None] == j) | (place[None, :] == j), jnp.inf, state.costs)
-    costs = jnp.where((place[:, None] == i) & (place[None, :] > i) & ~gone[None, :], fresh[None, :], costs)
-    costs = jnp.where((place[None, :] == i) & (place[:, None] < i) & ~gone[:, None], fresh[:, None], costs)
-    return _State(weight, mean, covariance, costs, jnp.where(state.labels == j, i, state.labels))
+    before, after = place[:, None], place[None, :]
+    remains = state.remains & (place != j)
+    costs = jnp.where(before == i, fresh[None, :], jnp.where(after == i, fresh[:, None], state.costs))
+    costs = jnp.where((before < after) & remains[:, None] & remains[None, :], costs, jnp.inf)
+    return _State(weight, mean, covariance, costs, remains, jnp.where(state.labels == j, i, state.labels))
 
 
 def _padded(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixture:

@@ -47,6 +47,9 @@ class Randomness:
     def finish(self) -> None:
         """Finish: nothing more is drawn."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.domain.extent} draws)"
+
 
 @jax.tree_util.register_pytree_node_class
 class WhiteNoise:

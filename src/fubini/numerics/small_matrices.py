@@ -1,7 +1,7 @@
-"""Factorisations of many small matrices on JAX, written out.
+"""Factorisations of many small matrices on JAX, in ordinary arithmetic.
 
 LAPACK's batched factorisations share the threads that run them: two at once can wait for each other for ever. These are
-ordinary arithmetic, for any number of matrices at a time.
+for any number of matrices at a time; those of a few columns have every entry written out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,9 @@ import jax.numpy as jnp
 
 from fubini.base.arrays import Data, traced_once
 from fubini.base.semirings import Pair
+from fubini.numerics import written_out
 from fubini.numerics.quadratic import scale_of
-from fubini.numerics.unrolled_matrices import (
-    UNROLLED,
-    reflected,
-    reflections_of_few,
-    root_of_few,
-    solve_few,
-    turned_units,
-)
+from fubini.numerics.written_out import is_tiny, reflected
 
 
 @traced_once
@@ -32,8 +26,6 @@ def _reflections(A: Data) -> tuple[Data, Data]:
     Reflectors lie where U is zero, so that no other array has as many rows as A.
     """
     m, k = A.shape[-2:]
-    if min(m, k) <= UNROLLED:
-        return reflections_of_few(A, min(m, k))
     rows, columns = jnp.arange(m), jnp.arange(k)
 
     def column(now: tuple[Data, Data], place: Data) -> tuple[Data, Data]:
@@ -54,8 +46,17 @@ def _reflections(A: Data) -> tuple[Data, Data]:
     return _repeated(min(m, k), column, (A, jnp.zeros((*A.shape[:-2], k), A.dtype)))
 
 
+def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data:
+    """step(…step(start, 0)…, steps − 1)"""
+
+    def body(place: Data, now: Data) -> Data:
+        return step(now, place)
+
+    return cast(Data, jax.lax.fori_loop(0, steps, body, start))
+
+
 def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """step(…step(start, 0)…, steps − 1) where the derivative is known otherwise: nothing is kept of the steps."""
+    """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
     first = jnp.asarray(0), start
     return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
@@ -63,11 +64,12 @@ def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
 @traced_once
 def _factors(A: Data) -> tuple[Data, Data]:
     """Q, with as many columns as there are reflectors, and U: the reflections, the last first, of unit vectors."""
+    if is_tiny(A):
+        U, reflectors = written_out.triangular(A)
+        return written_out.orthogonal(reflectors, A.shape[-2]), U
     W, heads = _reflections(A)
     m, k = A.shape[-2:]
     count = min(m, k)
-    if count <= UNROLLED:
-        return turned_units(W, heads, count), jnp.triu(W[..., :k, :])
     rows, columns = jnp.arange(m), jnp.arange(k)
 
     def column(Q: Data, step: Data) -> Data:
@@ -101,11 +103,11 @@ def _derivative(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair
 @traced_once
 def lower_root(K: Data) -> Data:
     """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite. Column by column."""
-    if K.shape[-1] <= UNROLLED:
-        return root_of_few(K)
+    if is_tiny(K):
+        return written_out.lower_root(K)
     places = jnp.arange(K.shape[-1])
 
-    def column(place: Data, L: Data) -> Data:
+    def column(L: Data, place: Data) -> Data:
         here = places == place
         row = jnp.sum(jnp.where(here[:, None], L, 0.0), axis=-2)
         residual = jnp.sum(jnp.where(here, K, 0.0), axis=-1) - jnp.sum(L * row[..., None, :], axis=-1)
@@ -113,27 +115,26 @@ def lower_root(K: Data) -> Data:
         root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
         return L + jnp.where(places >= place, residual / root, 0.0)[..., :, None] * here
 
-    return cast(Data, jax.lax.fori_loop(0, K.shape[-1], column, jnp.zeros_like(K)))
+    return _looped(K.shape[-1], column, jnp.zeros_like(K))
 
 
 @traced_once
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
+    if is_tiny(L):
+        return written_out.lower_solved(L, right)
+    places = jnp.arange(L.shape[-1])
     batch = cast("tuple[int, ...]", jnp.broadcast_shapes(L.shape[:-2], right.shape[:-2]))
     right = jnp.broadcast_to(right, batch + right.shape[-2:])
-    if L.shape[-1] <= UNROLLED:
-        return solve_few(L, right)
-    places = jnp.arange(L.shape[-1])
 
-    def row(place: Data, X: Data) -> Data:
+    def row(X: Data, place: Data) -> Data:
         here = (places == place)[:, None]
         coefficients = jnp.sum(jnp.where(here, L, 0.0), axis=-2)
         residual = jnp.sum(jnp.where(here, right, 0.0), axis=-2) - jnp.sum(coefficients[..., :, None] * X, axis=-2)
         pivot = jnp.sum(jnp.where(places == place, coefficients, 0.0), axis=-1)
         return X + here * (residual / pivot[..., None])[..., None, :]
 
-    start = jnp.zeros(right.shape, jnp.result_type(L, right))
-    return cast(Data, jax.lax.fori_loop(0, L.shape[-1], row, start))
+    return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
 
 
 def over(M: Data, U: Data) -> Data:
@@ -149,6 +150,8 @@ def turned(A: Data) -> Data:
     dU = QᵀdA, which exists even where the rows of A are dependent.
     """
     k = A.shape[-1]
+    if is_tiny(A):
+        return written_out.triangular(A)[0]
     return jnp.triu(_reflections(A)[0][..., :k, :])
 
 

@@ -43,7 +43,7 @@ def columns_core(size: int, rank: int) -> np.ndarray:
 
 
 def from_tensor(tensor: Data, event: int) -> Cores:
-    """The cores of a tensor over its last `event` axes: unit vectors, but for one core, which has its entries."""
+    """The cores of a tensor over its last `event` axes: its entries in one, unit vectors before and after it."""
     outer = tensor.ndim - event
     batch, sizes = tensor.shape[:outer], tensor.shape[outer:]
     center = _center(sizes)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
-from fubini.base.arrays import Data, is_traced, require
+from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
@@ -20,16 +21,15 @@ from fubini.errors import DataError, DomainError
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
-from fubini.numerics.named_axes import align
+from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
+from fubini.representations.grid_checks import is_inside, require_fine, require_inside
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
-from fubini.terms.exactness import Exactness, projected
-from fubini.terms.factor import Factor, product
-from fubini.terms.value import to_array
-
-MOST_AT_EDGE = 1e-6
+from fubini.terms.exactness import Exactness, exactly, projected
+from fubini.terms.factor import Factor, product, substitute, terms_of
+from fubini.terms.value import to_value
 
 
 class Grid(Representation):
@@ -39,6 +39,7 @@ class Grid(Representation):
     Grid((-8, 8), 161)
     """
 
+    stores = "tables over cells"
     projects = False
 
     def __init__(self, ends: Any, n: Any) -> None:
@@ -103,44 +104,61 @@ class GridChain:
         own = represented()
         assert own is not None, "a grid is named"
         self.chain = chain
+        self._init, self._factor = (product(*map(promoted, terms_of(each))) for each in (chain.init, chain.factor))
         named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in chain.domains}
         self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, chain.domains[n]) for n, each in named.items()}
         self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.mark.marks)))
-        before = {link.before[-1]: link for link in chain.links.chains}
-        step: dict[Any, Any] = {}
-        for name, link in before.items():
-            step.update(_axis_links(link, self.axes) if name in self.axes else {link.before: link.after})
         states = {name: axes for name, axes in self.axes.items() if name in chain.links.before}
-        cells = {name: axes for name, axes in self.axes.items() if name in chain.links.after}
-        init = product(*to_tables(chain.init, states), _volume(states))
-        factor = product(*to_tables(chain.factor, cells | states), _volume(cells))
-        self._cells = Chain(
-            init=init, factor=factor, time=chain.time, step=step, length=chain.length, sum=chain.globals,
+        newest = {name: axes for name, axes in self.axes.items() if name in chain.links.newest}
+        fine = Table._of(Scaled(self._require_fine(), 0.0), {})
+        init = product(*to_tables(self._init, states), _volume(states), fine)
+        factor = product(*to_tables(self._factor, newest | states), _volume(newest))
+        self._cells = self._chain(init, factor, chain.length)
+
+    def _chain(self, init: Factor, factor: Factor, length: int) -> Chain:
+        """A chain over cells, one link for each axis of a state."""
+        step: dict[Any, Any] = {}
+        for link in self.chain.links.chains:
+            step.update(_axis_links(link, self.axes) if link.oldest in self.axes else {link.before: link.after})
+        return Chain(
+            init=init, factor=factor, time=self.chain.time, step=step, length=length, sum=self.chain.globals,
             method="sequential", drops_small=True,
         )  # fmt: skip
+
+    def _require_fine(self) -> Data:
+        """Raise where a state is less spread than its cells show, before the first step or after it; return 1."""
+        one: Data = np.ones(())
+        for link in (link for link in self.chain.links.chains if link.oldest in self.axes):
+            axes = self.axes[link.oldest]
+            later = [(self._factor, name) for name in link.before]
+            for earlier in (*((self._init, name) for name in link.before), (self._factor, link.newest)):
+                (one,) = require_fine([earlier, *later], axes, one)
+        return one
 
     @_plainly
     def evidence(self) -> Factor:
         """Σ over all cells."""
-        inside = self._require_inside(self._cells.filter())
-        return promoted(product(self._cells.evidence(), inside))._marked(self.mark)
+        return self._inside(self._cells.evidence())._marked(self.mark)
 
     @_plainly
     def filter(self) -> Factor:
         """The density after each step given what came before it."""
         answer = self._cells.filter()
-        return self._back(product(answer, self._require_inside(answer)))
+        return self._back(self._inside(answer, answer))
 
     @_plainly
     def final(self) -> Factor:
         """The density after the last step."""
-        return self._back(self._cells.final())
+        return self._back(self._inside(self._cells.final()))
 
     @_plainly
     def smooth(self) -> Smoothed:
         """The density after each step given everything."""
-        inside = self._require_inside(self._cells.filter())
         answer = self._cells.smooth()
+        (one,) = self._require_inside(np.ones(()))
+        for part in (answer.terms[0], answer.initial):
+            (one,) = require_inside(part, self.axes, self._states, one)
+        inside = Table._of(Scaled(one, 0.0), {})
         return Smoothed(self._back(product(answer.terms[0], inside)), self._back(product(answer.initial, inside)))
 
     @_plainly
@@ -153,46 +171,57 @@ class GridChain:
         """Draws of cells: their centres."""
         return self._located(self._cells.sample(key, n))
 
-    @_plainly
     def explain(self) -> Any:
-        """Explain the chain over cells."""
-        return self._cells.explain()
+        """Explain the chain over cells, and the tables that its factors become."""
+        told: list[Conversion] = []
+        for where, factor in (("before the first step", self.chain.init), ("once, for all steps", self.chain.factor)):
+            for term in terms_of(factor):
+                tables = [promoted(table) for table in to_tables(term, self.axes)]
+                told += conversion_of(term, tables, where, self.mark if set(term.inputs) & set(self.axes) else exactly)
+        own = represented()
+        assert own is not None, "a grid is named"
+        shown = [name for name in self.axes if name in self.chain.links.before]
+        stored = [f"{name}: {own.by_name[name]}, {Grid.stores}" for name in shown]
+        with current().without(Represent):
+            plan = self._cells.explain()
+        *notes, last = plan.notes
+        return replace(plan, notes=(*notes, *stored, last), conversions=tuple(told))
 
     def _back(self, table: Factor) -> Factor:
         return back_to_reals(table, self.axes, self.chain.domains)._marked(self.mark)
 
     def _located(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.chain.links.before, *self.chain.links.newest, *self.chain.globals)
-        return {name: array_at(values, self.axes[name]) if name in self.axes else values[name] for name in names}
+        each = [array_at(values, self.axes[name]) if name in self.axes else values[name] for name in names]
+        return dict(zip(names, self._require_inside(*each), strict=True))
 
-    def _require_inside(self, answer: Factor) -> Table:
-        """Raise where a filter has mass in the outermost cells; return 1, or NaN there under tracing."""
-        table = promoted(answer)
-        assert isinstance(table, Table), "cells are bounded integers"
-        one: Data = np.ones(())
-        for axes in self.axes.values():
-            for axis in axes:
-                if axis.index in table.inputs:
-                    one = _require_none_at_edge(table, axis, one)
-        return Table._of(Scaled(one, 0.0), {})
+    def _inside(self, answer: Factor, filtered: Factor | None = None) -> Factor:
+        """An answer of cells, once they hold all the mass."""
+        (one,) = self._require_inside(np.ones(()), filtered=filtered)
+        return promoted(product(answer, Table._of(Scaled(one, 0.0), {})))
 
+    def _require_inside(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
+        """Raise where the filter, or the state before the first step, has mass in the outermost cells."""
+        for answer in (self._first(), filtered or self._cells.filter()):
+            poisoned = require_inside(answer, self.axes, self._states, *poisoned)
+        return poisoned
 
-def _require_none_at_edge(table: Table, axis: GridAxis, one: Data) -> Data:
-    others = [name for name in table.inputs if name != axis.index]
-    time = others[0]
-    marginal = table.sum(*others[1:]) if others[1:] else table
-    shares = to_array(promoted(marginal).numbers())  # type: ignore[attr-defined]
-    edge = align(shares.array, shares.names, (time, axis.index))[..., np.array([0, -1])].max()
+    def _first(self) -> Factor:
+        """The state before the first step: as it starts where that is within the grid, else given the first step."""
+        cells = self._cells
+        states = [axis.index for name, axes in self.axes.items() if name in self.chain.links.before for axis in axes]
+        if all(name in cells.init.inputs for name in states):
+            others = [name for name in self._states if name in cells.init.inputs and name not in states]
+            start = cells.init.sum(*others) if others else cells.init
+            if is_inside(start, self.axes, self._states):
+                return start
+        at = {cells.time: to_value(0)} if cells.time in cells.factor.inputs else {}
+        return self._chain(cells.init, substitute(cells.factor, at), 1).smooth().initial
 
-    def error() -> DataError:
-        return DataError(
-            f"a grid of {axis.name!r} from {axis.low:g} to {axis.high:g}",
-            expected=f"at most {MOST_AT_EDGE:g} of the mass in its outermost cells",
-            nearest="more of it is there at some step" if is_traced(edge) else f"{float(edge):.2g} of it at some step",
-            advice="make the grid wider",
-        )
-
-    return require(edge <= MOST_AT_EDGE, error, one)[0]
+    @property
+    def _states(self) -> tuple[Name, ...]:
+        """All that is summed over: the cells, the other states, and global variables."""
+        return (*self._cells.links.before, *self._cells.links.newest, *self._cells.globals)
 
 
 def _axis_links(link: Link, axes: Axes) -> dict[tuple, tuple]:

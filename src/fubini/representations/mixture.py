@@ -23,9 +23,10 @@ from fubini.factors.mixture import summed
 from fubini.factors.mixture_moments import Moments, gaussian_of, stacked_moments
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
+from fubini.factors.tally import note_projection
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import require_moments
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
@@ -41,6 +42,8 @@ class Mixture(Truncated):
     >>> fb.rep.Mixture(8)
     Mixture(8)
     """
+
+    stores = "at most k Gaussians for each value of the bounded integers"
 
     def __init__(self, k: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
@@ -81,11 +84,16 @@ class MixtureLayout(ProjectedLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states and components: merged into k components, and which went into which."""
         reals = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        after = promoted(steps.summed([carry, *terms], reals))
+        old: dict[Name, Name] = {name: self._sources[name] for name in self._finite_oldest(steps)}
+        if is_cut(terms, reals):  # their moments are those of the states before and after together
+            after = promoted(steps.joined([carry, *terms]))
+            old.update({name: after_step(name) for name in reals})
+        else:
+            with named_where_opaque(terms, self.name):
+                after = promoted(steps.summed([carry, *terms], reals))
         require_moments(after, self.name)
-        old = {name: self._sources[name] for name in self._finite_oldest(steps)}
         made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
-        return Advance(self._settled(made), labels)  # type: ignore[arg-type]
+        return Advance(self._settled(made), labels)
 
     def reduced(self, f: Factor) -> tuple[Gaussian, Data]:
         """The mixture with k components for each cell of the batch, and the component that each box and source became.
@@ -103,18 +111,21 @@ class MixtureLayout(ProjectedLayout):
         shift = jnp.broadcast_to(top, merged.weight.shape)
         batch = {**self.visible, COMPONENT: Bint[self.k]}
         few = Moments(merged.weight, shift, merged.mean, merged.covariance)
-        return gaussian_of(few, batch, self.reals, f), merged.labels
+        made, count = gaussian_of(few, batch, self.reals, f), logs.shape[axis]
+        if count > self.k or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {count}", made, self.name)
+        return made, merged.labels
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Each source and box looks back at the component that it went into."""
-        *terms, labels = terms
+        assert after.link is not None, "a step merges components"
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
-        ratio, masses = (rename(part, moves) for part in quotient(later, after))
-        at = {after_step(COMPONENT): self._labels(labels, steps, joint)}
+        divided = quotient(later, after.carry, (*steps.links.before, COMPONENT))
+        at: dict[Name, Any] = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         earlier = steps.summed([carry, *terms], oldest)
-        ratio = where_definite(substitute(ratio, at), substitute(masses, at), earlier)  # type: ignore[arg-type]
+        ratio = where_definite(divided.mapped(lambda part: substitute(rename(part, moves), at)), earlier)
         whole = self.settled_joint(_times(joint, ratio))
         return settled(steps.summed([whole], steps.links.newest), self)
 

@@ -48,6 +48,7 @@ class Particles(Representation):
     Particles(1000)
     """
 
+    stores = "weighted points; the other variables are summed for each of them"
     projects = True
     nests = True
 
@@ -76,11 +77,17 @@ class Particles(Representation):
         rest = carried._replace(batch=batch, reals=reals, states=states)
         own = {representation_of(name) for name, _ in (*batch, *reals)} - {None}
         others = [made for each in own if (made := each.layout(rest, _named(each, rest))) is not None]  # type: ignore[union-attr]
+        if len(others) > 1:
+            raise Intractable(
+                f"particles of {listed(names)} beside {listed(own)}",
+                expected="one representation for the states that are not drawn, beside fb.rep.Dense",
+            )
         plain = others[0] if others else default_layout(rest)
         inner = plain.over(PARTICLE, Bint[self.n]).over_everything()
         domains = {**dict(carried.batch), **dict(carried.reals)}
         located = tuple((name, domains[name]) for name in names)
-        return ParticleLayout(inner.batch, inner.reals, inner.dtype, inner.homogeneous, located, self.n, inner)
+        beside = tuple(states)
+        return ParticleLayout(inner.batch, inner.reals, inner.dtype, inner.homogeneous, located, beside, self.n, inner)
 
     def require_answer(self, answer: Factor) -> None:
         """Raise where no particle has weight, so that nothing can be normalised."""
@@ -103,9 +110,13 @@ def _named(own: Representation, carried: Carried) -> tuple[Name, ...]:
 
 @dataclass(frozen=True)
 class ParticleLayout(CarryLayout):
-    """Samples: points of `located` over the particles and the batch, and the other variables in the layout `inner`."""
+    """Samples: points of `located` over the particles and the batch, and the other states in the layout `inner`.
+
+    Whatever is neither a state nor a particle is a batch: it has particles of its own for each value.
+    """
 
     located: tuple[tuple[Name, Domain], ...]
+    states: tuple[Name, ...]
     n: int
     inner: CarryLayout
 
@@ -133,27 +144,32 @@ class ParticleLayout(CarryLayout):
         assert isinstance(carry, Samples), "a carry of this layout"
         return carry.shown()
 
-    def cells(self, states: Sequence[Name]) -> dict[Name, Domain]:
-        """Particles and batch inputs: what each particle has one point for."""
-        return {name: domain for name, domain in self.batch if name not in states}
+    @property
+    def cells(self) -> dict[Name, Domain]:
+        """Particles and batch inputs: what there is one point for."""
+        return {name: domain for name, domain in self.batch if name not in self.states}
 
     def begin(self, start: Factor, key: Data | None) -> Factor:
         """Draws from the start."""
-        states = [name for name, domain in start.inputs.items() if name not in self.names]
-        given = [start, averaged(self.n)]
-        return self._drawn(given, self.names, (), tuple(states), {}, key, ())
+        return self._drawn([start, averaged(self.n)], self.names, (), self.states, {}, key)
 
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Exact sums, then a draw for each particle, then new particles where few carry the weight."""
         assert isinstance(carry, Samples), "a carry of this layout"
         links = steps.links
+        if links.lag > 1:
+            raise Intractable(
+                f"particles of {listed(self.names)} in a sequence with the lagged states {listed(links.before)}",
+                expected="states of lag 1",
+                advice="make one state of the lagged ones: an array that each step shifts",
+            )
         newest = dict(zip(links.before, links.newest, strict=True))
         along = _along_samples(carry)
         given = [along.weight, *(substitute(term, dict(along.located)) for term in terms)]
         oldest = tuple(name for name in links.oldest if name not in self.names)
         drawn_after = tuple(newest[name] for name in self.names)
         others = tuple(name for name in links.newest if name not in drawn_after)
-        return Advance(self._drawn(given, drawn_after, oldest, others, links.moves, key, links.before), None)
+        return Advance(self._drawn(given, drawn_after, oldest, others, links.moves, key), None)
 
     def _drawn(
         self,
@@ -163,7 +179,6 @@ class ParticleLayout(CarryLayout):
         others: tuple[Name, ...],
         moves: Mapping[Name, Name],
         key: Data | None,
-        states: Sequence[Name],
     ) -> Factor:
         assert key is not None, "particles are drawn with a key"
         draw_key, key = jax.random.split(key)
@@ -171,16 +186,15 @@ class ParticleLayout(CarryLayout):
         points, rest = propose(given, names, oldest, others, randomness)
         rest = rename(summed([rest], [n for n in oldest if n in rest.inputs]), {**moves, SAMPLES: PARTICLE})
         back = {moves.get(name, name): rename_array(value) for name, value in points.items()}
-        cells = self.cells(
-            [name for name, _ in self.inner.batch if name in (*states, *(moves.get(o, o) for o in others))]
-        )
+        cells = self.cells
         data = {
             name: Array._of(filled(back[name], cells), tuple(cells), cells, domain) for name, domain in self.located
         }
-        return self._resampled(Samples(data, settled(rest, self.inner)), cells, key)
+        return self._resampled(Samples(data, settled(rest, self.inner)), key)
 
-    def _resampled(self, cloud: Samples, cells: Mapping[Name, Domain], key: Data) -> Factor:
+    def _resampled(self, cloud: Samples, key: Data) -> Factor:
         """Particles in proportion to their weight, all with the same weight then, where few carry most of it."""
+        cells = self.cells
         exact = [name for name in cloud.weight.inputs if name not in cells]
         weights = summed([cloud.weight], exact)
         assert isinstance(weights, Table), "all but the particles and the batch is summed"
@@ -196,7 +210,7 @@ class ParticleLayout(CarryLayout):
         rest = joined([substitute(cloud.weight, {PARTICLE: index}), change])
         return Samples(points, settled(rest, self.inner))
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """w(i) Σ_j k(i, j) w′(j) / Σ_i w(i) k(i, j), k being the step at the points before and after it."""
         assert isinstance(carry, Samples) and isinstance(later, Samples), "carries of this layout"
         reals = [name for name, _ in self.inner.reals]

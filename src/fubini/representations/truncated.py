@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.errors import DomainError
-from fubini.factors.carry import Carried, CarryLayout, default_layout, settled
+from fubini.factors.carry import Advance, Carried, CarryLayout, default_layout, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import GaussianLayout, settle_gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
-from fubini.factors.table import Table
-from fubini.representations.projection import require_moments
+from fubini.factors.tally import note_projection
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
@@ -30,6 +31,7 @@ class Truncated(Representation):
     Truncated()
     """
 
+    stores = "a Gaussian for each value of the bounded integers"
     projects = True
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
@@ -59,15 +61,27 @@ class ProjectedLayout(GaussianLayout):
     def holds(self) -> str:
         return "factors with moments: Gaussians, boxes of Gaussians, and sums of these"
 
-    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Factor, later: Factor) -> Factor:
+    def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
+        """Σ over the oldest states; where these are cut, the states before and after are projected together first."""
+        if not is_cut(terms, steps.links.oldest):
+            with named_where_opaque(terms, self.name):
+                return super().advance(steps, carry, terms, key)
+        joint = self.settled_joint(steps.joined([carry, *terms]))
+        after = rename(steps.summed([joint], (*steps.links.oldest, *self.hidden)), steps.links.moves)
+        return Advance(settled(after, self), None)
+
+    def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Σ over the newest states of carry · terms · later / after; where that has no moments, without later.
 
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
         """
-        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after))
-        assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
+        divided = quotient(later, after.carry, steps.links.before)
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        ratio = where_definite(ratio, masses, steps.summed([carry, *terms], oldest))
+        if is_cut(terms, oldest):
+            earlier = summed_without_boxes(steps.joined([carry, *terms]), oldest)
+        else:
+            earlier = steps.summed([carry, *terms], oldest)
+        ratio = where_definite(divided.mapped(lambda part: rename(part, steps.links.moves_back)), earlier)
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
         return settled(steps.summed([joint], steps.links.newest), self)
 
@@ -91,4 +105,6 @@ def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
 def settle_projected(f: Mixture | Piecewise | Product, layout: ProjectedLayout) -> Gaussian:
     """f  →  w·N(m, V), its mass, mean and covariance for each value of the bounded integers"""
     require_moments(f, layout.name)
-    return settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    made = settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    note_projection(type(f).__name__, made, layout.name)
+    return made

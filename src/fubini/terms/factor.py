@@ -84,6 +84,11 @@ class Factor(Term):
         return {}
 
     @property
+    def cut_names(self) -> tuple[Name, ...]:
+        """The real variables along which it jumps: an integral over one waits for the other real variables."""
+        return ()
+
+    @property
     def entrances(self) -> tuple[Name, ...]:
         """The variables that the factor would rather sum together with its neighbours there."""
         return ()

@@ -1,0 +1,101 @@
+"""Grids: states with lags, and the errors of grids that are too narrow or too coarse, in every question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fubini as fb
+from fubini import dist
+
+x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+Y = np.array([0.4, -0.9])
+QUESTIONS: dict[str, Callable[[fb.Chain], Any]] = {
+    "log_evidence": lambda chain: chain.log_evidence().data,
+    "filter": lambda chain: chain.filter().mean("x_next").data,
+    "final": lambda chain: chain.final().mean("x").data,
+    "smooth": lambda chain: chain.smooth().mean("x_next").data,
+    "argmax": lambda chain: chain.argmax(),
+    "sample": lambda chain: chain.sample(jax.random.key(0), 2),
+}
+
+
+def walk(y: Any, noise: Any = 0.5, start: float = 0.0, spread: float = 1.0) -> fb.Chain:
+    step = dist.Normal(0.9 * x, noise)("x_next") * dist.Normal(x_next, 0.7)(fb.Array(y, ("t",)))
+    return fb.Chain(init=dist.Normal(start, spread)("x"), factor=step, time="t", step={"x": "x_next"})
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_mass_at_the_edge_in_every_question(question: str) -> None:
+    with (
+        fb.represent(x=fb.rep.Grid((-1, 1), 20)),
+        pytest.raises(fb.FubiniError, match=r"at most 1e-06 of the mass.*\n.*\n.*make the grid wider"),
+    ):
+        QUESTIONS[question](walk(Y))
+
+
+def test_mass_at_the_edge_in_a_trace() -> None:
+    def ask(y: Any) -> list[Any]:
+        with fb.represent(x=fb.rep.Grid((-1, 1), 20)):
+            return [QUESTIONS[question](walk(y)) for question in ("final", "sample")]
+
+    for answer in jax.tree.leaves(jax.jit(ask)(jnp.asarray(Y))):
+        assert np.isnan(answer).all()
+
+
+def test_mass_at_the_edge_before_the_first_step() -> None:
+    """All later states are well within."""
+    with (
+        fb.represent(x=fb.rep.Grid((-4, 4), 80)),
+        pytest.raises(fb.FubiniError, match="make the grid wider"),
+    ):
+        quick = dist.Normal(0.1 * x, 0.5)("x_next") * dist.Normal(x_next, 0.7)(fb.Array(Y, ("t",)))
+        fb.Chain(init=dist.Normal(3.5, 0.5)("x"), factor=quick, time="t", step={"x": "x_next"}).log_evidence()
+
+
+def test_a_vague_start_needs_no_wide_grid() -> None:
+    """What the first step says keeps the state before it within."""
+    chain = walk(Y, spread=20.0)
+    exact = chain.log_evidence()
+    with fb.represent(x=fb.rep.Grid((-6, 6), 60)):
+        assert float(chain.log_evidence()) == pytest.approx(float(exact), abs=1e-5)
+
+
+def test_cells_wider_than_a_state_is_spread() -> None:
+    """K_ii = 1/0.5² + 0.9²/0.5² + 1/0.7² is a deviation of 0.328: 0.6 · 16 / 0.328 cells are needed."""
+    chain = walk(Y)
+    with (
+        fb.represent(x=fb.rep.Grid((-8, 8), 20)),
+        pytest.raises(fb.FubiniError, match=r"width 0\.8\n.*0\.48.*\n.*0\.328\n.*30 cells or more: fb\.rep\.Grid"),
+    ):
+        chain.log_evidence()
+    exact = float(chain.log_evidence())
+    with fb.represent(x=fb.rep.Grid((-8, 8), 30)):
+        assert float(chain.log_evidence()) == pytest.approx(exact, abs=2e-3)
+
+
+def test_cells_wider_than_a_state_is_spread_in_a_trace() -> None:
+    def ask(noise: Any) -> Any:
+        with fb.represent(x=fb.rep.Grid((-8, 8), 60)):
+            return walk(Y, noise).log_evidence().data
+
+    few = jax.jit(ask)
+    assert np.isnan(few(0.05))
+    assert np.isfinite(few(0.5))
+    with pytest.raises(fb.FubiniError, match="use more cells"):
+        fb.checked(few)(0.05)
+
+
+def test_states_with_lags() -> None:
+    c, c1, c3 = (fb.Variable(name, fb.Real) for name in ("c", "c1", "c3"))
+    step = dist.Normal(0.5 * c1 + 0.3 * c, 0.6)("c3") * dist.Normal(c3, 0.7)(fb.Array(Y, ("t",)))
+    init = dist.Normal(0.0, 1.0)("c") * dist.Normal(0.5 * c, 0.8)("c1")
+    chain = fb.Chain(init=init, factor=step, time="t", step={("c", "c1"): ("c2", "c3")})
+    exact = float(chain.log_evidence())
+    with fb.represent(c=fb.rep.Grid((-6, 6), 40), c1=fb.rep.Grid((-6, 6), 40)):
+        assert float(chain.log_evidence()) == pytest.approx(exact, abs=1e-4)
