@@ -9,6 +9,7 @@ import numpy as np
 from fubini.base import ops
 from fubini.base.arrays import Data, is_jax, is_traced, precision, require
 from fubini.base.domains import Bint
+from fubini.base.interpretations import uninterpreted
 from fubini.base.names import Bound, Name
 from fubini.base.ops import Lifted
 from fubini.distributions.density import Density
@@ -59,7 +60,7 @@ def _read(f: Factor) -> Piecewise | None:
     reals = tuple((name, domain) for name, domain in f.inputs.items() if domain.kind == "real")
     batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
     is_numpy = not any(map(is_jax, f.leaves()))
-    with precision(is_numpy):
+    with precision(is_numpy), uninterpreted():
         reading = read_jumps(*flat_function(f.log(), reals, batch))
         if reading is None or not any(len(edges) for edges in reading.edges):
             return None

@@ -92,7 +92,8 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
 
 def _merge_cheapest(state: _State) -> _State:
     count = state.weight.shape[0]
-    i, j = jnp.unravel_index(jnp.argmin(state.costs), (count, count))
+    i = jnp.argmin(jnp.min(state.costs, axis=1))
+    j = jnp.argmin(state.costs[i])
     own = [data[i] for data in state[:3]]
     made = _merged(*own, *(data[j] for data in state[:3]))
     arrays = [data.at[i].set(new) for data, new in zip(state[:3], made, strict=True)]
