@@ -65,7 +65,7 @@ def expect_delta(f: Delta, value: Value, names: tuple) -> Value:
     return expected(f.weight, inside, others) if others else inside
 
 
-def _given_points(f: Delta, value: Value, names: tuple) -> Value:
+def _given_points(f: Delta, value: Value, names: tuple[Name, ...]) -> Value:
     """E[v(y)] given x = u(y): over a bounded integer by its share, over a real variable at y = u⁻¹(x)"""
     if len(names) > 1:
         raise Intractable(
