@@ -214,6 +214,18 @@ def test_a_scan_of_numpyro() -> None:
             post.infer(jax.random.key(0))
 
 
+def test_weights_along_time() -> None:
+    def smooth(y: np.ndarray) -> None:
+        _, x = scan(lambda x, _: (numpyro.sample("x", numpyro_dist.Normal(x, 1.0)),) * 2, 0.0, None, length=3)
+        numpyro.factor("near", -jnp.sum((x[1:] - x[:-1]) ** 2) - 0.1 * jnp.sum(x**2))
+        numpyro.sample("y", numpyro_dist.Normal(x, 0.7), obs=y)
+
+    post = fb.from_numpyro(smooth, Y)
+    with fb.represent(x=fb.rep.Grid((-6, 6), 240)):
+        answer = float(post.log_evidence())
+    assert answer == pytest.approx(float(post.log_evidence()), abs=1e-3)
+
+
 def test_finite_chains_in_a_sparse_table() -> None:
     @fb.model
     def switched():
