@@ -97,7 +97,7 @@ class Table(Factor):
 
     @property
     def is_known_zero(self) -> bool:
-        return type(self._scaled) is np.ndarray and not self._scaled.any()
+        return self.is_on_numpy and not self._scaled.any()
 
     @property
     def is_on_numpy(self) -> bool:
