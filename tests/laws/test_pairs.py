@@ -12,8 +12,10 @@ import pytest
 
 import fubini as fb
 from fubini.errors import DataError, Intractable
+from fubini.factors.circuit import Circuit
 from fubini.factors.diagram import Diagram
 from fubini.factors.sparse import Sparse
+from tests.representations.log_linear import LogLinear
 
 from .oracles import DOMAINS, INTEGERS, integral, points
 from .pair_tables import ERRORS, PAIRED, TWO_MEASURES, quotient_letter, sum_letter
@@ -269,6 +271,23 @@ KINDS = (
     (("batched gaussian", "mixture over a bound index"), "x", fb.Mixture),
     (("real delta", "mixture over a bound index"), "x", fb.Table),
     (("gaussian", "gaussian plus delta"), "x", fb.Table),
+    (("table", "circuit"), "a", Circuit),
+    (("circuit", "log linear"), "a", fb.Table),
+    (("circuit", "constrained circuit"), "bc", fb.Table),
+    (("circuit", "batched gaussian"), "a", fb.Mixture),
+    (("circuit", "truncated gaussian"), "x", Circuit),
+    (("log linear", "log linear"), "a", LogLinear),
+    (("log linear", "log table"), "a", fb.Table),
+    (("log linear", "batched gaussian"), "a", fb.Mixture),
+    (("table", "pieces"), "b", fb.Piecewise),
+    (("pieces", "gaussian"), "x", fb.Table),
+    (("truncated gaussian", "pieces"), "b", fb.Piecewise),
+    (("truncated gaussian", "gaussian"), "x", fb.Table),
+    (("truncated gaussian", "table"), "a", fb.Mixture),
+    (("truncated gaussian", "mixture over a bound index"), "x", fb.Table),
+    (("atoms", "table"), "a", fb.Mixture),
+    (("atoms", "batched gaussian"), "x", fb.Mixture),
+    (("atoms", "truncated gaussian"), "x", fb.Table),
     (("table", "steps"), "b", Steps),
     (("steps", "box"), "u", fb.Table),
 )

@@ -74,9 +74,8 @@ def log_linear(t):
 
 def pieces(t):
     heights = np.array([0.8, 1.5])
-    return fb.Piecewise(
-        [({"x": (-np.inf, 0.2)}, fb.Table(heights * t, ("b",))), ({"x": (0.2, 1.5)}, fb.Table(heights, ("b",)))]
-    )
+    low, high = fb.Table(heights * t, ("b",)), fb.Table(heights, ("b",))
+    return fb.Piecewise([({"x": (-np.inf, 0.2)}, low), ({"x": (0.2, 1.5)}, high)])
 
 
 def truncated(t):
@@ -95,7 +94,7 @@ TOGETHER = (
     pieces,
     truncated,
     atoms,
-)  # compiled at once, each with these and with one of each kind
+)  # each compiled with these and with BESIDE at once
 BESIDE = (table, gaussian, mixture)
 PAIRS = [pair for pair in combinations_with_replacement(FACTORS, 2) if pair != (point, point)]
 

@@ -21,6 +21,7 @@ OPEN = {"quartic weight", "gamma density", "poisson density"}  # two of one may 
 PINNED = {"real delta", "delta at a discrete name", "delta at a real name", "atoms"} | MIXED
 QUICK = [key for key in MAKERS if key not in OPEN and key != "quadratic weight"]
 POINTWISE = [key for key in QUICK if key not in PINNED]
+DIVIDENDS = [key for key in POINTWISE if key != "steps"]  # of which `box` is the representation with more rules
 DIVISORS = [key for key in SUMS if key in QUICK and quotient_letter("table", key) == "."]
 seeds = st.integers(0, 10**6)
 few = settings(max_examples=settings().max_examples // 2)  # half of what the profile says
@@ -99,7 +100,7 @@ def test_conditioning_commutes_with_products_and_sums(examples, seed):
 
 
 @few
-@given(st.sampled_from(POINTWISE), st.sampled_from(DIVISORS), seeds, seeds)
+@given(st.sampled_from(DIVIDENDS), st.sampled_from(DIVISORS), seeds, seeds)
 def test_a_quotient_undoes_a_product(dividend, divisor, one, two):
     """(p·q)/q = p and (p/q)·q = p, where q > 0."""
     p, q = make(dividend, one), make(divisor, two)
@@ -117,5 +118,6 @@ def test_no_scale_is_lost(examples, log):
     names, rest = all_names(*examples), priors(examples)
     scale = fb.Table.from_log(np.array(float(log)), ())
     whole = product(*examples, *rest) * reduce(mul, [scale] * len(examples))
-    expected = np.log(integral([*examples, *rest])) + log * len(examples)
+    with np.errstate(divide="ignore"):  # two point masses of an integer may leave nothing
+        expected = np.log(integral([*examples, *rest])) + log * len(examples)
     np.testing.assert_allclose(float(whole.sum(*names).log()), expected, rtol=1e-9, atol=1e-9)

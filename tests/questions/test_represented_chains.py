@@ -28,9 +28,16 @@ REPRESENTATIONS = {
 
 
 @fb.model
-def pushed(n):
+def pushed(n: int):
     s = yield dist.Markov(dist.Categorical(jnp.array([0.5, 0.5])), lambda s: dist.Categorical(jnp.asarray(MOVE)[s]), n)
     x = yield dist.Markov(dist.Normal(0.0, 1.0), lambda x, t: dist.Normal(x + jnp.asarray(PUSH)[s[t - 1]], 0.4), n)
+    y = yield dist.Normal(x, 0.7)
+    side = yield dist.Categorical(probs=jnp.asarray(TELLS)[jnp.where(x > 0, 1, 0)])
+
+
+@fb.model
+def walked(n: int):
+    x = yield dist.Markov(dist.Normal(0.0, 1.0), lambda x: dist.Normal(0.9 * x, 0.4), n)
     y = yield dist.Normal(x, 0.7)
     side = yield dist.Categorical(probs=jnp.asarray(TELLS)[jnp.where(x > 0, 1, 0)])
 
@@ -41,39 +48,42 @@ def seen(x: fb.Value, y: Any, side: fb.Value) -> fb.Factor:
 
 
 @cache
-def chain() -> fb.Chain:
+def chain(is_pushed: bool = True) -> fb.Chain:
     x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
-    move = dist.Normal(x + fb.Array(PUSH, ("s",)), 0.4)("x_next") * fb.Table(MOVE, ("s", "s_next"))
-    start = dist.Normal(0.0, 1.0)("x") * fb.Table([0.5, 0.5], ("s",))
+    move, start, step = dist.Normal(0.9 * x, 0.4)("x_next"), dist.Normal(0.0, 1.0)("x"), {"x": "x_next"}
+    if is_pushed:
+        move = dist.Normal(x + fb.Array(PUSH, ("s",)), 0.4)("x_next") * fb.Table(MOVE, ("s", "s_next"))
+        start, step = start * fb.Table([0.5, 0.5], ("s",)), {"s": "s_next", **step}
     later = seen(x_next, fb.Array(Y[1:], ("t",)), fb.Array(SIDE[1:], ("t",), fb.Bint[2]))
     return fb.Chain(
         init=start * seen(x, Y[0], fb.Array(SIDE[0], (), fb.Bint[2])),
         factor=move * later,
         time="t",
-        step={"s": "s_next", "x": "x_next"},
+        step=step,
     )
 
 
 @cache
-def posterior() -> Any:
-    return pushed(3).condition(y=Y, side=SIDE)
+def posterior(is_pushed: bool = True) -> Any:
+    return (pushed(3) if is_pushed else walked(3)).condition(y=Y, side=SIDE)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 def test_evidence_is_that_of_the_chain(name: str) -> None:
+    is_pushed = name in ("Truncated", "Grid")
     with fb.represent(x=REPRESENTATIONS[name]):
-        answer, expected = posterior().log_evidence(), chain().log_evidence()
+        answer, expected = posterior(is_pushed).log_evidence(), chain(is_pushed).log_evidence()
     assert float(answer) == pytest.approx(float(expected), abs=1e-9)
-    assert answer.exactness.marks == expected.exactness.marks
+    assert answer.exactness == expected.exactness
 
 
 def test_evidence_under_jit() -> None:
     def log_evidence(y: jax.Array) -> jax.Array:
         with fb.represent(x=fb.rep.Truncated()):
-            return pushed(3).condition(y=y, side=SIDE).log_evidence().data
+            return walked(3).condition(y=y, side=SIDE).log_evidence().data
 
     with fb.represent(x=fb.rep.Truncated()):
-        expected = float(posterior().log_evidence())
+        expected = float(posterior(False).log_evidence())
     assert float(jax.jit(log_evidence)(jnp.asarray(Y))) == pytest.approx(expected, abs=1e-5)
 
 
@@ -91,12 +101,12 @@ def test_marginals_are_those_of_the_smoother(name: str) -> None:
 
 def test_draws_have_the_moments_of_the_marginals() -> None:
     with fb.represent(x=fb.rep.Truncated()):
-        post, expected = posterior(), posterior().marginal("x")
+        post, expected = posterior(False), posterior(False).marginal("x")
         data = post.infer(jax.random.key(0), draws=1000, chains=2, log_likelihood=False, predictive=False)
         predictions = post.predict(jax.random.key(1), "y", draws=2000)
     draws = np.asarray(data.posterior["x"])
     deviations = np.sqrt(expected.variance("x").data)
-    assert draws.shape == (2, 1000, 3) and data.posterior["s"].shape == (2, 1000, 3)
+    assert draws.shape == (2, 1000, 3)
     assert np.abs(draws.mean((0, 1)) - expected.mean("x").data).max() < 4 * deviations.max() / np.sqrt(2000)
     assert data.posterior.attrs["method"] == "backward sampling"
     assert predictions.mean(0) == pytest.approx(expected.mean("x").data, abs=0.1)
@@ -196,12 +206,24 @@ def test_a_scan_of_numpyro() -> None:
         step={"x": "x_next", "s": "s_next"},
     )
     post = fb.from_numpyro(scanned, Y)
-    with fb.represent(x=fb.rep.Truncated()):
+    with fb.represent(x=fb.rep.Grid((-6, 6), 60)):
         assert float(post.log_evidence()) == pytest.approx(float(same.log_evidence()), abs=1e-9)
         with pytest.raises(fb.FubiniError, match="one of the states of the chain: 'x', 's'"):
             post.marginal("x0")
         with pytest.raises(fb.FubiniError, match="draws of 'x0'"):
             post.infer(jax.random.key(0))
+
+
+def test_weights_along_time() -> None:
+    def smooth(y: np.ndarray) -> None:
+        _, x = scan(lambda x, _: (numpyro.sample("x", numpyro_dist.Normal(x, 1.0)),) * 2, 0.0, None, length=3)
+        numpyro.factor("near", -jnp.sum((x[1:] - x[:-1]) ** 2) - 0.1 * jnp.sum(x**2))
+        numpyro.sample("y", numpyro_dist.Normal(x, 0.7), obs=y)
+
+    post = fb.from_numpyro(smooth, Y)
+    with fb.represent(x=fb.rep.Grid((-6, 6), 240)):
+        answer = float(post.log_evidence())
+    assert answer == pytest.approx(float(post.log_evidence()), abs=1e-3)
 
 
 def test_finite_chains_in_a_sparse_table() -> None:

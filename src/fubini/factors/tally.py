@@ -20,7 +20,7 @@ from fubini.terms.exactness import Exactness, combined, exactly, projected
 from fubini.terms.factor import Factor
 
 DRAWN = "drawn"
-LONGEST = 48  # characters of a factor in a list
+LONGEST = 40  # characters of a factor in a list
 
 
 @dataclass(frozen=True)

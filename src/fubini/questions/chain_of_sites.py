@@ -173,27 +173,28 @@ class _FactorsInTime:
 
     def _weights(self, term: Node) -> tuple[list[Factor], list[Factor]]:
         """exp of the terms of a sum, each at the first time and at every step"""
-        first, later = [], []
+        first: list[Factor] = []
+        later: list[Factor] = []
         for over, body in _sums(term):
-            for i in over:
-                rest = [other for other in over if other is not i]
-                if i.size not in (self.length, self.length - 1):
-                    continue
-                moved = plus(self.at_steps.here, ONE) if i.size == self.length else self.at_steps.here
-                try:
-                    step = self._weight(self.at_steps, total(rest, replaced(body, {index(i): moved})))
-                    start = [self._weight(self.at_first, total(rest, replaced(body, {index(i): ZERO})))]
-                except NotInCells:
-                    continue
-                later.append(step)
-                first.extend(start if i.size == self.length else [])
-                break
-            else:
-                first.append(self._weight(self.at_first, total(over, body)))
+            split = self._split(over, body) or ([_weight(self.at_first, total(over, body))], [])
+            first.extend(split[0])
+            later.extend(split[1])
         return first, later
 
-    def _weight(self, values: StepValues, node: Node) -> Factor:
-        return Weight(values.value(node, (), Real))
+    def _split(self, over: Sequence[Index], body: Node) -> tuple[list[Factor], list[Factor]] | None:
+        """A sum along one of its indices, where that is time; None where none is."""
+        for i in over:
+            rest, is_whole = [other for other in over if other is not i], i.size == self.length
+            moved = plus(self.at_steps.here, ONE) if is_whole else self.at_steps.here
+            if not is_whole and i.size != self.length - 1:
+                continue
+            try:
+                step = _weight(self.at_steps, total(rest, replaced(body, {index(i): moved})))
+                start = [_weight(self.at_first, total(rest, replaced(body, {index(i): ZERO})))] if is_whole else []
+            except NotInCells:
+                continue
+            return start, [step]
+        return None
 
     @property
     def couples(self) -> bool:
@@ -234,6 +235,10 @@ def _state(name: str, domain: Domain, leaf: Leaf) -> TimeState:
     facts = {"low": leaf.low, "high": leaf.high, "is_integer": leaf.is_integer, "is_simplex": leaf.is_simplex}
     before, after = (Leaf(label, cell.shape, role=leaf.role, **facts) for label in (name, f"{name} next"))
     return TimeState(Variable(name, cell), Variable(fixed_bound(f"{name} next"), cell), before, after)
+
+
+def _weight(values: StepValues, node: Node) -> Factor:
+    return Weight(values.value(node, (), Real))
 
 
 def _sums(term: Node) -> Iterator[tuple[tuple[Index, ...], Node]]:
