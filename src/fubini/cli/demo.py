@@ -1,0 +1,2 @@
+"""`fubini demo`."""
+def add_to(commands): pass
