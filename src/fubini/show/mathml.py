@@ -1,0 +1,148 @@
+"""Trees of notation as MathML, which browsers draw and screen readers speak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from fubini.show.mathml_elements import (
+    TIMES,
+    applied,
+    element,
+    fenced,
+    formula,
+    name,
+    number,
+    operator,
+    row,
+    separated,
+    under,
+    words,
+)
+from fubini.show.notation import Binding, Notation, Numeral, Total
+from fubini.show.styles import Text, render, text
+
+INFIX = {"*": "⁢", "@": "⁢", "==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "-": "−", "&": "∧", "|": "∨", "%": "mod"}
+
+
+class MathMl(Text):
+    """Elements of MathML, without the outermost one."""
+
+    has_fractions = True
+
+    def name(self, name_: str) -> str:
+        return name(name_)
+
+    def typed(self, name_: str, kind: str) -> str:
+        return row(name(name_), operator(":"), words(kind))
+
+    def group(self, inside: str) -> str:
+        return fenced("(", inside, ")")
+
+    def infix(self, symbol: str, parts: Sequence[str]) -> str:
+        if symbol == "/" and len(parts) == 2:
+            return element("mfrac", *parts)
+        if symbol == "**":
+            return element("msup", *parts)
+        sign = operator(INFIX.get(symbol, symbol))
+        if len(parts) == 1:
+            return row(sign, parts[0])
+        return row(*(part for place, each in enumerate(parts) for part in ((sign, each) if place else (each,))))
+
+    def call(self, head: str, parts: Sequence[str]) -> str:
+        return applied(head, parts)
+
+    def keyword(self, name_: str, shown: str) -> str:
+        return row(words(name_), operator("="), shown)
+
+    def index(self, base: str, parts: Sequence[str]) -> str:
+        return element("msub", base, row(*separated(parts, ",")))
+
+    def big(self, symbol: str, indices: Sequence[str], body: str) -> str:
+        return row(under(symbol, indices), body)
+
+    def function(self, names: Sequence[str], body: str) -> str:
+        return row(*separated([name(each) for each in names], ","), operator("↦"), body)
+
+    def phrase(self, words_: str) -> str:
+        return words(words_)
+
+    # -- index notation ----------------------------------------------------------------------------------------------
+
+    def number(self, value: float) -> str:
+        if value != value or abs(value) == float("inf"):
+            return element("mi", escape(super().number(value)))
+        return number(f"{value:g}")
+
+    def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
+        """Σ coefficient · term, in the order of the text."""
+        ordered = sorted(terms, key=lambda term: (isinstance(term[0], Numeral), term[1] < 0, text(term[0])))
+        parts: list[str] = []
+        for part, coefficient in ordered:
+            if parts or coefficient < 0:
+                parts.append(operator("−" if coefficient < 0 else "+"))
+            parts.append(self._term(part, render(part, self), abs(coefficient)))
+        return row(*parts)
+
+    def _term(self, part: Notation, shown: str, size: float) -> str:
+        if isinstance(part, Numeral):
+            return number(f"{size:g}")
+        if size == 1:
+            return self.group(shown) if isinstance(part, Total) else shown
+        return row(self.coefficient(size), TIMES, self.grouped(part, shown))
+
+    def coefficient(self, size: float) -> str:
+        return element("mfrac", element("mn", "1"), element("mn", "2")) if size == 0.5 else number(f"{size:g}")
+
+    def product(self, factors: Sequence[tuple[Notation, float]]) -> str:
+        ordered = sorted(factors, key=lambda factor: self._place(factor[0]))
+        above = [self.raised(base, power) for base, power in ordered if power > 0]
+        below = [self.raised(base, -power) for base, power in ordered if power < 0]
+        top = row(*self._side_by_side(above)) if above else element("mn", "1")
+        return element("mfrac", top, row(*self._side_by_side(below))) if below else top
+
+    def _place(self, base: Notation) -> tuple[bool, str]:
+        """Names before brackets, as in the text."""
+        shown = Text().factor(base)
+        return shown[0] in "([", shown
+
+    def _side_by_side(self, parts: Sequence[str]) -> list[str]:
+        return [part for place, each in enumerate(parts) for part in ((TIMES, each) if place else (each,))]
+
+    def raised(self, base: Notation, power: float) -> str:
+        if power == 0.5:
+            return element("msqrt", render(base, self))
+        shown = self.factor(base)
+        return shown if power == 1 else element("msup", shown, number(f"{power:g}"))
+
+    def applied(self, function: Any, parts: Sequence[str]) -> str:
+        return applied(element("mi", escape(str(function))), parts)
+
+    def comparison(self, symbol: str, parts: Sequence[str]) -> str:
+        return fenced("[", self.infix(symbol, parts), "]")
+
+    def choice(self, test: str, first: str, second: str) -> str:
+        lines = ((first, row(words("if "), test)), (second, words("otherwise")))
+        cells = [element("mtr", *(element("mtd", cell) for cell in line)) for line in lines]
+        return row(operator("{", fence="true", stretchy="true", form="prefix"), element("mtable", *cells))
+
+    def bound(self, tree: Binding) -> str:
+        indices, body = [name(each) for each in tree.names], self.factor(tree.body)
+        if tree.kind in ("sum", "slopes"):
+            return row(under("Σ", indices), body)
+        if tree.kind == "lse":
+            return row(element("mi", "log"), under("Σ", indices), element("mi", "exp"), body)
+        if tree.kind == "chain":
+            return row(element("mi", "log"), under("Σ", [words("paths"), *indices]), element("mi", "exp"), body)
+        return row(words(f"{tree.kind} over "), *separated(indices, ","), words(" of "), body)
+
+
+def mathml(tree: Notation, display: bool = True) -> str:
+    """A formula in MathML.
+
+    >>> from fubini.show.notation import PowerProduct, Symbol
+    >>> print(mathml(PowerProduct(((Symbol("tau"), -2.0),)), display=False).partition("alttext")[2])
+    ="1/tau²"><mfrac><mn>1</mn><msup><mi>τ</mi><mn>2</mn></msup></mfrac></math>
+    """
+    return formula(render(tree, MathMl()), text(tree), display)
