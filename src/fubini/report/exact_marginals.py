@@ -1,0 +1,94 @@
+"""The posterior of a site in closed form, where no draws are given: mean, deviation, interval and density."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fubini.errors import FubiniError, Intractable
+from fubini.models.joint import Joint
+from fubini.report.axes import figure, shown
+from fubini.report.densities import curve
+from fubini.report.diagnostics import Summary
+from fubini.report.elements import Markup, Part, element, table
+from fubini.report.posterior_draws import SHOWN
+from fubini.terms.factor import Factor
+from fubini.terms.value import Array, to_array
+
+POINTS, DEVIATIONS = 161, 6
+
+
+@dataclass(frozen=True)
+class ExactMarginal:
+    """A marginal, its summaries, how many numbers it has, and its drawing."""
+
+    factor: Factor
+    summaries: tuple[Summary, ...]
+    size: int
+    drawing: Part
+
+
+def exact_marginals(post: Joint) -> dict[str, ExactMarginal]:
+    """The marginals of the latents that have a closed form."""
+    found = {}
+    for site in post.outline.sites:
+        if site.kind == "random":
+            try:
+                found[site.name] = _exact(site.name, post.marginal(site.name))
+            except (FubiniError, NotImplementedError):
+                continue
+    return found
+
+
+def _exact(name: str, factor: Factor) -> ExactMarginal:
+    domain = factor.inputs[name]
+    if domain.is_finite:
+        return _labels(name, factor)
+    mean = np.asarray(factor.mean(name), dtype=np.float64)
+    deviation = np.sqrt(np.asarray(factor.variance(name), dtype=np.float64))
+    if not mean.shape:
+        return _scalar(name, factor, float(mean), float(deviation))
+    summaries = tuple(
+        Summary(f"{name}[{', '.join(map(str, entry))}]", float(mean[entry]), float(deviation[entry]), np.nan, np.nan)
+        for _, entry in zip(range(SHOWN), np.ndindex(mean.shape), strict=False)
+    )
+    return ExactMarginal(factor, summaries, mean.size, None)
+
+
+def _labels(name: str, factor: Factor) -> ExactMarginal:
+    domain = factor.inputs[name]
+    shares = np.exp(np.asarray(factor.log().data))  # type: ignore[attr-defined]
+    rows = [(str(domain.label(place)), f"{share:.4f}") for place, share in enumerate(shares[: 3 * SHOWN])]
+    more = element("p", f"and {shares.size - 3 * SHOWN:,} more values") if shares.size > 3 * SHOWN else None
+    drawing = [table(f"Probability of each value of {name}", ("value", "probability"), rows), more]
+    return ExactMarginal(factor, (), 1, drawing)
+
+
+def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMarginal:
+    """A number with a density: its interval from the density on a grid around the mean."""
+    plain = Summary(name, mean, deviation, np.nan, np.nan)
+    if not np.isfinite([mean, deviation]).all() or deviation == 0:
+        return ExactMarginal(factor, (plain,), 1, None)
+    at = mean + deviation * np.linspace(-DEVIATIONS, DEVIATIONS, POINTS)
+    try:
+        heights = np.exp(np.asarray(to_array(factor({name: Array(at, ("at",))}).log()).array))
+    except (Intractable, FubiniError):  # a point mass among densities, or whole numbers
+        return ExactMarginal(factor, (plain,), 1, None)
+    heights = np.where(np.isfinite(heights), heights, 0.0)
+    steps = np.concatenate([[0.0], np.cumsum((heights[1:] + heights[:-1]) / 2 * np.diff(at))])
+    if not 0.98 < steps[-1] < 1.02:  # a density with a pole, or of whole numbers: the grid does not describe it
+        return ExactMarginal(factor, (plain,), 1, None)
+    low, high = np.interp((0.05, 0.95), steps / steps[-1], at)
+    shown_at = np.flatnonzero(heights > heights.max() * 1e-3)
+    left, right = int(shown_at[0]), int(shown_at[-1]) + 1
+    words = f"Exact posterior of {name}: mean {shown(mean)}, 90 % interval {shown(low)} to {shown(high)}"
+    parts = curve(float(at[left]), float(at[right - 1]), heights[left:right], mean, float(low), float(high))
+    drawing = figure(f"Exact density of {name}", words, *parts)
+    return ExactMarginal(factor, (Summary(name, mean, deviation, float(low), float(high)),), 1, drawing)
+
+
+def described(marginal: ExactMarginal) -> Markup:
+    """The distribution with its numbers."""
+    text = repr(marginal.factor)
+    return element("p", "Exactly: ", element("code", text if len(text) < 200 else f"{text[:199]}…"))

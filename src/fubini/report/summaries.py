@@ -1,0 +1,64 @@
+"""Tables of posterior summaries: mean, deviation, 90 % interval, R-hat and effective sample sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fubini.report.axes import shown
+from fubini.report.diagnostics import RHAT_GOOD, Summary, summarise
+from fubini.report.elements import Markup, Part, element, table
+from fubini.report.posterior_draws import Quantity, SiteDraws
+
+HEAD = ("", "mean", "sd", "5 %", "95 %")
+DIAGNOSTICS = ("R-hat", "ESS, bulk", "ESS, tail")
+LABELS = ("", "most probable value", "its probability", "values seen")
+
+
+def summary_table(caption: str, summaries: Sequence[Summary], has_diagnostics: bool = True) -> Markup:
+    """A row for each number."""
+    head = (*HEAD, *(DIAGNOSTICS if has_diagnostics else ()))
+    return table(caption, head, [_row(one, has_diagnostics) for one in summaries])
+
+
+def _row(one: Summary, has_diagnostics: bool) -> list[Part]:
+    cells: list[Part] = [one.name, *map(shown, (one.mean, one.sd, one.low, one.high))]
+    if has_diagnostics:
+        rhat = "–" if one.rhat != one.rhat else f"{one.rhat:.3f}"
+        cells += [element("strong", rhat) if one.rhat > RHAT_GOOD else rhat]
+        cells += ["–" if ess != ess else f"{ess:,.0f}" for ess in (one.ess_bulk, one.ess_tail)]
+    return cells
+
+
+def site_table(site: SiteDraws, most: int, is_label: bool) -> list[Part]:
+    """The summaries of the first numbers of a site, and how many more there are."""
+    quantities = site.quantities(most)
+    summaries = summarise(quantities)
+    if is_label:
+        shown_table = _label_table(site.name, quantities, summaries)
+    else:
+        shown_table = summary_table(f"Posterior of {site.name}", summaries)
+    return [shown_table, more_numbers(site.name, len(quantities), site.size)]
+
+
+def more_numbers(name: str, count: int, size: int) -> Markup | None:
+    """How many numbers of a site are not shown."""
+    if count == size:
+        return None
+    return element(
+        "p",
+        f"The first {count:,} of {size:,} numbers of {name} are shown; {size - count:,} more are not.",
+        class_="note",
+    )
+
+
+def _label_table(name: str, quantities: Sequence[Quantity], summaries: Sequence[Summary]) -> Markup:
+    """Labels have no mean: the most probable value of each."""
+    rows: list[list[Part]] = []
+    for quantity, one in zip(quantities, summaries, strict=True):
+        values, counts = np.unique(quantity.draws, return_counts=True)
+        best = int(np.argmax(counts))
+        share = f"{counts[best] / counts.sum():.3f}"
+        rows.append([quantity.name, str(values[best]), share, str(values.size), *_row(one, True)[5:]])
+    return table(f"Posterior of the labels {name}", (*LABELS, *DIAGNOSTICS), rows)
