@@ -96,7 +96,7 @@ def _arrow(start: Node, end: Node, nodes: Iterable[Node]) -> tuple[str, tuple[fl
     control = (2 * bend - middle[0], middle[1]) if bend is not None else middle
     (x, y), (u, v) = start.edge_towards(*control), end.edge_towards(*control)
     path = f"M{x:.1f} {y:.1f}Q{control[0]:.1f} {control[1]:.1f} {u:.1f} {v:.1f}"
-    reach = () if bend is None else (bend,)
+    reach = ((x + 2 * control[0] + u) / 4,)
     return f'<path d="{path}" fill="none" stroke="currentColor" marker-end="url(#tip)"/>', reach
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fubini.report.elements import Markup, element
 
 WIDTH, HEIGHT = 320, 170
-LEFT, RIGHT, TOP, BOTTOM = 42, 10, 10, 26
+LEFT, RIGHT, TOP, BOTTOM = 42, 18, 10, 26
 
 
 def shown(number: float) -> str:

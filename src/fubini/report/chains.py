@@ -24,7 +24,7 @@ def trace_figure(quantity: Quantity, points: int) -> Markup:
     for chain, row in enumerate(draws[:MOST_CHAINS, ::step]):
         known = np.isfinite(row)
         lines.append(element("path", d=axes.points(at[known], row[known]), class_=f"chain c{chain % COLOURS}"))
-    thinned = f", every {step}th" if step > 1 else ""
+    thinned = f", one draw in {step}" if step > 1 else ""
     words = f"Draws of {quantity.name} one after another, {draws.shape[0]} chains of {draws.shape[1]:,}{thinned}"
     return figure(f"Trace of {quantity.name}{thinned}", words, *lines, axes.frame())
 

@@ -28,7 +28,7 @@ def smooth(numbers: np.ndarray, low: float, high: float, bounds: tuple[float | N
     return np.where(inside, total, 0.0) / (numbers.size * width * np.sqrt(2 * np.pi))
 
 
-def support(numbers: np.ndarray, kind: str) -> tuple[float | None, float | None]:
+def support(kind: str) -> tuple[float | None, float | None]:
     """The bounds of a domain by its kind."""
     return {"positive": (0.0, None), "unit": (0.0, 1.0), "simplex": (0.0, 1.0)}.get(kind, (None, None))
 
@@ -44,7 +44,7 @@ def density_figure(quantity: Quantity, kind: str = "real") -> Markup:
     words = f"Posterior of {quantity.name}: mean {shown(mean)}, 90 % interval {shown(low)} to {shown(high)}"
     if sd == 0:
         return element("p", f"{quantity.name} is {shown(mean)} in every draw.")
-    bounds = support(numbers, kind)
+    bounds = support(kind)
     left, right = padded(*_ends(numbers))
     left = max(left, bounds[0]) if bounds[0] is not None else left
     right = min(right, bounds[1]) if bounds[1] is not None else right

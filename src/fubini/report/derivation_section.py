@@ -3,40 +3,56 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fubini.bridge.described import described
 from fubini.eliminate.explanation import CONVERSIONS, ExplainedIntegral, Explanation, Line
 from fubini.eliminate.plan import Plan, Step
 from fubini.models.joint import Joint
+from fubini.questions.label_sampler import LabelSampler
 from fubini.report.elements import Markup, Part, element, section, table
 from fubini.show.identities import identity
 from fubini.show.mathml import mathml
 from fubini.show.notation import Big, Call, Infix, Notation, Subscript, Symbol
 
 STEPS = 200  # of a plan that are shown
+SQUARES = "|A x − b|² is the sum of the squares in the log density that {} enters, and min its least value over x."
 BY_GRID = 3  # numbers, at most, that quadrature integrates
 
 
-def derivation_section(
-    post: Joint, explanation: Explanation | None, sampler_steps: Sequence[ExplainedIntegral]
-) -> Markup:
+def derivation_section(post: Joint, explanation: Explanation | None, sampler: LabelSampler | None) -> Markup:
     """How the model was integrated."""
     parts: list[Part] = []
+    if sampler is not None:
+        parts += _of_sampler(sampler)
+        parts.append(element("h3", "Without the label sampler"))
     if explanation is None:
         parts.append(element("p", "No plan was found for this model: nothing is integrated out, and all is sampled."))
     else:
         parts += _derivation(post, explanation)
-    if sampler_steps:
-        parts.append(element("h3", "What the compiled sampler integrates out"))
-        parts += [_integral(number, one) for number, one in enumerate(sampler_steps, 1)]
     return section("derivation", "How it was integrated", *parts)
+
+
+def _of_sampler(sampler: LabelSampler) -> Iterator[Part]:
+    """What a label sampler integrates out."""
+    model, labels = sampler.eliminated_model, in_words(sampler.names)
+    drawn = f"{labels} {_are(sampler.names)} drawn one entry after another, each given all others."
+    if not model.eliminated:
+        yield element("p", f"Nothing is integrated out: {drawn}")
+        return
+    yield element("p", f"{in_words(model.eliminated)} {_are(model.eliminated)} integrated out exactly; {drawn}")
+    for number, one in enumerate(described(model.plan, model.reading.integrand), 1):
+        yield _integral(number, one)
 
 
 def _derivation(post: Joint, explanation: Explanation) -> Iterator[Part]:
     yield element("p", _verdict(explanation))
     if explanation.lines:
         yield element("button", "Open all steps", type="button", id="open-all", hidden="")
+    if any(not line.integrals for line in explanation.lines):
+        yield element("p", "f with a number stands for a factor of the model, or for the result of an earlier step.")
     yield from _steps(explanation)
     if explanation.lines:
         yield from _plan(explanation)
@@ -49,13 +65,25 @@ def _derivation(post: Joint, explanation: Explanation) -> Iterator[Part]:
 def _verdict(explanation: Explanation) -> str:
     if not explanation.remaining:
         return "Every latent has a closed form: evidence, marginals and draws are exact."
-    out, left = ", ".join(map(str, explanation.order)), ", ".join(explanation.remaining)
-    if not out:
-        return f"Nothing is integrated out in closed form; {left} {_are(explanation.remaining)} sampled."
-    return f"Integrated out exactly: {out}. What remains, {left}, is sampled, and the others are then drawn given it."
+    left, are = in_words(explanation.remaining), _are(explanation.remaining)
+    if not explanation.order:
+        return f"Nothing is integrated out in closed form: {left} {are} sampled."
+    out = in_words(list(map(str, explanation.order)))
+    rest = "it" if len(explanation.remaining) == 1 else "them"
+    first = f"{out} {_are(explanation.order)} integrated out exactly."
+    return f"{first} {left} {are} sampled, and the others drawn given {rest}."
 
 
-def _are(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str]) -> str:
+    """Names one after another.
+
+    >>> in_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _are(names: Sequence[Any]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
@@ -81,7 +109,7 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         element("li", Markup(mathml(Infix("==", (Symbol(name), tree)), display=False)), class_="wide")
         for name, tree in one.formulas
     ]
-    symbol = "x" if "x" in one.equation else "k"
+    symbol = "x" if re.search("(?<![a-z])x(?![a-z])", one.equation) else "k"
     has_formula = bool(one.equation)
     return element(
         "details",
@@ -94,6 +122,7 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         if has_formula
         else None,
         element("div", Markup(identity(one.equation)), class_="wide identity") if has_formula else None,
+        element("p", SQUARES.format(names), class_="note") if "|A x − b|²" in one.equation else None,
         element("p", f"Size: {one.cost}. Exactness: {exactness}.", class_="note"),
         class_="step",
     )
@@ -106,11 +135,9 @@ def _sum(number: int, line: Line, step: Step, plan: Plan) -> Markup:
         "details",
         element("summary", f"Step {number}: {names or 'multiply'}"),
         element("div", Markup(mathml(_formula(step, plan))), class_="wide identity"),
-        element("p", "f with a number stands for a factor of the model, or for the result of an earlier step."),
         element(
             "p",
-            f"Rule: {line.rule}. Work: {line.work:,} multiply-adds. Result: {line.size:,} "
-            f"entr{'y' if line.size == 1 else 'ies'}. Exactness: {line.exactness!r}.",
+            f"Rule: {line.rule}. Cost: {_cost(line)}. Exactness: {line.exactness!r}.",
             class_="note",
         ),
         class_="step",
@@ -134,13 +161,20 @@ def _symbol(name: Any) -> Symbol:
 def _plan(explanation: Explanation) -> Iterator[Part]:
     """Costs of all steps, folded."""
     rows = [
-        (f"{number}. {line.equation}", line.rule, f"{line.work:,}", f"{line.size:,}", repr(line.exactness))
+        (f"{number}. {line.equation}", line.rule, _cost(line), repr(line.exactness))
         for number, line in enumerate(explanation.lines[:STEPS], 1)
     ]
-    total = f"{len(explanation.lines):,} step{'s' * (len(explanation.lines) != 1)}"
-    work = f"{explanation.plan.work:,} multiply-adds" if explanation.plan.work else "no arithmetic on tables"
-    shown = table("The plan with its costs", ("step", "conditional or rule", "work", "entries", "exactness"), rows)
-    yield element("details", element("summary", f"The plan with its costs: {total}, {work}"), shown)
+    plan, total = explanation.plan, f"{len(explanation.lines):,} step{'s' * (len(explanation.lines) != 1)}"
+    if plan.work:
+        total += f", {plan.work:,} multiply-adds, largest result {plan.largest:,} entries"
+    shown = table("The plan with its costs", ("step", "conditional or rule", "cost", "exactness"), rows)
+    yield element("details", element("summary", f"The plan with its costs: {total}"), shown)
+
+
+def _cost(line: Line) -> str:
+    if line.integrals:
+        return "; ".join(one.cost for one in line.integrals)
+    return f"{line.work:,} multiply-adds, {line.size:,} entr{'y' if line.size == 1 else 'ies'}"
 
 
 def _remaining(post: Joint, explanation: Explanation) -> Iterator[Part]:
@@ -150,7 +184,8 @@ def _remaining(post: Joint, explanation: Explanation) -> Iterator[Part]:
     said = []
     for name, expected, where in explanation.blocked:
         term = [", and not ", element("code", where)] if where and not where.replace(".", "").isdigit() else []
-        said.append(element("li", element("b", name), f": a closed form would need {expected}", *term, "."))
+        meant = f" (x stands for {name})" if re.search(r"\bx\b", expected) else None
+        said.append(element("li", element("b", name), f": a closed form would need {expected}", *term, meant, "."))
     yield element("ul", said)
     yield element("h3", "What to try")
     yield element("ul", [element("li", each) for each in _advice(post, explanation.remaining)])
@@ -178,5 +213,11 @@ def _advice(post: Joint, remaining: Sequence[str]) -> Iterator[Part]:
 
 def _refused(explanation: Explanation) -> Iterator[Part]:
     if explanation.refused:
-        said = [element("li", element("code", question), f": {why}") for question, why in explanation.refused]
+        said = [element("li", element("code", question), f": {_plainly(why)}") for question, why in explanation.refused]
         yield element("details", element("summary", "Questions without an answer in closed form"), element("ul", said))
+
+
+def _plainly(why: str) -> str:
+    """The parts of an error in one sentence, without its advice."""
+    parts = why.partition(" to do")[0].removeprefix("expected: ")
+    return f"it would need {parts}".replace(" nearest: ", "; but ") if why.startswith("expected: ") else parts

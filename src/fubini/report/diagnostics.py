@@ -88,6 +88,15 @@ def diagnose(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rhat, bulk, tail
 
 
+def shown_rhat(rhat: float) -> str:
+    """R-hat in three digits; what is large says no more than that.
+
+    >>> shown_rhat(1.0234), shown_rhat(1e6), shown_rhat(float("nan"))
+    ('1.023', '> 100', '–')
+    """
+    return "–" if rhat != rhat else f"{rhat:.3f}" if rhat <= 100 else "> 100"
+
+
 def _silent(record: logging.LogRecord) -> bool:
     return False
 
@@ -133,13 +142,17 @@ def _of_rhat(rhat: float, site: str, shape: tuple[int, int]) -> tuple[str, str] 
     if rhat != rhat:
         said = "R-hat needs two chains or more that vary: run several, to see whether they agree."
         return ("doubtful", said) if shape[0] == 1 else None
+    rhat = round(rhat, 3)  # as it is shown
     if rhat <= RHAT_GOOD:
         return "good", f"The chains agree: the highest R-hat is {rhat:.3f} (of {site}; at most {RHAT_GOOD} is wanted)."
     if rhat <= RHAT_BAD:
         said = f"The chains nearly agree: the highest R-hat is {rhat:.3f}, of {site} (at most {RHAT_GOOD} is wanted)."
         return "doubtful", f"{said} Draw more."
-    said = f"The chains do not agree: R-hat is {rhat:.2f} for {site}, where at most {RHAT_GOOD} is wanted."
-    advice = "Draw more with a longer warmup; where labels can be exchanged, give them an order."
+    said = f"The chains do not agree: R-hat is {shown_rhat(rhat)} for {site}, where at most {RHAT_GOOD} is wanted."
+    advice = (
+        "Draw more with a longer warmup. Where labels of groups can be exchanged, chains may number the same groups "
+        "differently: give the groups an order, or look at what does not depend on their numbers."
+    )
     return "bad", f"{said} {advice}"
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fubini.bridge.described import described
-from fubini.eliminate.explanation import ExplainedIntegral, Explanation
+from fubini.eliminate.explanation import Explanation
 from fubini.errors import DomainError, FileFormatError, FubiniError, escaped
 from fubini.models.joint import Joint
 from fubini.questions.label_sampler import LabelSampler
@@ -110,15 +109,17 @@ def report(
             expected="a model with observations: post = model(…).condition(y=…)",
             advice="fb.report(post, post.infer(key))",
         )
+    _require_sampler(sampler)
     explanation, known = _explanation(post), None if draws is None else read_draws(draws)
     verdict = None if known is None else judge(known)
     exact = {} if known is not None else exact_marginals(post)
-    site_roles = roles(post, elimination(explanation, known))
+    by_sampler = None if sampler is None else sampler.eliminated_model.eliminated
+    site_roles = roles(post, elimination(explanation, known, by_sampler))
     evidence = evidence_of(post)
     sections = [
         glance_section(site_roles, known, verdict, evidence),
         model_section(post, site_roles, known, exact),
-        derivation_section(post, explanation, _sampler_steps(sampler)),
+        derivation_section(post, explanation, sampler),
         posterior_section(post, known, verdict, exact),
         predictive_section(known),
         evidence_section(post, evidence, explanation),
@@ -136,18 +137,13 @@ def _explanation(post: Joint) -> Explanation | None:
         return None
 
 
-def _sampler_steps(sampler: LabelSampler | None) -> tuple[ExplainedIntegral, ...]:
-    """What a label sampler integrates out."""
-    if sampler is None:
-        return ()
-    if not isinstance(sampler, LabelSampler):
+def _require_sampler(sampler: Any) -> None:
+    if sampler is not None and not isinstance(sampler, LabelSampler):
         raise DomainError(
             f"a report with sampler={type(sampler).__name__}",
             expected="a compiled sampler of labels",
             advice='fb.report(post, draws, sampler=post.eliminate("mu").gibbs("y"))',
         )
-    model = sampler.eliminated_model
-    return described(model.plan, model.reading.integrand)
 
 
 def _page(title: str, subtitle: str, sections: Sequence[Markup | None]) -> str:

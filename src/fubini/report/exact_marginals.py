@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fubini.errors import FubiniError, Intractable
+from fubini.errors import FubiniError
 from fubini.models.joint import Joint
 from fubini.report.axes import figure, shown
-from fubini.report.densities import curve
+from fubini.report.densities import curve, support
 from fubini.report.diagnostics import Summary
 from fubini.report.elements import Markup, Part, element, table
 from fubini.report.posterior_draws import SHOWN
@@ -70,10 +70,14 @@ def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMa
     plain = Summary(name, mean, deviation, np.nan, np.nan)
     if not np.isfinite([mean, deviation]).all() or deviation == 0:
         return ExactMarginal(factor, (plain,), 1, None)
-    at = mean + deviation * np.linspace(-DEVIATIONS, DEVIATIONS, POINTS)
+    least, greatest = support(factor.inputs[name].kind)
+    room = 1e-9 * deviation
+    left = mean - DEVIATIONS * deviation if least is None else max(mean - DEVIATIONS * deviation, least + room)
+    right = mean + DEVIATIONS * deviation if greatest is None else min(mean + DEVIATIONS * deviation, greatest - room)
+    at = np.linspace(left, right, POINTS)
     try:
         heights = np.exp(np.asarray(to_array(factor({name: Array(at, ("at",))}).log()).array))
-    except (Intractable, FubiniError):  # a point mass among densities, or whole numbers
+    except FubiniError:  # a point mass among densities, or whole numbers
         return ExactMarginal(factor, (plain,), 1, None)
     heights = np.where(np.isfinite(heights), heights, 0.0)
     steps = np.concatenate([[0.0], np.cumsum((heights[1:] + heights[:-1]) / 2 * np.diff(at))])
@@ -81,14 +85,14 @@ def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMa
         return ExactMarginal(factor, (plain,), 1, None)
     low, high = np.interp((0.05, 0.95), steps / steps[-1], at)
     shown_at = np.flatnonzero(heights > heights.max() * 1e-3)
-    left, right = int(shown_at[0]), int(shown_at[-1]) + 1
+    first, last = int(shown_at[0]), int(shown_at[-1]) + 1
     words = f"Exact posterior of {name}: mean {shown(mean)}, 90 % interval {shown(low)} to {shown(high)}"
-    parts = curve(float(at[left]), float(at[right - 1]), heights[left:right], mean, float(low), float(high))
+    parts = curve(float(at[first]), float(at[last - 1]), heights[first:last], mean, float(low), float(high))
     drawing = figure(f"Exact density of {name}", words, *parts)
     return ExactMarginal(factor, (Summary(name, mean, deviation, float(low), float(high)),), 1, drawing)
 
 
-def described(marginal: ExactMarginal) -> Markup:
-    """The distribution with its numbers."""
+def described(marginal: ExactMarginal) -> Markup | None:
+    """The distribution with its numbers, where it fits on a few lines; tables have a table."""
     text = repr(marginal.factor)
-    return element("p", "Exactly: ", element("code", text if len(text) < 200 else f"{text[:199]}…"))
+    return element("p", "Exactly: ", element("code", text)) if marginal.summaries and len(text) < 200 else None

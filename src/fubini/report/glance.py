@@ -10,7 +10,7 @@ from fubini.report.posterior_draws import PosteriorDraws
 
 WORDS = {
     "observed": "Observed",
-    "integrated out": "Integrated out exactly, and drawn back",
+    "integrated out": "Integrated out exactly",
     "can be integrated out": "Integrated out exactly",
     "sampled": "Sampled",
     "to be sampled": "Without a closed form",

@@ -20,7 +20,7 @@ MEANING = {
     "observed": "Its value is known: it is part of the data.",
     "deterministic": "It is computed from other sites, without randomness of its own.",
     "factor of the density": "It multiplies the density of the model, and has no value of its own.",
-    "integrated out": "It was integrated (or summed) out exactly, and drawn back given the others.",
+    "integrated out": "It was integrated (or summed) out exactly; draws of it, if any, were made given the others.",
     "can be integrated out": "It has a closed form given the others.",
     "sampled": "It has no closed form that was used: its values are drawn by a sampler.",
     "to be sampled": "It has no closed form here: a sampler draws it.",
@@ -46,8 +46,12 @@ class Elimination:
         return "can be integrated out" if is_out else "to be sampled"
 
 
-def elimination(explanation: Explanation | None, draws: PosteriorDraws | None) -> Elimination:
-    """What was integrated out in these draws; without draws, what the plan integrates out."""
+def elimination(
+    explanation: Explanation | None, draws: PosteriorDraws | None, by_sampler: Collection[str] | None
+) -> Elimination:
+    """What a label sampler or these draws integrated out; without either, what the plan integrates out."""
+    if by_sampler is not None:
+        return Elimination(by_sampler, True)
     planned = set() if explanation is None else set(map(str, explanation.order))
     if draws is None:
         return Elimination(planned, False, explanation is not None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fubini.report.axes import shown
-from fubini.report.diagnostics import RHAT_GOOD, Summary, summarise
+from fubini.report.diagnostics import RHAT_GOOD, Summary, shown_rhat, summarise
 from fubini.report.elements import Markup, Part, element, table
 from fubini.report.posterior_draws import Quantity, SiteDraws
 
@@ -17,16 +17,18 @@ LABELS = ("", "most probable value", "its probability", "values seen")
 
 
 def summary_table(caption: str, summaries: Sequence[Summary], has_diagnostics: bool = True) -> Markup:
-    """A row for each number."""
-    head = (*HEAD, *(DIAGNOSTICS if has_diagnostics else ()))
-    return table(caption, head, [_row(one, has_diagnostics) for one in summaries])
+    """A row for each number; without the columns of intervals where none is known."""
+    columns = len(HEAD) if has_diagnostics or any(one.low == one.low for one in summaries) else len(HEAD) - 2
+    head = (*HEAD[:columns], *(DIAGNOSTICS if has_diagnostics else ()))
+    rows = [_row(one, has_diagnostics) for one in summaries]
+    return table(caption, head, rows if has_diagnostics else [row[:columns] for row in rows])
 
 
 def _row(one: Summary, has_diagnostics: bool) -> list[Part]:
     cells: list[Part] = [one.name, *map(shown, (one.mean, one.sd, one.low, one.high))]
     if has_diagnostics:
-        rhat = "–" if one.rhat != one.rhat else f"{one.rhat:.3f}"
-        cells += [element("strong", rhat) if one.rhat > RHAT_GOOD else rhat]
+        rhat = shown_rhat(one.rhat)
+        cells += [element("strong", rhat) if round(one.rhat, 3) > RHAT_GOOD else rhat]
         cells += ["–" if ess != ess else f"{ess:,.0f}" for ess in (one.ess_bulk, one.ess_tail)]
     return cells
 

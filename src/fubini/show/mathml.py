@@ -97,18 +97,22 @@ class MathMl(Text):
 
     def product(self, factors: Sequence[tuple[Notation, float]]) -> str:
         ordered = sorted(factors, key=lambda factor: self._place(factor[0]))
-        above = [self.raised(base, power) for base, power in ordered if power > 0]
-        below = [self.raised(base, -power) for base, power in ordered if power < 0]
-        top = row(*self._side_by_side(above)) if above else element("mn", "1")
-        return element("mfrac", top, row(*self._side_by_side(below))) if below else top
+        above = [(base, power) for base, power in ordered if power > 0]
+        below = [(base, -power) for base, power in ordered if power < 0]
+        top = self._side_by_side(above, bool(below)) if above else element("mn", "1")
+        return element("mfrac", top, self._side_by_side(below, True)) if below else top
 
     def _place(self, base: Notation) -> tuple[bool, str]:
         """Names before brackets, as in the text."""
         shown = Text().factor(base)
         return shown[0] in "([", shown
 
-    def _side_by_side(self, parts: Sequence[str]) -> list[str]:
-        return [part for place, each in enumerate(parts) for part in ((TIMES, each) if place else (each,))]
+    def _side_by_side(self, factors: Sequence[tuple[Notation, float]], in_fraction: bool) -> str:
+        """Factors one after another; one alone in a fraction needs no parentheses."""
+        if in_fraction and len(factors) == 1 and factors[0][1] == 1:
+            return render(factors[0][0], self)
+        shown = [self.raised(base, power) for base, power in factors]
+        return row(*(part for place, each in enumerate(shown) for part in ((TIMES, each) if place else (each,))))
 
     def raised(self, base: Notation, power: float) -> str:
         if power == 0.5:
