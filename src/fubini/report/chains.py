@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fubini.report.axes import Axes, figure, padded
-from fubini.report.elements import Markup, element
+from fubini.report.figure_axes import Axes, figure, padded
+from fubini.report.html_elements import Markup, element
 from fubini.report.posterior_draws import Quantity
 
 COLOURS = 6  # that follow each other, in style.css

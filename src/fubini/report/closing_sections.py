@@ -10,7 +10,7 @@ from typing import Any
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import FubiniError
 from fubini.models.joint import Joint
-from fubini.report.elements import Markup, Part, element, section, table
+from fubini.report.html_elements import Markup, Part, element, section, table
 from fubini.report.posterior_draws import PosteriorDraws
 from fubini.report.predictive import predictive_checks
 from fubini.version import __version__

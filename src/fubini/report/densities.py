@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fubini.report.axes import Axes, figure, padded, shown
 from fubini.report.diagnostics import describe
-from fubini.report.elements import Markup, element
+from fubini.report.figure_axes import Axes, figure, padded, shown
+from fubini.report.html_elements import Markup, element
 from fubini.report.posterior_draws import Quantity
 
 POINTS, BINS = 80, 512

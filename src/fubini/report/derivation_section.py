@@ -12,7 +12,7 @@ from fubini.eliminate.explanation import CONVERSIONS, ExplainedIntegral, Explana
 from fubini.eliminate.plan import Plan, Step
 from fubini.models.joint import Joint
 from fubini.questions.label_sampler import LabelSampler
-from fubini.report.elements import Markup, Part, element, section, table
+from fubini.report.html_elements import Markup, Part, element, section, table
 from fubini.show.identities import identity
 from fubini.show.mathml import mathml
 from fubini.show.notation import Big, Call, Infix, Notation, Subscript, Symbol

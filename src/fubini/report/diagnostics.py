@@ -60,7 +60,7 @@ def summarise(quantities: Sequence[Quantity]) -> list[Summary]:
 def describe(numbers: np.ndarray) -> tuple[float, float, float, float]:
     """Mean, standard deviation, 5 % and 95 % quantile."""
     if not numbers.size:
-        return (np.nan,) * 4
+        return np.nan, np.nan, np.nan, np.nan
     low, high = np.quantile(numbers, INTERVAL)
     return float(numbers.mean()), float(numbers.std(ddof=1)) if numbers.size > 1 else 0.0, float(low), float(high)
 
@@ -68,12 +68,14 @@ def describe(numbers: np.ndarray) -> tuple[float, float, float, float]:
 def diagnose(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """R-hat (rank-normalised), bulk and tail effective sample size of draws [chain, draw, number].
 
-    NaN of what does not vary, of fewer than four draws, and R-hat of one chain.
+    NaN of what does not vary or is not finite, of fewer than four draws, and R-hat of one chain.
     """
     az, values = arviz(), draws.astype(np.float64)
     nothing = np.full(values.shape[-1], np.nan)
     if values.shape[1] < 4:
         return nothing, nothing, nothing
+    known = np.isfinite(values).all(axis=(0, 1))
+    values = np.where(known, values, 0.0)
     varies = values.std(axis=(0, 1)) > 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -106,7 +108,8 @@ def judge(draws: PosteriorDraws) -> Verdict:
     worst = {name: _worst(site.checked()) for name, site in draws.sites.items()}
     rhat = max(((r, name) for name, (r, _) in worst.items() if r == r), default=(np.nan, ""))
     ess = min(((e, name) for name, (_, e) in worst.items() if e == e), default=(np.nan, ""))
-    return verdict(rhat, ess, draws.shape, draws.method, draws.diverging or 0)
+    broken = [name for name, site in draws.sites.items() if not np.isfinite(site.draws).all()]
+    return verdict(rhat, ess, draws.shape, draws.method, draws.diverging or 0, broken)
 
 
 def _worst(draws: np.ndarray) -> tuple[float, float]:
@@ -119,9 +122,17 @@ def _worst(draws: np.ndarray) -> tuple[float, float]:
 
 
 def verdict(
-    rhat: tuple[float, str], ess: tuple[float, str], shape: tuple[int, int], method: str, diverging: int
+    rhat: tuple[float, str],
+    ess: tuple[float, str],
+    shape: tuple[int, int],
+    method: str,
+    diverging: int = 0,
+    broken: Sequence[str] = (),
 ) -> Verdict:
-    """What the highest R-hat and the lowest effective sample size say, each with the site it is of."""
+    """What the highest R-hat and the lowest effective sample size say, each with the site it is of.
+
+    `broken` are sites with draws that are not finite numbers.
+    """
     if method in APPROXIMATE:
         return Verdict(
             "doubtful",
@@ -130,7 +141,7 @@ def verdict(
                 'R-hat and effective sample size say nothing of its error: compare with method="nuts".',
             ),
         )
-    judged = [_of_rhat(*rhat, shape), _of_ess(*ess, shape), _of_divergences(diverging, shape)]
+    judged = [_of_rhat(*rhat, shape), _of_ess(*ess, shape), _of_divergences(diverging, shape), _of_broken(broken)]
     found = [each for each in judged if each is not None]
     level = max((level for level, _ in found), key=("good", "doubtful", "bad").index, default="good")
     first = {"good": "No problem was found.", "doubtful": "Look closer.", "bad": "Do not rely on these draws yet."}
@@ -174,3 +185,7 @@ def _of_divergences(diverging: int, shape: tuple[int, int]) -> tuple[str, str] |
         f"{diverging:,} of the draws ({share:.1%}) ended in a divergence: where the density bends sharply it may not be"
     )
     return "bad" if share > 0.01 else "doubtful", f"{said} explored. Set target_accept closer to 1, or rescale."
+
+
+def _of_broken(sites: Sequence[str]) -> tuple[str, str] | None:
+    return ("bad", f"Some draws are not finite numbers: of {', '.join(sites)}.") if sites else None

@@ -26,9 +26,9 @@ from fubini.report.closing_sections import (
 )
 from fubini.report.derivation_section import derivation_section
 from fubini.report.diagnostics import judge
-from fubini.report.elements import Markup, element
 from fubini.report.exact_marginals import exact_marginals
 from fubini.report.glance import glance_section
+from fubini.report.html_elements import Markup, element
 from fubini.report.model_section import model_section
 from fubini.report.posterior_draws import read_draws
 from fubini.report.posterior_section import posterior_section

@@ -8,10 +8,10 @@ import numpy as np
 
 from fubini.errors import FubiniError
 from fubini.models.joint import Joint
-from fubini.report.axes import figure, shown
 from fubini.report.densities import curve, support
 from fubini.report.diagnostics import Summary
-from fubini.report.elements import Markup, Part, element, table
+from fubini.report.figure_axes import figure, shown
+from fubini.report.html_elements import Markup, Part, element, table
 from fubini.report.posterior_draws import SHOWN
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, to_array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fubini.report.diagnostics import Verdict
-from fubini.report.elements import Markup, Part, element, section
+from fubini.report.html_elements import Markup, Part, element, section
 from fubini.report.posterior_draws import PosteriorDraws
 
 WORDS = {

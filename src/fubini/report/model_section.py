@@ -8,8 +8,8 @@ from fubini.errors import FubiniError
 from fubini.models.joint import Joint
 from fubini.models.outline import SiteOutline
 from fubini.report.densities import density_figure
-from fubini.report.elements import Markup, Part, element, joined, section
 from fubini.report.exact_marginals import ExactMarginal, described
+from fubini.report.html_elements import Markup, Part, element, joined, section
 from fubini.report.posterior_draws import PosteriorDraws
 from fubini.report.roles import MEANING
 from fubini.report.summaries import site_table, summary_table

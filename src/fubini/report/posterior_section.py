@@ -8,8 +8,8 @@ from fubini.models.joint import Joint
 from fubini.report.chains import COLOURS, MOST_CHAINS, rank_figure, trace_figure
 from fubini.report.densities import density_figure
 from fubini.report.diagnostics import Verdict
-from fubini.report.elements import Markup, Part, element, section
 from fubini.report.exact_marginals import ExactMarginal, described
+from fubini.report.html_elements import Markup, Part, element, section
 from fubini.report.posterior_draws import CHECKED, FIGURES, PosteriorDraws, Quantity, SiteDraws
 from fubini.report.summaries import more_numbers, site_table, summary_table
 

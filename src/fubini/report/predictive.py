@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fubini.report.axes import Axes, figure, padded, shown
 from fubini.report.densities import smooth
-from fubini.report.elements import Markup, Part, element, table
+from fubini.report.figure_axes import Axes, figure, padded, shown
+from fubini.report.html_elements import Markup, Part, element, table
 from fubini.report.posterior_draws import PosteriorDraws
 
 REPLICATED = 30  # data sets that are drawn beside the observed one
@@ -106,7 +106,8 @@ def _intervals(name: str, observed: np.ndarray, low: np.ndarray, high: np.ndarra
 def _overlay(name: str, observed: np.ndarray, replicated: np.ndarray) -> Markup:
     """The distribution of the data over those of data sets that the model predicts."""
     some = replicated[:: max(1, len(replicated) // REPLICATED)][:REPLICATED]
-    left, right = padded(*np.quantile(np.concatenate([some.reshape(-1), observed]), (0.002, 0.998)), 0.1)
+    low, high = np.quantile(np.concatenate([some.reshape(-1), observed]), (0.002, 0.998))
+    left, right = padded(float(low), float(high), 0.1)
     left, right = min(left, observed.min()), max(right, observed.max())
     curves = [smooth(row, left, right, (None, None)) for row in (*some, observed) if np.ptp(row) > 0]
     axes = Axes((left, right), (0.0, float(max(curve.max() for curve in curves)) * 1.05))

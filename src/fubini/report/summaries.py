@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fubini.report.axes import shown
 from fubini.report.diagnostics import RHAT_GOOD, Summary, shown_rhat, summarise
-from fubini.report.elements import Markup, Part, element, table
+from fubini.report.figure_axes import shown
+from fubini.report.html_elements import Markup, Part, element, table
 from fubini.report.posterior_draws import Quantity, SiteDraws
 
 HEAD = ("", "mean", "sd", "5 %", "95 %")

@@ -7,15 +7,15 @@ import re
 from fubini.show.mathml_elements import (
     APPLY,
     TIMES,
-    applied,
+    application,
     element,
     fenced,
     formula,
-    name,
+    identifier,
     operator,
+    prose,
     row,
     under,
-    words,
 )
 
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ᵀᵃᵇᵈᵏᵐⁿᵖʳᵗˣ", "0123456789−+Tabdkmnprtx", strict=True))
@@ -91,7 +91,7 @@ class _Reader:
         if self.next != "_":
             return ""
         self.take()
-        return name(self.take())
+        return identifier(self.take())
 
     def factor(self, is_alone: bool = False) -> str:
         base = self.base(is_alone)
@@ -134,7 +134,7 @@ class _Reader:
         if token == "½":
             return element("mfrac", element("mn", "1"), element("mn", "2"))
         if token[0].isdigit():
-            return name(token)
+            return identifier(token)
         is_name = len(token) == 1 or token in FUNCTIONS or self.next == "_" or re.fullmatch("d[a-z]", token)
         if not token.isalpha() or not is_name:  # other words are prose
             raise NotAnIdentity(token)
@@ -150,17 +150,17 @@ class _Reader:
                 self.take()
                 parts.append(self.sum())
             self.take(")")
-            return applied(element("mi", token), parts)
+            return application(element("mi", token), parts)
         if token.startswith("d") and len(token) == 2:
             return row(element("mspace", width="0.2em"), element("mi", "d"), element("mi", token[1]))
-        return name(token)
+        return identifier(token)
 
 
 def _raised(token: str) -> str:
     plain = "".join(RAISED[sign] for sign in token)
     if plain.isdigit():
         return element("mn", plain)
-    return row(*(operator(sign) if sign in "−+" else name(sign) for sign in plain))
+    return row(*(operator(sign) if sign in "−+" else identifier(sign) for sign in plain))
 
 
 def identity(text: str) -> str:
@@ -174,5 +174,5 @@ def identity(text: str) -> str:
     try:
         shown = _Reader(equation).equation()
     except NotAnIdentity:
-        return formula(words(text), text)
-    return formula(row(shown, *([words(remark)] if remark else [])), text)
+        return formula(prose(text), text)
+    return formula(row(shown, *([prose(remark)] if remark else [])), text)

@@ -8,17 +8,17 @@ from typing import Any
 
 from fubini.show.mathml_elements import (
     TIMES,
-    applied,
+    application,
     element,
     fenced,
     formula,
-    name,
-    number,
+    identifier,
+    numeral,
     operator,
+    prose,
     row,
     separated,
     under,
-    words,
 )
 from fubini.show.notation import Binding, Notation, Numeral, Total
 from fubini.show.styles import Text, render, text
@@ -31,11 +31,11 @@ class MathMl(Text):
 
     has_fractions = True
 
-    def name(self, name_: str) -> str:
-        return name(name_)
+    def name(self, name: str) -> str:
+        return identifier(name)
 
-    def typed(self, name_: str, kind: str) -> str:
-        return row(name(name_), operator(":"), words(kind))
+    def typed(self, name: str, kind: str) -> str:
+        return row(identifier(name), operator(":"), prose(kind))
 
     def group(self, inside: str) -> str:
         return fenced("(", inside, ")")
@@ -51,10 +51,10 @@ class MathMl(Text):
         return row(*(part for place, each in enumerate(parts) for part in ((sign, each) if place else (each,))))
 
     def call(self, head: str, parts: Sequence[str]) -> str:
-        return applied(head, parts)
+        return application(head, parts)
 
-    def keyword(self, name_: str, shown: str) -> str:
-        return row(words(name_), operator("="), shown)
+    def keyword(self, name: str, shown: str) -> str:
+        return row(prose(name), operator("="), shown)
 
     def index(self, base: str, parts: Sequence[str]) -> str:
         return element("msub", base, row(*separated(parts, ",")))
@@ -63,17 +63,17 @@ class MathMl(Text):
         return row(under(symbol, indices), body)
 
     def function(self, names: Sequence[str], body: str) -> str:
-        return row(*separated([name(each) for each in names], ","), operator("↦"), body)
+        return row(*separated([identifier(each) for each in names], ","), operator("↦"), body)
 
-    def phrase(self, words_: str) -> str:
-        return words(words_)
+    def phrase(self, words: str) -> str:
+        return prose(words)
 
     # -- index notation ----------------------------------------------------------------------------------------------
 
     def number(self, value: float) -> str:
         if value != value or abs(value) == float("inf"):
             return element("mi", escape(super().number(value)))
-        return number(f"{value:g}")
+        return numeral(f"{value:g}")
 
     def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
         """Σ coefficient · term, in the order of the text."""
@@ -87,13 +87,13 @@ class MathMl(Text):
 
     def _term(self, part: Notation, shown: str, size: float) -> str:
         if isinstance(part, Numeral):
-            return number(f"{size:g}")
+            return numeral(f"{size:g}")
         if size == 1:
             return self.group(shown) if isinstance(part, Total) else shown
         return row(self.coefficient(size), TIMES, self.grouped(part, shown))
 
     def coefficient(self, size: float) -> str:
-        return element("mfrac", element("mn", "1"), element("mn", "2")) if size == 0.5 else number(f"{size:g}")
+        return element("mfrac", element("mn", "1"), element("mn", "2")) if size == 0.5 else numeral(f"{size:g}")
 
     def product(self, factors: Sequence[tuple[Notation, float]]) -> str:
         ordered = sorted(factors, key=lambda factor: self._place(factor[0]))
@@ -118,28 +118,28 @@ class MathMl(Text):
         if power == 0.5:
             return element("msqrt", render(base, self))
         shown = self.factor(base)
-        return shown if power == 1 else element("msup", shown, number(f"{power:g}"))
+        return shown if power == 1 else element("msup", shown, numeral(f"{power:g}"))
 
     def applied(self, function: Any, parts: Sequence[str]) -> str:
-        return applied(element("mi", escape(str(function))), parts)
+        return application(element("mi", escape(str(function))), parts)
 
     def comparison(self, symbol: str, parts: Sequence[str]) -> str:
         return fenced("[", self.infix(symbol, parts), "]")
 
     def choice(self, test: str, first: str, second: str) -> str:
-        lines = ((first, row(words("if "), test)), (second, words("otherwise")))
+        lines = ((first, row(prose("if "), test)), (second, prose("otherwise")))
         cells = [element("mtr", *(element("mtd", cell) for cell in line)) for line in lines]
         return row(operator("{", fence="true", stretchy="true", form="prefix"), element("mtable", *cells))
 
     def bound(self, tree: Binding) -> str:
-        indices, body = [name(each) for each in tree.names], self.factor(tree.body)
+        indices, body = [identifier(each) for each in tree.names], self.factor(tree.body)
         if tree.kind in ("sum", "slopes"):
             return row(under("Σ", indices), body)
         if tree.kind == "lse":
             return row(element("mi", "log"), under("Σ", indices), element("mi", "exp"), body)
         if tree.kind == "chain":
-            return row(element("mi", "log"), under("Σ", [words("paths"), *indices]), element("mi", "exp"), body)
-        return row(words(f"{tree.kind} over "), *separated(indices, ","), words(" of "), body)
+            return row(element("mi", "log"), under("Σ", [prose("paths"), *indices]), element("mi", "exp"), body)
+        return row(prose(f"{tree.kind} over "), *separated(indices, ","), prose(" of "), body)
 
 
 def mathml(tree: Notation, display: bool = True) -> str:

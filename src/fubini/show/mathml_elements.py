@@ -28,7 +28,7 @@ def operator(symbol: str, **attributes: str) -> str:
     return element("mo", escape(symbol), **attributes)
 
 
-def words(text: str) -> str:
+def prose(text: str) -> str:
     """Words within a formula."""
     return element("mtext", escape(text))
 
@@ -38,15 +38,15 @@ def row(*parts: str) -> str:
     return parts[0] if len(parts) == 1 else element("mrow", *parts)
 
 
-def number(text: str) -> str:
+def numeral(text: str) -> str:
     """A number as it is written: 0.04, 1e-05.
 
-    >>> number("1e-05")
+    >>> numeral("1e-05")
     '<mrow><mn>1</mn><mo>×</mo><msup><mn>10</mn><mn>−5</mn></msup></mrow>'
     """
     digits, _, power = text.replace("-", "−").lower().partition("e")
     if digits.startswith("−"):
-        return row(operator("−"), number(text[1:]))
+        return row(operator("−"), numeral(text[1:]))
     if not power:
         return element("mn", escape(digits))
     exponent = ("−" if power[0] == "−" else "") + power.lstrip("+−").lstrip("0")
@@ -54,19 +54,19 @@ def number(text: str) -> str:
     return row(element("mn", digits), operator("×"), ten)
 
 
-def name(text: str) -> str:
+def identifier(text: str) -> str:
     """A name or a number: Greek letters by their names, what follows an underscore below the line.
 
-    >>> name("theta_1")
+    >>> identifier("theta_1")
     '<msub><mi>θ</mi><mn>1</mn></msub>'
     """
     if NUMBER.fullmatch(text):
-        return number(text)
+        return numeral(text)
     base, _, below = text.partition("_")
     if not base or not below:
         return element("mi", escape(GREEK.get(text, text)))
-    parts = [name(part) for part in below.split("_") if part]
-    return element("msub", name(base), row(*separated(parts, ","))) if parts else element("mi", escape(text))
+    parts = [identifier(part) for part in below.split("_") if part]
+    return element("msub", identifier(base), row(*separated(parts, ","))) if parts else element("mi", escape(text))
 
 
 def separated(parts: Sequence[str], symbol: str) -> list[str]:
@@ -84,7 +84,7 @@ def fenced(opening: str, inside: str, closing: str) -> str:
     return element("mrow", fences[0], inside, fences[1])
 
 
-def applied(function: str, parts: Sequence[str]) -> str:
+def application(function: str, parts: Sequence[str]) -> str:
     """A function of arguments."""
     return row(function, APPLY, fenced("(", row(*separated(parts, ",")) if parts else "<mrow/>", ")"))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fubini.report.elements import Markup, element
+from fubini.report.html_elements import Markup, element
 
 WIDTH, HEIGHT = 320, 170
 LEFT, RIGHT, TOP, BOTTOM = 42, 18, 10, 26
