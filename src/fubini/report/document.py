@@ -49,7 +49,12 @@ CONTENTS = {
 
 
 class Report:
-    """A report as one HTML document; shown in a frame in a notebook, and saved to a file."""
+    """A report as one HTML document; shown in a frame in a notebook, and saved to a file.
+
+    >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+    >>> fb.report(model.condition(x=0.5)).html[:15]
+    '<!doctype html>'
+    """
 
     def __init__(self, title: str, html: str) -> None:
         self.title, self.html = title, html
