@@ -115,3 +115,13 @@ def test_values_that_do_not_begin_at_zero() -> None:
     joint = np.exp(-0.5 * (2.0 - np.sqrt(a) * b) ** 2) / np.sqrt(2 * np.pi) / 9
     np.testing.assert_allclose(float(post.log_evidence()), np.log(joint.sum()), rtol=1e-6)
     np.testing.assert_allclose(float(post.marginal("b").mean("b")), (joint * b).sum() / joint.sum(), rtol=1e-6)
+
+
+def test_sites_of_a_nested_joint_go_by_their_path() -> None:
+    inner = fb.JointNamed(dict(a=dist.Normal(0.0, 1.0), b=lambda a: dist.Normal(a, 1.0)))
+    post = fb.JointNamed(dict(inner=inner, y=lambda inner: dist.Normal(inner["b"], 1.0))).condition(y=1.0)
+    marginal = post.marginal("inner.a")
+    assert np.isclose(float(marginal.mean("inner.a")), 1 / 3) and np.isclose(float(marginal.variance("inner.a")), 2 / 3)
+    assert set(post.explain().order) == {"inner.a", "inner.b"}
+    with pytest.raises(fb.errors.UnknownName, match=r"inner\.a"):
+        post.marginal("inner")

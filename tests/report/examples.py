@@ -40,9 +40,9 @@ def groups_post():
     return groups(12).condition(s=np.linspace(-6.0, 6.0, 12))
 
 
-def data(posterior, method="nuts", eliminated=(), **others):
+def data(posterior, method="nuts", eliminated=(), dims=None, coords=None, **others):
     """ArviZ data of arrays [chain, draw, …]."""
-    return arviz_data({"posterior": posterior, **others}, None, None, method=method, eliminated=list(eliminated))
+    return arviz_data({"posterior": posterior, **others}, dims, coords, method=method, eliminated=list(eliminated))
 
 
 @cache
@@ -72,5 +72,10 @@ def groups_report():
 
 @cache
 def closed_report():
-    names = {"m": dist.Normal(0.0, 1.0), "s": dist.Bernoulli(0.3), HOSTILE: lambda m: dist.Normal(m, 1.0)}
+    names = {
+        "m": dist.Normal(0.0, 1.0),
+        "s": dist.Bernoulli(0.3),
+        "k": dist.Categorical(jnp.array([0.25, 0.75])).expand([20]),
+        HOSTILE: lambda m: dist.Normal(m, 1.0),
+    }
     return fb.report(fb.JointNamed(names).condition({HOSTILE: 0.5}), title=HOSTILE, command=f"run {HOSTILE}")

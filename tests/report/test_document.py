@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import xarray
 
 import fubini as fb
 from fubini.errors import DomainError, FileFormatError
@@ -132,8 +133,8 @@ def test_names_and_texts_are_escaped(kind) -> None:
 
 
 def test_labels_of_axes_are_escaped() -> None:
-    draws = data({"theta": np.random.default_rng(0).normal(size=(2, 40, 8))}).assign_coords()
-    draws.posterior = draws.posterior.assign_coords(theta_dim_0=[f"<b>{place}</b>" for place in range(8)])
+    theta, labels = np.random.default_rng(0).normal(size=(2, 40, 8)), [f"<b>{place}</b>" for place in range(8)]
+    draws = data({"theta": theta}, dims={"theta": ["school"]}, coords={"school": labels})
     html = fb.report(schools_post(), draws).html
     assert "<b>0</b>" not in html and "theta[&lt;b&gt;0&lt;/b&gt;]" in html
 
@@ -181,6 +182,31 @@ def test_what_a_report_without_draws_says() -> None:
     assert "Normal(loc=0.25, scale=0.7071068)" in html.replace("0.7071067811865476", "0.7071068")
     assert "log p(observed) = <strong>−1.328012</strong> (exact)" in html
     assert "Exact density of m" in html and "Probability of each value of s" in html
+    assert '<tr><th scope="row">k[3]</th><td>0.2500</td><td>0.7500</td></tr>' in html and "k[12]" not in html
+    assert "The first 12 of 20 numbers of k are shown" in html
+
+
+def test_approximate_answers_say_so() -> None:
+    bent = fb.JointNamed(dict(a=fb.dist.Normal(0.0, 1.0), b=lambda a: fb.dist.Normal(a**2, 1.0))).condition(b=1.0)
+    with fb.quadrature():
+        html = fb.report(bent).html
+    assert "Approximate: quadrature." in html
+    assert "xact" not in html.partition("The posterior</h2>")[2].partition('<section id="evidence"')[0]
+
+
+def test_nested_joints() -> None:
+    inner = fb.JointNamed(dict(a=fb.dist.Normal(0.0, 1.0), b=lambda a: fb.dist.Normal(a, 1.0)))
+    post = fb.JointNamed(dict(inner=inner, y=lambda inner: fb.dist.Normal(inner["b"], 1.0))).condition(y=1.0)
+    html = fb.report(post).html
+    assert "inner, can be integrated out" in html and "Exact posterior of inner.a" in html
+    drawn = data({"inner.a": np.random.default_rng(0).normal(size=(2, 50))}, "exact", ("inner.a", "inner.b"))
+    assert "Density of inner.a" in fb.report(post, drawn).html
+
+
+def test_data_trees_are_read() -> None:
+    groups = {"posterior": schools_draws().posterior.copy(), "observed_data": schools_draws().observed_data}
+    html = fb.report(schools_post(), xarray.DataTree.from_dict(groups)).html
+    assert "Density of theta[7]" in html and "tau, sampled" in html
 
 
 def test_large_arrays_are_cut() -> None:

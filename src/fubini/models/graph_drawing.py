@@ -13,6 +13,7 @@ HEIGHT, RADIUS, GAP = 80, 24, 26  # of a row, of a node, and between two nodes
 LETTER = 8.0  # width of a letter
 LONGEST = 18  # letters of a name that are written
 MARGIN = 8
+MOST_IN_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,28 @@ def place_nodes(
     letters = max((min(len(escaped(name)), LONGEST) for name in parents), default=0)
     half = max(RADIUS, LETTER * letters / 2 + 8)
     cell = 2 * half + GAP
-    rows: dict[int, list[str]] = {}
-    for name in parents:
-        rows.setdefault(depths[name], []).append(name)
     nodes: dict[str, Node] = {}
-    for depth in sorted(rows):
-        wished = {name: _mean([nodes[parent].x for parent in parents[name] if parent in nodes]) for name in rows[depth]}
-        ordered = sorted(rows[depth], key=lambda name: wished[name])
+    for number, row in enumerate(_rows(parents, depths)):
+        wished = {name: _mean([nodes[parent].x for parent in parents[name] if parent in nodes]) for name in row}
+        ordered = sorted(row, key=lambda name: wished[name])
         middle = _mean(list(wished.values()))
         for place, name in enumerate(ordered):
             x = middle + (place - (len(ordered) - 1) / 2) * cell
             half_width = max(RADIUS, LETTER * min(len(escaped(name)), LONGEST) / 2 + 8)
-            nodes[name] = Node(name, kinds[name], x, MARGIN + RADIUS + depth * HEIGHT, half_width)
+            nodes[name] = Node(name, kinds[name], x, MARGIN + RADIUS + number * HEIGHT, half_width)
     return {name: nodes[name] for name in parents}
+
+
+def _rows(names: Iterable[str], depths: Mapping[str, int]) -> list[list[str]]:
+    """Sites of one depth beside each other; many of them in several rows."""
+    by_depth: dict[int, list[str]] = {}
+    for name in names:
+        by_depth.setdefault(depths[name], []).append(name)
+    return [
+        row[start : start + MOST_IN_ROW]
+        for _, row in sorted(by_depth.items())
+        for start in range(0, len(row), MOST_IN_ROW)
+    ]
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -22,7 +22,9 @@ SQUARES = "|A x − b|² is the sum of the squares in the log density that {} en
 BY_GRID = 3  # numbers, at most, that quadrature integrates
 
 
-def derivation_section(post: Joint, explanation: Explanation | None, sampler: LabelSampler | None) -> Markup:
+def derivation_section(
+    post: Joint, explanation: Explanation | None, sampler: LabelSampler | None, is_sampled: bool
+) -> Markup:
     """How the model was integrated."""
     parts: list[Part] = []
     if sampler is not None:
@@ -31,7 +33,7 @@ def derivation_section(post: Joint, explanation: Explanation | None, sampler: La
     if explanation is None:
         parts.append(element("p", "No plan was found for this model: nothing is integrated out, and all is sampled."))
     else:
-        parts += _derivation(post, explanation)
+        parts += _derivation(post, explanation, is_sampled)
     return section("derivation", "How it was integrated", *parts)
 
 
@@ -47,8 +49,8 @@ def _of_sampler(sampler: LabelSampler) -> Iterator[Part]:
         yield _integral(number, one)
 
 
-def _derivation(post: Joint, explanation: Explanation) -> Iterator[Part]:
-    yield element("p", _verdict(explanation))
+def _derivation(post: Joint, explanation: Explanation, is_sampled: bool) -> Iterator[Part]:
+    yield element("p", _verdict(explanation, is_sampled))
     if explanation.lines:
         yield element("button", "Open all steps", type="button", id="open-all", hidden="")
     if any(not line.integrals for line in explanation.lines):
@@ -62,16 +64,15 @@ def _derivation(post: Joint, explanation: Explanation) -> Iterator[Part]:
     yield from _refused(explanation)
 
 
-def _verdict(explanation: Explanation) -> str:
+def _verdict(explanation: Explanation, is_sampled: bool) -> str:
     if not explanation.remaining:
         return "Every latent has a closed form: evidence, marginals and draws are exact."
     left, are = in_words(explanation.remaining), _are(explanation.remaining)
+    rest = f"and the others drawn given {'it' if len(explanation.remaining) == 1 else 'them'}"
+    last = f"{left} {are} sampled, {rest}." if is_sampled else f"{left} {_have(explanation.remaining)} no closed form."
     if not explanation.order:
         return f"Nothing is integrated out in closed form: {left} {are} sampled."
-    out = in_words(list(map(str, explanation.order)))
-    rest = "it" if len(explanation.remaining) == 1 else "them"
-    first = f"{out} {_are(explanation.order)} integrated out exactly."
-    return f"{first} {left} {are} sampled, and the others drawn given {rest}."
+    return f"{in_words(list(map(str, explanation.order)))} {_are(explanation.order)} integrated out exactly. {last}"
 
 
 def in_words(names: Sequence[str]) -> str:
@@ -81,6 +82,10 @@ def in_words(names: Sequence[str]) -> str:
     'a, b and c'
     """
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _have(names: Sequence[Any]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def _are(names: Sequence[Any]) -> str:

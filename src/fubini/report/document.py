@@ -34,6 +34,7 @@ from fubini.report.posterior_draws import read_draws
 from fubini.report.posterior_section import posterior_section
 from fubini.report.roles import elimination, roles
 
+LONGEST = 300  # characters of the title of a model
 HEIGHT = 640  # of the frame in a notebook
 POLICY = "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 CONTENTS = {
@@ -124,7 +125,7 @@ def report(
     sections = [
         glance_section(site_roles, known, verdict, evidence),
         model_section(post, site_roles, known, exact),
-        derivation_section(post, explanation, sampler),
+        derivation_section(post, explanation, sampler, known is not None),
         posterior_section(post, known, verdict, exact),
         predictive_section(known),
         evidence_section(post, evidence, explanation),
@@ -132,7 +133,12 @@ def report(
         origin_section(command, seed),
     ]
     shown_title = escaped(title) if title is not None else f"Report on {post.title.partition('(')[0]}"
-    return Report(shown_title, _page(shown_title, f"{post}", sections))
+    return Report(shown_title, _page(shown_title, shortened(post.title), sections))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _explanation(post: Joint) -> Explanation | None:

@@ -46,7 +46,7 @@ class Axes:
     def points(self, x: np.ndarray, y: np.ndarray) -> str:
         """Points in the drawing, as the path through them."""
         across, down = self.across(x), self.down(y)
-        return "M" + "L".join(f"{a:.0f} {b:.1f}" for a, b in zip(across, down, strict=True))
+        return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True))
 
     def across(self, x: np.ndarray) -> np.ndarray:
         """Where numbers lie from left to right."""

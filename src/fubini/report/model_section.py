@@ -8,8 +8,8 @@ from fubini.errors import FubiniError
 from fubini.models.joint import Joint
 from fubini.models.outline import SiteOutline
 from fubini.report.densities import density_figure
-from fubini.report.exact_marginals import ExactMarginal, described
-from fubini.report.html_elements import Markup, Part, element, joined, section
+from fubini.report.exact_marginals import ExactMarginal, described, quality
+from fubini.report.html_elements import Markup, Part, element, section
 from fubini.report.posterior_draws import PosteriorDraws
 from fubini.report.roles import MEANING
 from fubini.report.summaries import site_table, summary_table
@@ -81,8 +81,13 @@ def _posterior(site: SiteOutline, draws: PosteriorDraws | None, exact: Mapping[s
             figures = [density_figure(quantity, kind) for quantity in one.quantities(FIGURES)]
             parts.append(element("div", figures, class_="figures"))
         return parts
-    if site.name not in exact:
-        return element("p", "No draws of it were given.") if site.kind == "random" else None
-    marginal = exact[site.name]
-    found = summary_table(f"Exact posterior of {site.name}", marginal.summaries, False) if marginal.summaries else None
-    return joined(described(marginal), found, marginal.drawing)
+    inside = {name: each for name, each in exact.items() if name == site.name or name.startswith(f"{site.name}.")}
+    if not inside and site.kind in ("random", "joint"):
+        return element("p", "No draws of it were given.")
+    return [_exactly(name, marginal) for name, marginal in inside.items()]
+
+
+def _exactly(name: str, marginal: ExactMarginal) -> Part:
+    caption = f"{quality(marginal.factor)} posterior of {name}"
+    summaries = summary_table(caption, marginal.summaries, False) if marginal.summaries else None
+    return [described(marginal), summaries, marginal.drawing]

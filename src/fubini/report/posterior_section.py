@@ -8,7 +8,7 @@ from fubini.models.joint import Joint
 from fubini.report.chains import COLOURS, MOST_CHAINS, rank_figure, trace_figure
 from fubini.report.densities import density_figure
 from fubini.report.diagnostics import Verdict
-from fubini.report.exact_marginals import ExactMarginal, described
+from fubini.report.exact_marginals import ExactMarginal, described, quality
 from fubini.report.html_elements import Markup, Part, element, section
 from fubini.report.posterior_draws import CHECKED, FIGURES, PosteriorDraws, Quantity, SiteDraws
 from fubini.report.summaries import more_numbers, site_table, summary_table
@@ -34,12 +34,15 @@ def _exact(exact: Mapping[str, ExactMarginal]) -> Iterator[Part]:
         said = "No draws were given, and no marginal has a closed form: "
         yield element("p", said, element("code", "fb.report(post, post.infer(key))"), " has the posterior in it.")
         return
-    yield element("p", "No draws were given; these marginals are exact.")
+    is_exact = all(marginal.factor.exactness.is_exact for marginal in exact.values())
+    yield element(
+        "p", f"No draws were given; these marginals are {'exact' if is_exact else 'approximate where they say so'}."
+    )
     for name, marginal in exact.items():
         yield element("h3", name)
         yield described(marginal)
         if marginal.summaries:
-            yield summary_table(f"Exact posterior of {name}", marginal.summaries, False)
+            yield summary_table(f"{quality(marginal.factor)} posterior of {name}", marginal.summaries, False)
             yield more_numbers(name, len(marginal.summaries), marginal.size)
         yield element("div", marginal.drawing, class_="figures") if marginal.drawing else None
 
@@ -102,7 +105,7 @@ def _legend(chains: int) -> Markup | None:
 def _points(draws: PosteriorDraws) -> int:
     """How many points of each trace keep the file small."""
     lines = min(FIGURES, sum(1 for _ in draws.quantities())) * min(draws.shape[0], MOST_CHAINS)
-    return max(POINTS[0], min(POINTS[1], TRACE_BYTES // max(lines * 9, 1)))
+    return max(POINTS[0], min(POINTS[1], TRACE_BYTES // max(lines * 11, 1)))
 
 
 def _figures(site: SiteDraws, shown: list[Quantity], kind: str, points: int) -> Markup:
