@@ -38,6 +38,7 @@ LAYERS = (
     "models",
     "questions",
     "io",
+    "report",
     "cli",
 )
 

@@ -58,7 +58,7 @@ def test_draws_are_those_of_the_model(folder, frame, capsys):
     def regression(dose, site, n_site):
         level = yield fb.dist.Normal(0.0, 3.0).expand([n_site])
         slope = yield fb.dist.Normal(0.0, 2.0)
-        response = yield fb.dist.Normal(level[site] + slope * dose, 0.5)  # noqa: F841
+        response = yield fb.dist.Normal(level[site] + slope * dose, 0.5)
 
     codes = np.unique(frame.site, return_inverse=True)[1]
     post = regression(frame.dose.to_numpy(), codes, 3).condition(response=frame.response.to_numpy())

@@ -89,7 +89,13 @@ EDGES = np.array([[-0.5, 0.0, 0.7], [0.1, 0.2, -1.0]])
 
 @pytest.mark.parametrize(
     "above",
-    [lambda x, e: x > e, lambda x, e: e < x, lambda x, e: x - e > 0.0, lambda x, e: ~(x <= e), lambda x, e: 2 * x > 2 * e],
+    [
+        lambda x, e: x > e,
+        lambda x, e: e < x,
+        lambda x, e: x - e > 0.0,
+        lambda x, e: ~(x <= e),
+        lambda x, e: 2 * x > 2 * e,
+    ],
     ids=["x > e", "e < x", "x - e > 0", "not x <= e", "2 x > 2 e"],
 )
 def test_edges_that_differ_along_a_batch(above: Any) -> None:
@@ -134,7 +140,7 @@ def test_edges_that_differ_along_time() -> None:
     @fb.model
     def model(thresholds):
         x = yield dist.Markov(dist.Normal(0.0, 1.0), lambda x: dist.Normal(0.9 * x, 0.4), 3)
-        side = yield dist.Bernoulli(jax.numpy.where(x > thresholds, 0.9, 0.1))  # noqa: F841
+        side = yield dist.Bernoulli(jax.numpy.where(x > thresholds, 0.9, 0.1))
 
     with fb.represent(x=fb.rep.Grid((-7, 7), 400)):
         assert float(chain.log_evidence()) == pytest.approx(expected, abs=2e-3)

@@ -31,10 +31,15 @@ def written(of: Any, names: Mapping[Any, str] | None = None) -> str:
     >>> written(total([i], power(get(Leaf("x", (3,)), index(i)), 2.0)))
     'Σ_j x[j]²'
     """
+    return text(notation_of(of, names))
+
+
+def notation_of(of: Any, names: Mapping[Any, str] | None = None) -> Notation:
+    """The notation of a node with its indices as letters."""
     notation = NodeNotation(dict(names or {}))
     for i in sorted(of.free, key=lambda i: i.serial):
         notation.letter(i)  # before those of sums, which end with them
-    return text(notation.tree(of))
+    return notation.tree(of)
 
 
 class NodeNotation:

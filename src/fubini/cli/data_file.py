@@ -58,7 +58,9 @@ def read_data(path: Path) -> dict[str, Column]:
         raise FileFormatError(f"the data file {path}", expected=f"a file whose name ends in {READERS}")
     columns = reader(path, kind)
     if not columns or all(column.values.size == 0 for column in columns.values()):
-        raise FileFormatError(f"the data file {path}", expected="at least one row", nearest=f"columns {listed(columns)}")
+        raise FileFormatError(
+            f"the data file {path}", expected="at least one row", nearest=f"columns {listed(columns)}"
+        )
     return columns
 
 
@@ -109,7 +111,7 @@ def column_of(name: str, values: Any) -> Column:
         return Column(array.astype(np.float64))
     if array.ndim != 1:
         raise FileFormatError(f"the column {name!r}", expected="numbers, or one label for each row")
-    present = np.array([one is not None and one == one for one in array], bool)  # noqa: PLR0124  (NaN is not itself)
+    present = np.array([one is not None and one == one for one in array], bool)
     texts = np.array([str(one) for one in array[present]])
     labels, codes = np.unique(texts, return_inverse=True) if len(texts) else (np.array([], str), np.array([], int))
     values = np.full(len(array), -1)

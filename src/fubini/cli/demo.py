@@ -1,2 +1,5 @@
 """`fubini demo`."""
-def add_to(commands): pass
+
+
+def add_to(commands):
+    pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shlex
 import sys
@@ -13,15 +12,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import jax
-import numpy as np
 
 from fubini.cli.binding import BoundModel, Source, bind
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
 from fubini.errors import FubiniError, Intractable
 from fubini.infer.methods import METHODS
-from fubini.questions.posterior_summary import PosteriorSummary, summarise
-from fubini.report.report import report
+from fubini.questions.posterior_summary import summarise
+from fubini.report.document import report
 
 MODEL = "a Python file that defines a model, which is run; FILE:NAME where it defines several"
 
@@ -38,7 +36,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--warmup", type=int, metavar="N", help="draws to adapt in, which are not kept")
     parser.add_argument("--method", choices=sorted(METHODS), help="how the remaining latents are drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="keep the run here; a killed run goes on from it")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="keep the run here; a killed run goes on from it"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 

@@ -91,7 +91,9 @@ def _line(error: BaseException, path: Path) -> str:
     """Where in the file an error was raised."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path.resolve()]
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path.resolve()
+    ]
     return f" in line {lines[-1]}" if lines else ""
 
 

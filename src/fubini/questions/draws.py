@@ -71,4 +71,3 @@ class Draws(dict[str, np.ndarray]):
     ) -> Any:
         """As ArviZ data."""
         return arviz_data({"posterior": self}, dims, coords, method="gibbs")
-

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fubini.infer.agreement import split_rhat
-from fubini.infer.report import effective
+from fubini.infer.nuts_warnings import effective
 from fubini.terms.numbers import shown_grid
 
 STATISTICS = ("mean", "sd", "5%", "95%", "ESS", "R-hat")
