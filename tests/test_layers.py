@@ -43,7 +43,7 @@ LAYERS = (
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
-DEFERRED = frozenset({"arviz", "cotengra", "numba", "pysdd"})
+DEFERRED = frozenset({"arviz", "cotengra", "numba", "pandas", "pysdd", "shtab", "xarray"})
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

@@ -29,7 +29,7 @@ class BoundModel:
 
 
 class Source:
-    """The columns by the names that a model asks for: their own, or those given with --map; and values given with --set."""
+    """The columns by the names that a model asks for, their own or those of --map; and the values of --set."""
 
     def __init__(self, columns: Mapping[str, Column], maps: Sequence[str], sets: Sequence[str]) -> None:
         self.columns = dict(columns)
@@ -91,11 +91,26 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
             nearest=f"columns {listed(source.columns)}",
             advice="name the column as the site, or give --map SITE=COLUMN",
         )
+    for name in observed:
+        _require_codes(joint, name, source.column(name))
     model = joint.condition(**observed) if observed else joint
     unused = [name for name in source.columns if name not in source.used([*arguments, *observed])]
     notes += [f"columns that the model does not use: {', '.join(unused)}"] if unused else []
     dims, coords = _labels(joint, source, [*wanted, *observed])
     return BoundModel(model, dims, coords, tuple(notes))
+
+
+def _require_codes(joint: Joint, name: str, column: Column) -> None:
+    """Labels are values of discrete sites alone, of as many."""
+    domain = joint.outline[name].domain
+    if not column.labels or (domain.is_finite and (domain.size or 0) >= len(column.labels)):
+        return
+    raise DataError(
+        f"labels as values of the site {name!r}",
+        expected=f"values of {domain}",
+        nearest=f"{len(column.labels)} labels: {', '.join(column.labels[:3])}{' …' * (len(column.labels) > 3)}",
+        advice="give a column of numbers, or a site with a value for each label (Bernoulli, Categorical)",
+    )
 
 
 def _sites(file: ModelFile, source: Source, wanted: Sequence[str]) -> list[str]:

@@ -51,8 +51,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """The data, and how their columns are named in the model."""
+    kinds = "CSV, TSV, Parquet, JSON or NetCDF"
     parser.add_argument("--data", "-d", type=Path, metavar="FILE",
-                        help="CSV, TSV, Parquet, JSON or NetCDF; columns are arguments and sites of the same name")  # fmt: skip
+                        help=f"{kinds}; columns are arguments and sites of the same name")  # fmt: skip
     parser.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN[,COLUMN…]",
                         help="the column of an argument or site of another name; several make a matrix")  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",

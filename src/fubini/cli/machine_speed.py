@@ -63,7 +63,7 @@ def _regression() -> Callable[[], Any]:
     def regression(X):
         v = yield dist.InverseGamma(3.0, 2.0)
         w = yield dist.Normal(0.0, v**0.5).expand([10])
-        y = yield dist.Normal(X @ w, v**0.5)  # noqa: F841  (the name of a site)
+        y = yield dist.Normal(X @ w, v**0.5)
 
     random = np.random.default_rng(0)
     X = random.normal(size=(10_000, 10))
