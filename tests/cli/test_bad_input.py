@@ -93,7 +93,7 @@ def test_a_full_disk_keeps_the_old_file(folder, capsys, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("fubini.cli.infer_model.os.replace", full)
+    monkeypatch.setattr("fubini.cli.infer_command.os.replace", full)
     message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--netcdf", "draws.nc", *QUICK)
     assert "No space left" in message and Path("draws.nc").read_text() == "old"
     assert [path.name for path in folder.glob(".draws*")] == []
@@ -113,6 +113,6 @@ def test_interrupt(folder, capsys, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fubini.cli.infer_model.read_data", interrupt)
+    monkeypatch.setattr("fubini.cli.infer_command.read_data", interrupt)
     assert main(["infer", "level.py", "--data", "data.csv"]) == 130
     assert capsys.readouterr().err == "fubini: interrupted\n"

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from fubini.cli import compare_models, demo, explain_model, infer_model, machine_speed, network_query
+from fubini.cli import bench_command, compare_command, demo_command, explain_command, infer_command, query_command
 from fubini.errors import FubiniError, escaped
 from fubini.version import __version__
 
@@ -15,7 +15,7 @@ DESCRIPTION = """Automatic integration for probabilistic programs.
 
 A model file is a Python program, and is run: open only those that you trust. Nothing in a data file is executed."""
 EPILOG = """exit codes: 0 done; 1 an error in the model, the data or the question; 2 wrong arguments; 130 interrupted"""
-COMMANDS = (demo, infer_model, explain_model, compare_models, network_query, machine_speed)
+COMMANDS = (demo_command, infer_command, explain_command, compare_command, query_command, bench_command)
 INTERRUPTED = 130
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from fubini.cli.binding import BoundModel, Source, bind
+from fubini.cli.data_binding import BoundModel, Source, bind
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
 from fubini.errors import FubiniError, Intractable

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fubini.cli.infer_model import MODEL, add_data_options, bind_options
+from fubini.cli.infer_command import MODEL, add_data_options, bind_options
 from fubini.errors import NameClash
 from fubini.questions.compare import compare
 

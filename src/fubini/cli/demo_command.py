@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from fubini.cli.hospitals import DEATHS, NAMES, OPERATIONS, hospitals, one_rate, own_rates, two_kinds
-from fubini.cli.infer_model import require_writable
+from fubini.cli.infer_command import require_writable
 from fubini.questions.compare import compare
 from fubini.questions.posterior_summary import summarise
 from fubini.report.document import report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fubini.cli.infer_model import add_model_options, bind_options
+from fubini.cli.infer_command import add_model_options, bind_options
 
 
 def add_to(commands: Any) -> None:
