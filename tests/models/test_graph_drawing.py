@@ -53,3 +53,9 @@ def test_roles_make_buttons() -> None:
 
 def test_an_empty_graph_is_drawn() -> None:
     ElementTree.fromstring(draw({}, {}, {}))
+
+
+def test_long_names_keep_both_ends() -> None:
+    name = "a_rather_long_name_of_a_site_12"
+    drawing = draw({name: ()}, {name: "random"}, {name: 0})
+    assert ">a_rather_…_site_12<" in drawing and f"<title>{name}</title>" in drawing

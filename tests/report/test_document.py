@@ -181,6 +181,8 @@ def test_what_a_report_without_draws_says() -> None:
     html = closed_report().html
     assert "Normal(loc=0.25, scale=0.7071068)" in html.replace("0.7071067811865476", "0.7071068")
     assert "log p(observed) = <strong>−1.328012</strong> (exact)" in html
+    cells = "".join(f"<td>{number}</td>" for number in ("0.25", "0.7071", "−0.9131", "1.413"))  # mean ± 1.6449 sd
+    assert f'<tr><th scope="row">m</th>{cells}</tr>' in html
     assert "Exact density of m" in html and "Probability of each value of s" in html
     assert '<tr><th scope="row">k[3]</th><td>0.2500</td><td>0.7500</td></tr>' in html and "k[12]" not in html
     assert "The first 12 of 20 numbers of k are shown" in html

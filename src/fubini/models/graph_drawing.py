@@ -28,9 +28,9 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Its name, cut where it is long."""
+        """Its name; of a long one, both ends."""
         shown = escaped(self.name)
-        return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+        return shown if len(shown) <= LONGEST else f"{shown[: LONGEST // 2]}…{shown[1 - LONGEST // 2 :]}"
 
     def edge_towards(self, x: float, y: float) -> tuple[float, float]:
         """The point of its outline in the direction of another point."""

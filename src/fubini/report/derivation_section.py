@@ -27,6 +27,8 @@ def derivation_section(
 ) -> Markup:
     """How the model was integrated."""
     parts: list[Part] = []
+    if (explanation is not None and explanation.lines) or sampler is not None:
+        parts.append(element("button", "Open all steps", type="button", id="open-all", hidden=""))
     if sampler is not None:
         parts += _of_sampler(sampler)
         parts.append(element("h3", "Without the label sampler"))
@@ -51,8 +53,6 @@ def _of_sampler(sampler: LabelSampler) -> Iterator[Part]:
 
 def _derivation(post: Joint, explanation: Explanation, is_sampled: bool) -> Iterator[Part]:
     yield element("p", _verdict(explanation, is_sampled))
-    if explanation.lines:
-        yield element("button", "Open all steps", type="button", id="open-all", hidden="")
     if any(not line.integrals for line in explanation.lines):
         yield element("p", "f with a number stands for a factor of the model, or for the result of an earlier step.")
     yield from _steps(explanation)
