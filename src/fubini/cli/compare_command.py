@@ -27,9 +27,8 @@ def run(options: argparse.Namespace) -> str:
     for name in names:
         if names.count(name) > 1:
             raise NameClash(f"two models called {name!r}", expected="files or models of different names")
-    found = compare(
-        **{name: bind_options(place, options).model for name, place in zip(names, options.models, strict=True)}
-    )
+    bound = bind_options(options.models, options)
+    found = compare(**{name: one.model for name, one in zip(names, bound, strict=True)})
     return json.dumps({name: row._asdict() for name, row in found.items()}, indent=2) if options.json else str(found)
 
 

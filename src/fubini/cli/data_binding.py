@@ -74,6 +74,18 @@ class Source:
                 self.columns[source] = self.columns[source][rows]
 
 
+def require_arguments(files: Sequence[ModelFile], sets: Sequence[str]) -> None:
+    """Raise unless each value of --set is an argument of one of the models."""
+    known = {name: None for file in files for name in file.parameters}
+    for name, _ in map(_pair("--set"), sets):
+        if name not in known:
+            raise UnknownName(
+                f"--set {name}=…",
+                expected=f"an argument of {', '.join(file.name for file in files)}: {listed(known)}",
+                nearest=closest(name, known),
+            )
+
+
 def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundModel:
     """The model at the data: arguments by name, sites by name; an integer argument `n` is the number of rows, `n_site`
     that of the labels of the column `site`.
@@ -151,13 +163,6 @@ def _complete(source: Source, names: Sequence[str], drop: bool) -> list[str]:
 
 def _arguments(file: ModelFile, source: Source) -> dict[str, Any]:
     """The arguments of the model, by name."""
-    unknown = [name for name in source.values if name not in file.parameters]
-    if unknown:
-        raise UnknownName(
-            f"--set {unknown[0]}=…",
-            expected=f"an argument of {file.name}: {listed(file.parameters)}",
-            nearest=closest(unknown[0], file.parameters),
-        )
     arguments: dict[str, Any] = {}
     for name, parameter in file.parameters.items():
         value = _argument(file, source, name, parameter)

@@ -17,5 +17,5 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """The explanation of a model at its data."""
-    bound = bind_options(options.model, options)
+    (bound,) = bind_options([options.model], options)
     return "\n".join([str(bound.model.explain()), *bound.notes])  # type: ignore[attr-defined]

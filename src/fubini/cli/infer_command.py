@@ -7,13 +7,14 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
 import jax
 
-from fubini.cli.data_binding import BoundModel, Source, bind
+from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
 from fubini.errors import FubiniError, Intractable
@@ -61,18 +62,19 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
 
 
-def bind_options(place: str, options: argparse.Namespace) -> BoundModel:
-    """The model of a file at the data of the options."""
-    file = load_model(place)
+def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[BoundModel]:
+    """The models of files at the data of the options."""
+    files = [load_model(place) for place in places]
+    require_arguments(files, options.set)
     columns = read_data(options.data) if options.data is not None else {}
-    return bind(file, Source(columns, options.map, options.set), options.drop_missing)
+    return [bind(file, Source(columns, options.map, options.set), options.drop_missing) for file in files]
 
 
 def run(options: argparse.Namespace) -> str:
     """Infer, write what is asked for, and summarise."""
     for path in (options.out, options.netcdf, options.checkpoint):
         require_writable(path)
-    bound = bind_options(options.model, options)
+    (bound,) = bind_options([options.model], options)
     for note in bound.notes:
         print(f"fubini: {note}", file=sys.stderr)
     draws = bound.model.infer(  # type: ignore[attr-defined]

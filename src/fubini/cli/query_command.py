@@ -82,8 +82,10 @@ def _cells(marginals: Mapping[str, Factor]) -> list[dict[str, Any]]:
             rows.append({"target": target, "value": "", "probability": "", "mean": mean.tolist(),
                          "sd": np.sqrt(variance).tolist()})  # fmt: skip
             continue
-        domains = list(factor.inputs.values())
-        shares = np.exp(np.asarray(factor.log().data))
+        names = list(factor.inputs)
+        order = [names.index(name) for name in (target.split(",") if len(names) > 1 else names)]
+        domains = [factor.inputs[names[axis]] for axis in order]
+        shares = np.exp(np.asarray(factor.log().data)).transpose(order)
         for position in np.ndindex(shares.shape):
             labels = [str(domain.label(index)) for domain, index in zip(domains, position, strict=True)]
             rows.append({"target": target, "value": ",".join(labels), "probability": float(shares[position])})
