@@ -12,7 +12,7 @@ from fubini.factors.mixture_moments import components
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.factors.table_rules import divide_tables
+from fubini.factors.table_rules import divide_tables, multiply_tables
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic
 from fubini.numerics.quadratic_algebra import canonical
@@ -25,9 +25,26 @@ from fubini.terms.heads import DIVIDE
 def quotient(later: Factor, after: Factor) -> tuple[Gaussian, Table]:
     """later / after, and the quotient of their masses; both over the same names."""
     ratio = interpret(DIVIDE, later, after)
-    masses = [promoted(each.sum(*(name for name, _ in each.reals))) for each in (later, after)]  # type: ignore[attr-defined]
-    assert isinstance(ratio, Gaussian) and all(isinstance(mass, Table) for mass in masses)
-    return ratio, divide_tables(*masses)
+    assert isinstance(ratio, Gaussian), "a quotient of Gaussians is one"
+    return ratio, divide_tables(mass_of(later), mass_of(after))
+
+
+def mass_of(f: Factor) -> Table:
+    """∫ f over its real variables."""
+    reals = [name for name, domain in f.inputs.items() if not domain.is_finite]
+    mass = promoted(f.sum(*reals))
+    assert isinstance(mass, Table), "all that is left is bounded integers"
+    return mass
+
+
+def kept_mass(f: Factor, mass: Table) -> Table:
+    """What f is multiplied by to have this mass over some of its bounded integers; 0 where it has none."""
+    own = mass_of(f)
+    others = [name for name in own.inputs if name not in mass.inputs]
+    total = promoted(own.sum(*others)) if others else own
+    assert isinstance(total, Table), "a sum of a table is one"
+    some = Table._of(Scaled((total.pair.weights > 0) * 1.0, 0.0), total.inputs)
+    return divide_tables(multiply_tables(mass, some), total)
 
 
 def where_definite(ratio: Gaussian, masses: Table, earlier: Factor) -> Gaussian:
