@@ -360,10 +360,32 @@ def test_substitute_circuit(kind: int) -> None:
         f(a=2)
 
 
-def test_multiply_out_variable() -> None:
-    f = circuit(4, 3)
-    close(dense(f.product("b"), ("a", "c", "d")), dense(f).prod(1))
+@each
+def test_multiply_out_variables(kind: int) -> None:
+    """Which element has weight changes along a variable: the product is not that of the elements one by one."""
+    f = circuit(kind, 3)
+    for axis, name in enumerate(NAMES):
+        rest = tuple(other for other in NAMES if other != name)
+        close(dense(f.product(name), rest), dense(f).prod(axis))
+    close(dense(f.product("a", "c"), ("b", "d")), dense(f).prod((0, 2)))
     close(dense(f.sum("a").product("b"), ("c", "d")), dense(f).sum(0).prod(0))
+
+
+@each
+def test_multiply_out_evidence(kind: int) -> None:
+    """Π_j f(a = v(j)) w(j, b) f, eagerly and in a trace: the evidence is another for each cell of the plate."""
+    f, values = circuit(kind, 5), np.array([0, 1, 1, 0, 1])
+    rows, weights = fb.Array(values, ("j",), fb.Bint[2]), np.random.default_rng(kind).uniform(0.2, 1.0, (5, 2))
+    weights[1, 0] = 0.0
+    close(dense(f(a=rows).product("j"), NAMES[1:]), dense(f)[values].prod(0))
+    expected = (dense(f)[values][:, None] * dense(f) * weights[:, None, :, None, None]).prod(0)
+
+    def whole(w: Any) -> fb.Factor:
+        return (f(a=rows) * f * fb.Table(w, ("j", "b"))).product("j")
+
+    close(dense(whole(weights), NAMES), expected)
+    with jax.enable_x64(True):
+        close(jax.jit(lambda w: whole(w).sum(*NAMES).weights)(jnp.asarray(weights)), expected.sum())
 
 
 @each

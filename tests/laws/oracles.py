@@ -200,15 +200,18 @@ def _position(axis: str, at: Point) -> np.ndarray:
 # -- points ---------------------------------------------------------------------------------------------------------
 
 
-def points(examples: Sequence[Example], count: int = 4, nodes: bool = False) -> dict[str, np.ndarray]:
-    """Random points of all names of the examples, and as many on each point of mass; nodes of the grid if asked."""
+def points(examples: Sequence[Example], count: int = 6, nodes: bool = False) -> dict[str, np.ndarray]:
+    """Random points of all names of the examples, some of them on each point of mass; nodes of the grid if asked.
+
+    They are as many for all examples, so that what is compiled for one serves the others.
+    """
     generator = np.random.default_rng(7)
     names = list(dict.fromkeys(name for example in examples for name in example.names))
-    anywhere = {name: _draw(generator, name, count, nodes) for name in names}
-    groups = [anywhere]
-    for part in dict.fromkeys(part for example in examples for part in example.parts):
-        if part.pins:
-            groups.append(_placed(part, {name: _draw(generator, name, count, True) for name in names}))
+    pinned = [part for part in dict.fromkeys(part for example in examples for part in example.parts) if part.pins]
+    shares = [len(share) for share in np.array_split(np.arange(count), len(pinned) + 1)]
+    groups = [{name: _draw(generator, name, shares[0], nodes) for name in names}]
+    for part, share in zip(pinned, shares[1:], strict=True):
+        groups.append(_placed(part, {name: _draw(generator, name, share, True) for name in names}))
     return {name: np.concatenate([group[name] for group in groups]) for name in names}
 
 

@@ -111,6 +111,14 @@ def test_a_positive_number_over_zero_is_an_error(over):
         fb.Table(over, names) / 0.0
 
 
+def test_a_density_over_a_number_that_is_zero_is_an_error():
+    """Also where the number is a sum that came out as zero, and the density is one that no rule joins."""
+    zero, x = fb.Table([0.0, 0.0], ("a",)).sum("a"), fb.Variable("x", fb.Real)
+    for density in (fb.dist.Gamma(2.0, 1.0)("r"), fb.weight(log=-(x**4)), fb.dist.Normal(0.0, 1.0)("x")):
+        with pytest.raises(fb.FubiniError, match="zero"):
+            density / zero
+
+
 def test_zero_over_zero_is_zero():
     assert_factor(fb.Table([0.0, 3.0], ("a",)) / fb.Table([0.0, 2.0], ("a",)), [0.0, 1.5], ("a",))
     assert_factor(fb.Table(0.0) / fb.Table(0.0), 0.0)

@@ -12,8 +12,10 @@ import pytest
 
 import fubini as fb
 from fubini.errors import DataError, Intractable
+from fubini.factors.circuit import Circuit
 from fubini.factors.diagram import Diagram
 from fubini.factors.sparse import Sparse
+from tests.representations.log_linear import LogLinear
 
 from .oracles import DOMAINS, INTEGERS, integral, points
 from .pair_tables import ERRORS, PAIRED, TWO_MEASURES, quotient_letter, sum_letter
@@ -44,6 +46,7 @@ PARTNERS = {
     "gamma density",
     "box",
 }
+# The gamma density is slow to evaluate: with all for sums and quotients, with PARTNERS for the other laws.
 OPEN = {"gamma density", "quartic weight"}  # no rule makes a representation of them
 
 
@@ -60,6 +63,7 @@ def over(chosen: Iterable[tuple[str, str]], word: str = "and") -> pytest.MarkDec
 
 
 PAIRS = [pair for pair in combinations_with_replacement(PAIRED, 2) if is_paired(*pair)]
+FEWER = [pair for pair in PAIRS if "gamma density" not in pair or PARTNERS & {pair[pair[0] == "gamma density"]}]
 ORDERED = [(one, two) for one in PAIRED for two in PAIRED if is_paired(one, two)]
 
 
@@ -142,10 +146,10 @@ def test_a_sum_passes_a_factor_without_its_variable(one, two):
         assert_at(f.factor.sum(name) * g.factor, expected, kept)
 
 
-@over(pair for pair in PAIRS if not set(pair) & MIXED)
+@over(pair for pair in FEWER if not set(pair) & MIXED)
 def test_conditioning_commutes_with_products_and_mixes(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
-    at = points([f, g], count=2)
+    at = points([f, g])
     for name in all_names(f, g):
         value = fb.Array(at[name][0], (), DOMAINS[name])
         here = {**at, name: np.broadcast_to(at[name][:1], at[name].shape)}
@@ -186,20 +190,20 @@ def test_quotient_times_divisor_is_the_dividend(one, two):
         assert_at(quotient * g.factor, f(at), at)
 
 
-@over(PAIRS)
+@over(FEWER)
 def test_a_mix_is_the_sum_at_every_point(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g])
     for both in (f.factor + g.factor, g.factor + f.factor):
         assert both.inputs.keys() == set(all_names(f, g))
-        if {one, two} & MIXED or f.pins != g.pins:
+        if ({one, two} & MIXED or f.pins != g.pins) and f(at).any() and g(at).any():
             with pytest.raises(Intractable, match=TWO_MEASURES):
                 read(both, at)
         else:
             assert_at(both, f(at) + g(at), at)
 
 
-@over(PAIRS)
+@over(FEWER)
 def test_the_sum_of_a_mix_is_the_mix_of_the_sums(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     names, rest = all_names(f, g), priors([f, g])
@@ -267,6 +271,23 @@ KINDS = (
     (("batched gaussian", "mixture over a bound index"), "x", fb.Mixture),
     (("real delta", "mixture over a bound index"), "x", fb.Table),
     (("gaussian", "gaussian plus delta"), "x", fb.Table),
+    (("table", "circuit"), "a", Circuit),
+    (("circuit", "log linear"), "a", fb.Table),
+    (("circuit", "constrained circuit"), "bc", fb.Table),
+    (("circuit", "batched gaussian"), "a", fb.Mixture),
+    (("circuit", "truncated gaussian"), "x", Circuit),
+    (("log linear", "log linear"), "a", LogLinear),
+    (("log linear", "log table"), "a", fb.Table),
+    (("log linear", "batched gaussian"), "a", fb.Mixture),
+    (("table", "pieces"), "b", fb.Piecewise),
+    (("pieces", "gaussian"), "x", fb.Table),
+    (("truncated gaussian", "pieces"), "b", fb.Piecewise),
+    (("truncated gaussian", "gaussian"), "x", fb.Table),
+    (("truncated gaussian", "table"), "a", fb.Mixture),
+    (("truncated gaussian", "mixture over a bound index"), "x", fb.Table),
+    (("atoms", "table"), "a", fb.Mixture),
+    (("atoms", "batched gaussian"), "x", fb.Mixture),
+    (("atoms", "truncated gaussian"), "x", fb.Table),
     (("table", "steps"), "b", Steps),
     (("steps", "box"), "u", fb.Table),
 )

@@ -48,8 +48,10 @@ def test_the_whole_plane() -> None:
     assert box.covariance == pytest.approx(covariance, abs=1e-9)
 
 
-def test_an_empty_box_has_no_mass() -> None:
-    box = box_moments(*(np.array(part) for part in ([1.0], [1.0], [0.0], [[1.0]])))
+@pytest.mark.parametrize("high", [0.5, 1.0, np.nextafter(1.0, 2.0)])
+def test_an_empty_box_has_no_mass(high: float) -> None:
+    """Nor one whose width is rounding alone, of which there is no variance."""
+    box = box_moments(*(np.array(part) for part in ([1.0], [high], [0.0], [[1.0]])))
     assert box.log_mass == -INF
     assert np.isfinite(box.mean).all()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import numpy as np
 import pytest
@@ -62,42 +64,86 @@ def test_smoother_by_particles() -> None:
     assert estimate.exactness.marks == ("estimated(2000)",)
 
 
-def test_switching_system_against_enumeration() -> None:
-    """K = 3, T = 10, a component for each past: no merging takes place before 3^4 of them."""
-    k, length = 3, 4
-    generator = np.random.default_rng(0)
-    moves = generator.dirichlet(np.ones(k), size=k)
-    slopes, y = np.array([0.9, -0.5, 0.2]), generator.normal(size=length)
+K = 3
+SLOPES = np.array([0.9, -0.5, 0.2])
+MOVES = np.random.default_rng(0).dirichlet(np.ones(K), size=K)
+
+
+def readings(length: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=length)
+
+
+def switching_chain(length: int) -> fb.Chain:
+    """s_t ~ MOVES[s_{t−1}], x_t ~ N(SLOPES[s_t] x_{t−1}, 0.4²), y_t ~ N(x_t, 0.3²)"""
     x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
-    s_next = fb.Variable("s_next", fb.Bint[k])
     step = (
-        fb.Table(moves, ("s", "s_next"))
-        * dist.Normal(fb.Array(slopes, ("s_next",)) * x, 0.4)("x_next")
-        * dist.Normal(x_next, 0.3)(fb.Array(y, ("t",)))
+        fb.Table(MOVES, ("s", "s_next"))
+        * dist.Normal(fb.Array(SLOPES, ("s_next",)) * x, 0.4)("x_next")
+        * dist.Normal(x_next, 0.3)(fb.Array(readings(length), ("t",)))
     )
-    init = fb.Table(np.full(k, 1 / k), ("s",)) * dist.Normal(0.0, 1.0)("x")
-    chain = fb.Chain(init=init, factor=step, time="t", step={"s": "s_next", "x": "x_next"})
-    assert s_next.output.extent == k
-    with fb.represent(x=fb.rep.Mixture(k**length)):
-        answer = float(chain.log_evidence())
-    assert answer == pytest.approx(by_enumeration(moves, slopes, y), abs=1e-6)
+    init = fb.Table(np.full(K, 1 / K), ("s",)) * dist.Normal(0.0, 1.0)("x")
+    return fb.Chain(init=init, factor=step, time="t", step={"s": "s_next", "x": "x_next"})
 
 
-def by_enumeration(moves: np.ndarray, slopes: np.ndarray, y: np.ndarray) -> float:
-    """log Σ over all paths of labels of their weight times a Kalman filter's evidence."""
-    k = len(slopes)
-    paths = [(label, np.log(1 / k), 0.0, 1.0) for label in range(k)]
-    for value in y:
-        after = []
-        for label, weight, mean, variance in paths:
-            for new in range(k):
-                m, v = slopes[new] * mean, slopes[new] ** 2 * variance + 0.16
-                total = v + 0.09
-                log = -0.5 * np.log(2 * np.pi * total) - 0.5 * (value - m) ** 2 / total
-                gain = v / total
-                after.append((new, weight + np.log(moves[label, new]) + log, m + gain * (value - m), v * (1 - gain)))
-        paths = after
-    return float(np.logaddexp.reduce([weight for _, weight, _, _ in paths]))
+class Paths(NamedTuple):
+    """Every path of labels: its last label, its log-weight times evidence, mean and variance of the last state."""
+
+    label: np.ndarray
+    log: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def by_enumeration(length: int) -> Paths:
+    """A Kalman filter along each of the K^(T + 1) paths, all at once."""
+    paths = Paths(np.arange(K), np.full(K, -np.log(K)), np.zeros(K), np.ones(K))
+    for value in readings(length):
+        old, new = (index.reshape(-1) for index in np.indices((len(paths.label), K)))
+        mean, variance = SLOPES[new] * paths.mean[old], SLOPES[new] ** 2 * paths.variance[old] + 0.16
+        total = variance + 0.09
+        log = -0.5 * np.log(2 * np.pi * total) - 0.5 * (value - mean) ** 2 / total
+        gain = variance / total
+        moved = paths.log[old] + np.log(MOVES[paths.label[old], new]) + log
+        paths = Paths(new, moved, mean + gain * (value - mean), variance * (1 - gain))
+    return paths
+
+
+def test_switching_system_of_ten_steps_against_enumeration() -> None:
+    """K = 3, T = 10, no component dropped: the real states are integrated out first, for all 3^11 paths of labels."""
+    length = 10
+    terms: list[fb.Factor] = [fb.Table(np.full(K, 1 / K), ("s0",)), dist.Normal(0.0, 1.0)("x0")]
+    for t, value in enumerate(readings(length)):
+        before, after = fb.Variable(f"x{t}", fb.Real), fb.Variable(f"x{t + 1}", fb.Real)
+        terms.append(fb.Table(MOVES, (f"s{t}", f"s{t + 1}")))
+        terms.append(dist.Normal(fb.Array(SLOPES, (f"s{t + 1}",)) * before, 0.4)(f"x{t + 1}"))
+        terms.append(dist.Normal(after, 0.3)(float(value)))
+    reals, labels = [f"x{t}" for t in range(length + 1)], [f"s{t}" for t in range(length + 1)]
+    paths = by_enumeration(length)
+    evidence = fb.eliminate(terms, [*reals, *labels])
+    assert evidence.exactness.is_exact
+    assert float(evidence.log()) == pytest.approx(np.logaddexp.reduce(paths.log), abs=1e-6)
+    last = fb.eliminate(terms, [*reals, *labels[:-1]])
+    weights = np.exp(paths.log - np.logaddexp.reduce(paths.log))
+    assert last.normalize().weights == pytest.approx(np.bincount(paths.label, weights), abs=1e-6)
+    per_path = fb.eliminate(terms, reals[:-1])._joined()  # a Gaussian of the last state for each path
+    assert isinstance(per_path, fb.Gaussian)
+    mean = fb.expectation(per_path.sum(reals[-1]), per_path.mean(reals[-1]))
+    assert float(mean) == pytest.approx(weights @ paths.mean, abs=1e-6)
+
+
+def test_switching_chain_with_a_window_of_its_length() -> None:
+    """K = 3, T = 6: no label is projected out before the end."""
+    length = 6
+    with fb.moment_matching(window=length):
+        answer = float(switching_chain(length).log_evidence())
+    assert answer == pytest.approx(np.logaddexp.reduce(by_enumeration(length).log), abs=1e-6)
+
+
+def test_switching_chain_with_a_component_for_each_path() -> None:
+    """K = 3, T = 4: 3^4 components of each label, none merged."""
+    with fb.represent(x=fb.rep.Mixture(K**4)):
+        answer = float(switching_chain(4).log_evidence())
+    assert answer == pytest.approx(np.logaddexp.reduce(by_enumeration(4).log), abs=1e-6)
 
 
 def test_new_keys_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,3 +50,34 @@ def test_smoother() -> None:
     assert np.asarray(smooth.mean("x_next").data) == pytest.approx(after, abs=0.01)
     assert float(smooth.initial.mean("x").data) == pytest.approx(float(initial), abs=0.03)
     assert smooth.exactness.marks == ("projected(Truncated())",)
+
+
+def cut_chain(first: Any, second: Any) -> fb.Chain:
+    """Weights that jump at two numbers."""
+    x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+    jumps = fb.ops.where(x_next > first, 0.0, -1.0) + fb.ops.where(x_next < second, 0.0, -0.5)
+    step = dist.Normal(0.9 * x, 0.5)("x_next") * fb.weight(log=jumps) * dist.Normal(x_next, 0.7)(fb.Array(Y, ("t",)))
+    return fb.Chain(init=dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
+
+
+def half_of_a_normal(edge: Any) -> Any:
+    x = fb.Variable("x", fb.Real)
+    return (dist.Normal(0.0, 1.0)("x") * fb.weight(log=fb.ops.where(x > edge, 0.0, -1.0))).sum("x").log().data
+
+
+def test_jumps_at_numbers_that_a_trace_does_not_know() -> None:
+    """In any order, and with derivatives; where one of them is no number, neither is the answer."""
+
+    def log_evidence(first: Any, second: Any) -> Any:
+        with fb.represent(x=fb.rep.Truncated()):
+            return cut_chain(first, second).log_evidence().data
+
+    with jax.enable_x64(True):
+        compiled = jax.jit(jax.value_and_grad(log_evidence))
+        assert compiled(0.9, -0.3)[0] == pytest.approx(log_evidence(0.9, -0.3), abs=1e-9)
+        assert compiled(0.2, 0.2)[0] == pytest.approx(float(compiled(0.2, 0.2 + 1e-7)[0]), abs=1e-6)
+        ends = [float(compiled(edge, 0.7)[0]) for edge in (0.199, 0.201)]
+        assert float(compiled(0.2, 0.7)[1]) == pytest.approx((ends[1] - ends[0]) / 0.002, rel=1e-3)
+        assert np.isnan(compiled(0.2, np.nan)[0])
+        with pytest.raises(fb.FubiniError, match="infinite or none"):
+            fb.checked(jax.jit(half_of_a_normal))(np.inf)

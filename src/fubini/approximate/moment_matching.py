@@ -10,6 +10,7 @@ from fubini.base.interpretations import Interpretation, current, interpret
 from fubini.base.names import Name
 from fubini.base.rules import RuleSet
 from fubini.errors import DomainError
+from fubini.factors.tally import note_projection
 from fubini.terms.factor import Factor
 from fubini.terms.heads import MATCH, MULTIPLY, MULTIPLY_OUT
 
@@ -59,4 +60,7 @@ def window_of(interpretation: Interpretation | None) -> int:
 
 def project(factor: Factor, names: Sequence[Name]) -> Factor | None:
     """The factor of the same mass, mean and covariance in place of a sum of several, where it has these."""
-    return interpret(MATCH, factor)
+    made = interpret(MATCH, factor)
+    if made is not None:
+        note_projection(type(factor).__name__, made, current().name)
+    return made

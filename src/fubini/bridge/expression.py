@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -30,6 +31,7 @@ from fubini.terms.fields import static_field, term_field
 from fubini.terms.value import Array, Value, Variable, substitute_owner, to_array
 
 KEPT = 64
+FEW_CELLS = 64  # of the names of arguments: fewer are computed one by one sooner than compiled
 _COMPILED: dict[tuple, Callable[..., Data]] = {}  # functions of the data, by all else of an expression
 
 
@@ -116,9 +118,23 @@ class Expression(Value):
         if any(map(is_jax, data)):
             return self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
         with double_precision(), eval_context(), np.errstate(all="ignore"):
-            if outer or self.reader.opaque or not self._is_quick:
+            if not self._is_quick or self.reader.opaque or self._cells(children) > FEW_CELLS:
                 return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))
-            return self._evaluated((*data, *known), np)
+            return self._cell_by_cell(children, outer, known)
+
+    def _cells(self, children: Sequence[Array]) -> int:
+        return math.prod(domain.extent for domain in merge_inputs(*(child.inputs for child in children)).values())
+
+    def _cell_by_cell(self, children: Sequence[Array], outer: tuple[Name, ...], known: Sequence[Data]) -> Data:
+        """Compute by NumPy, one cell of the names of the arguments after another."""
+        domains = merge_inputs(*(child.inputs for child in children))
+        shape = tuple(domains[name].extent for name in outer)
+        entries = []
+        for cell in np.ndindex(*shape):
+            at = dict(zip(outer, cell, strict=True))
+            data = [np.asarray(child.array)[tuple(at[name] for name in child.names)] for child in children]
+            entries.append(self._evaluated((*data, *known), np))
+        return np.stack(entries).reshape((*shape, *np.shape(entries[0]))) if outer else entries[0]
 
     @cached_property
     def _known(self) -> tuple[Leaf, ...]:

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.arrays import Data, is_jax, is_traced, precision, require
 from fubini.base.domains import Bint
-from fubini.base.names import Bound
+from fubini.base.names import Bound, Name
 from fubini.base.ops import Lifted
 from fubini.distributions.density import Density
 from fubini.distributions.flat_function import flat_function
+from fubini.errors import DataError
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.piecewise_moments import Cut
 from fubini.factors.represent import represented
@@ -79,12 +80,21 @@ def _piecewise(reading: PieceReading, elements: list, reals: tuple, batch: dict,
         mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
     with jax.ensure_compile_time_eval():
         logs = mapped(*(jnp.arange(counts[k]) for k in axes))
-    logs = np.asarray(logs) if is_numpy else logs
+    logs = np.asarray(logs) if is_numpy and not is_traced(logs) else logs
+    for k in (k for k in axes if is_traced(reading.edges[k])):
+        (logs,) = require(jnp.all(jnp.isfinite(reading.edges[k])), lambda k=k: _no_edge(elements[k]), logs)
     sizes = {cut.interval: Bint[counts[k]] for cut, k in zip(cuts, axes, strict=True)}
     table = Table.from_log(logs, {**sizes, **batch})
     present = {cut.name for cut in cuts}
     edges = [Array(reading.edges[k]) for k in axes]
     return Piecewise._of(table, cuts, edges, [pair for pair in reals if pair[0] in present])
+
+
+def _no_edge(element: tuple[Name, int]) -> DataError:
+    return DataError(
+        f"a comparison of {element[0]!r}, element {element[1]}, with a number that is infinite or none",
+        expected="finite numbers, where a factor jumps",
+    )
 
 
 @exact_join.rule(

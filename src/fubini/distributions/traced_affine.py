@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from fubini.base.arrays import is_jax, namespace, precision
+from fubini.base.arrays import is_jax, is_traced, namespace, precision
 from fubini.base.domains import Real
 from fubini.base.names import Name
 from fubini.distributions.flat_function import flat_function
@@ -27,6 +27,7 @@ def traced_affine(value: Value, names: Collection[Name]) -> Affine | None:
         read = read_affine(*flat_function(value, reals, batch))
     if read is None:
         return None
+    is_numpy = is_numpy and not is_traced(*read)  # index notation may hold tracers
     constant, slopes = map(np.asarray, read) if is_numpy else read
     output = Real.with_shape(value.output.shape)
     by_name = {}

@@ -27,6 +27,7 @@ from fubini.eliminate.prepare import (
 )
 from fubini.errors import FubiniError, listed
 from fubini.factors.represent import converted
+from fubini.factors.tally import conversion_of
 from fubini.terms.composite import Sum, symbol_of
 from fubini.terms.exactness import exactly, projected
 from fubini.terms.factor import Factor, is_tabular, product, terms_of
@@ -76,14 +77,18 @@ def explain(
     factors, names, semiring = _question(question, sum, semiring)
     given = split_terms(factors)
     with known_names(given, [*names, *getattr(question, "evidence", ())]):
-        terms, summed = prepared(converted(given), names, plates, semiring)
+        stored = converted(given)
+        terms, summed = prepared(stored, names, plates, semiring)
+    pairs = zip(given, stored, strict=True)
+    conversions = [each for f, g in pairs if f is not g for each in conversion_of(f, [g], "before the plan")]
     names = [name for name, _ in summed]
 
     def run(terms: list[Factor]) -> Explanation:
         problem = problem_of(terms, summed, plates, scale, memory_limit)
         plan, terms, arrays = find_plan_with_arrays(problem, terms, False)
         lines = tuple(_lines(plan, terms, semiring))
-        return Explanation(f"{semiring} over {listed(names)}", lines, plan, engine_of(terms), arrays=arrays)
+        title = f"{semiring} over {listed(names)}"
+        return Explanation(title, lines, plan, engine_of(terms), arrays=arrays, conversions=tuple(conversions))
 
     return one_or_other(run, together(terms, names, plates, semiring, scale), terms)
 

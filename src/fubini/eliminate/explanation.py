@@ -10,10 +10,12 @@ from typing import Protocol
 from fubini.base.names import Name
 from fubini.eliminate.plan import Plan
 from fubini.errors import listed
+from fubini.factors.tally import Conversion
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
 HEAD = ("step", "rule", "work", "size", "exactness")
+CONVERSIONS = ("over", "from", "to", "where", "times", "numbers", "exactness")
 
 
 class Drawing(Protocol):
@@ -63,6 +65,7 @@ class Explanation:
     remaining: tuple[str, ...] = ()
     blocked: tuple[tuple[str, str, str], ...] = ()  # site, what was expected, where
     refused: tuple[tuple[str, str], ...] = ()  # question, why
+    conversions: tuple[Conversion, ...] = ()  # of factors into other forms, and projections
 
     @property
     def order(self) -> tuple[Name, ...]:
@@ -110,6 +113,8 @@ class Explanation:
         if self._is_table:
             parts += [*self._summary, *_columns([HEAD, *self._rows])]
         parts += self._integrals_told
+        if self.conversions:
+            parts += ["conversions and projections", *_columns([CONVERSIONS, *self._conversion_rows])]
         for name, expected, where in self.blocked:
             parts += [f"not {name}: expected {expected}", f"     in {where}"]
         parts += [f"not {question}: {why}" for question, why in self.refused]
@@ -120,6 +125,8 @@ class Explanation:
     @property
     def _is_table(self) -> bool:
         """Whether some step is no integral in index notation, or nothing else is shown."""
+        if not self.lines and (self.conversions or self.refused):
+            return False
         return self.graph is None or any(not line.integrals for line in self.lines)
 
     @property
@@ -146,9 +153,20 @@ class Explanation:
         ]
 
     @property
+    def _conversion_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                ", ".join(map(str, each.names)) or "none",
+                *(each.source, each.target, each.where),
+                *(f"{each.times:,}", f"{each.size:,}", repr(each.exactness)),
+            )
+            for each in self.conversions
+        ]
+
+    @property
     def _integrals_told(self) -> list[str]:
         if not self.integrals:
-            return [] if self._is_table else ["nothing is eliminated"]
+            return [] if self._is_table or self.graph is None else ["nothing is eliminated"]
         told = ["integrated out"] if self._is_table else ["eliminated"]
         for number, one in enumerate(self.integrals, 1):
             told.append(f"  {number}. {', '.join(map(str, one.names))}: {one.family}, {one.cost}")
@@ -175,8 +193,10 @@ class Explanation:
                 for one in self.integrals
             ]
             parts.append(_table(("variable", "given the rest", "equation", "cost"), rows))
-        elif not self._is_table:
+        elif not self._is_table and self.graph is not None:
             parts.append("<p>nothing is eliminated</p>")
+        if self.conversions:
+            parts += ["<p>conversions and projections</p>", _table(CONVERSIONS, self._conversion_rows)]
         kept = [f"<b>{escape(n)}</b>: expected {escape(e)}; in <code>{escape(w)}</code>" for n, e, w in self.blocked]
         kept += [f"<b>{escape(question)}</b>: {escape(why)}" for question, why in self.refused]
         parts += [f"<ul>{''.join(f'<li>{item}</li>' for item in kept)}</ul>"] if kept else []

@@ -65,7 +65,7 @@ def expect_delta(f: Delta, value: Value, names: tuple) -> Value:
     return expected(f.weight, inside, others) if others else inside
 
 
-def _given_points(f: Delta, value: Value, names: tuple) -> Value:
+def _given_points(f: Delta, value: Value, names: tuple[Name, ...]) -> Value:
     """E[v(y)] given x = u(y): over a bounded integer by its share, over a real variable at y = u⁻¹(x)"""
     if len(names) > 1:
         raise Intractable(
@@ -73,7 +73,7 @@ def _given_points(f: Delta, value: Value, names: tuple) -> Value:
             expected=f"{listed(f.names)} among the variables averaged over, or one variable alone",
             advice=f"sum {listed(f.names)} out first",
         )
-    name = names[0]
+    name = next(iter(names))
     return average_given_others(f, name, value) if f.inputs[name].is_finite else value.replaced({name: f.mean(name)})
 
 

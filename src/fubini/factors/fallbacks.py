@@ -185,6 +185,24 @@ def divide_most_general(f: Factor, g: Factor) -> Factor:
     return interpret(DIVIDE, most_general(f), most_general(g))
 
 
+def _is_joined_in_part(f: Product, g: Factor) -> bool:
+    """Whether a product does not multiply into one representation, and some of its terms are representations."""
+    whole = promoted(f)
+    return isinstance(whole, Product) and any(not term.promotes for term in whole.terms)
+
+
+@exact_divide.rule(
+    when=_is_joined_in_part,
+    overlaps=("divide_by_unit", "divide_by_mixture", "divide_by_delta", "divide_others_by_piecewise"),
+)
+def divide_product(f: Product, g: Factor) -> Factor:
+    """(Π_k f_k)/g  =  (f_j/g) Π_{k≠j} f_k,  f_j the term that shares most names with g"""
+    terms = terms_of(promoted(f))
+    closed = [term for term in terms if not term.promotes]
+    chosen = max(closed, key=lambda term: sum(name in g.inputs for name in term.inputs))
+    return combined([*(term for term in terms if term is not chosen), interpret(DIVIDE, chosen, g)])
+
+
 @exact_divide.rule(overlaps=("divide_mixture", "divide_delta"))
 def divide_by_unit(f: Factor, g: Unit) -> Factor:
     """f/1  =  f·1"""

@@ -180,6 +180,7 @@ def _cells(f: Factor, names: tuple) -> list[dict[Name, Value]]:
 @exact_substitute.rule
 def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
     """(Σ_c f_c)(x = u)  =  Σ_c f_c(x = u)"""
+    _require_no_samples(f, values)
     there = [promoted(substitute(component, values)) for component in f.components]
     missed = [part.is_known_zero for part in there]
     if not all(missed):  # what is zero here, a point mass elsewhere say, has no part in the value
@@ -189,6 +190,20 @@ def substitute_mixture(f: Mixture, values: Mapping) -> Factor:
     fresh = merge_inputs(*(value.inputs for value in values.values()))
     lost = {name: domain for name, domain in fresh.items() if not any(name in part.inputs for part in there)}
     return mixture([product(part, Unit(lost)) if lost else part for part in there], f.bounds)
+
+
+def _require_no_samples(f: Mixture, values: Mapping[Name, Value]) -> None:
+    """Raise where samples that stand for a density are asked for their value at a point: none of them lies there."""
+    if not f.exactness.is_estimated:
+        return
+    for name, value in values.items():
+        pinned = any(name in component.pins for component in f.components)
+        if pinned and not f.inputs[name].is_finite and is_tabular(value):
+            raise Intractable(
+                f"the value at {name}={value} of samples, {f}",
+                expected=f"an integral over {name!r}, a moment or a draw: samples have no mass at almost every point",
+                advice=f"reduce the likelihood first: put {name}={value} into the factors that {name!r} was drawn with",
+            )
 
 
 def sum_lazily(f: Factor, names: tuple[Name | Bound, ...]) -> Factor | None:

@@ -264,23 +264,22 @@ def _same_edges(a: Array, b: Array) -> bool:
 
 
 def _merged(a: Array, b: Array, index: Bound) -> tuple[Array, Array, Array]:
-    """All edges in order, and for each interval between them that of `a` and that of `b` which holds it."""
+    """All edges in order, and for each interval between them that of `a` and that of `b` which holds it.
+
+    An edge of both is there twice; the empty interval between has the factors of the next one.
+    """
     inputs = merge_inputs(a.inputs, b.inputs)
     names = tuple(inputs)
     xp = namespace(a.array, b.array)
     shape = tuple(domain.extent for domain in inputs.values())
     sides = [_broadcast(xp, edge, names, shape) for edge in (a, b)]
-    both = xp.concatenate(sides, axis=-1)
-    order = xp.argsort(both, axis=-1)
-    from_a = order < sides[0].shape[-1]
-    count = xp.concatenate([xp.zeros((*shape, 1), int), xp.cumsum(from_a, axis=-1)], axis=-1)
-    places = xp.arange(both.shape[-1] + 1)
-    domain = {**inputs, index: Bint[both.shape[-1] + 1]}
-    made = [
-        Array._of(each, (*names, index), domain, Bint[side.shape[-1] + 1])
-        for each, side in zip((count, places - count), sides, strict=True)
-    ]
-    edges = xp.take_along_axis(both, order, axis=-1)
+    edges = xp.sort(xp.concatenate(sides, axis=-1), axis=-1)
+    low = xp.concatenate([xp.full((*shape, 1), -np.inf, edges.dtype), edges], axis=-1)
+    domain = {**inputs, index: Bint[edges.shape[-1] + 1]}
+    made = []
+    for side in sides:
+        below = xp.sum(side[..., None, :] <= low[..., :, None], axis=-1)
+        made.append(Array._of(below, (*names, index), domain, Bint[side.shape[-1] + 1]))
     return Array._of(edges, names, inputs, Real[edges.shape[-1]]), made[0], made[1]
 
 

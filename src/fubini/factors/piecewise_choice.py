@@ -19,7 +19,6 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.terms.factor import Factor, substitute
@@ -27,9 +26,9 @@ from fubini.terms.heads import DRAW, exact_draw, exact_sum
 from fubini.terms.value import Array, to_array
 
 
-@exact_sum.rule(when=lambda semiring, f, names: semiring is max_product)
+@exact_sum.rule(when=lambda semiring, f, names: semiring is max_product, overlaps=("sum_piecewise",))
 def max_piecewise(semiring: Semiring, f: Piecewise, names: tuple) -> Factor:
-    """max_x f  =  max_q f(q), of a table in each box that is not empty"""
+    """max_x f  =  max_q f(q), of a table in each box"""
     parts = promoted(f.parts)
     if not isinstance(parts, Table):
         raise Intractable(
@@ -39,23 +38,11 @@ def max_piecewise(semiring: Semiring, f: Piecewise, names: tuple) -> Factor:
             advice="represent the variable by a grid: `with fb.represent(x=fb.rep.Grid((low, high), n)):`",
         )
     gone = [k for k, cut in enumerate(f.cuts) if cut.name in names]
-    for k in gone:
-        parts = multiply_tables(parts, _inhabited(f, k))
     indices = [f.cuts[k].interval for k in gone]
     rest = parts.reduced(semiring, [*indices, *(name for name in names if name in parts.inputs)])
     stay = [k for k in range(len(f.cuts)) if k not in gone]
     reals = [pair for pair in f.reals if pair[0] not in names]
     return Piecewise._of(rest, [f.cuts[k] for k in stay], [f.edges[k] for k in stay], reals) if stay else rest
-
-
-def _inhabited(f: Piecewise, position: int) -> Table:
-    """1 for each interval of a cut that holds a point, 0 for those between equal edges."""
-    edge, interval = f.edges[position], f.cuts[position].interval
-    xp = namespace(edge.array)
-    ends = xp.ones((*edge.array.shape[:-1], 1), bool)
-    inside = xp.diff(edge.array, axis=-1) > 0
-    weights = xp.where(xp.concatenate([ends, inside, ends], axis=-1), 1.0, 0.0)
-    return Table(weights, {**edge.inputs, interval: f.indices[interval]})
 
 
 @exact_draw.rule

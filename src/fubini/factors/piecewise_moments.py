@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.base.arrays import Data, namespace
+from fubini.base.arrays import Data, is_jax, namespace
 from fubini.base.domains import Bint, Domain, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.errors import Intractable, listed
@@ -105,7 +105,7 @@ def _inverse(xp: Any, matrix: Data) -> Data:
 
 
 def _sides(
-    cuts: Sequence[Cut], edges: Sequence[Array], names: tuple[Name, ...], shape: tuple[int, ...], dtype: object
+    cuts: Sequence[Cut], edges: Sequence[Array], names: tuple[Name, ...], shape: tuple[int, ...], dtype: Any
 ) -> tuple[Data, Data]:
     """The lower and upper ends of every box, along the axes that are cut."""
     lows, highs = [], []
@@ -114,7 +114,8 @@ def _sides(
         end = xp.full((*edge.array.shape[:-1], 1), np.inf, edge.array.dtype)
         for sides, parts in ((lows, [-end, edge.array]), (highs, [edge.array, end])):
             data = align(xp.concatenate(parts, axis=-1), (*edge.names, cut.interval), names)
-            sides.append(xp.broadcast_to(data, shape).astype(dtype))
+            data = data if is_jax(data) else data.astype(dtype)  # NumPy's numbers do not widen others
+            sides.append(xp.broadcast_to(data, shape))
     xp = namespace(*lows)
     return xp.stack(lows, axis=-1), xp.stack(highs, axis=-1)
 

@@ -20,10 +20,12 @@ from fubini.terms.factor import Factor, product, terms_of
 class Representation:
     """How factors over a variable are stored. A layout says how a loop hands them on (`factors/carry.py`).
 
-    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from the factor.
+    `key` is a JAX key, of representations that draw; `projects` says that what is stored may differ from the factor;
+    `stores` says in words what is stored.
     """
 
     key: Data | None = None
+    stores: ClassVar[str] = "factors as they are"  # for explanations
     projects: ClassVar[bool] = False
     nests: ClassVar[bool] = False  # its layout has room for those of other variables
 
@@ -271,6 +273,21 @@ def known_in(names: Callable[[], Iterable[Name]], asked: str) -> AbstractContext
         return nullcontext()
     require_known(names(), asked)
     return _replaced(current(), own, own.known(asked))
+
+
+def require_stored(asked: str) -> None:
+    """Raise where a representation is named that only sequences have: one by which no factor is stored otherwise."""
+    own = represented()
+    for name, each in own.by_name.items() if own is not None else ():
+        kind = type(each)
+        in_sequences = (kind.layout, kind.recast) != (Representation.layout, Representation.recast)
+        if in_sequences and kind.convert is Representation.convert:
+            raise Intractable(
+                f"{asked} under represent({name}={each!r})",
+                expected="representations of tables: fb.rep.Sparse, Diagram, Train, Circuit or Dense",
+                nearest=f"{each!r} projects what the steps of fb.Chain hand on",
+                advice="ask fb.Chain, or project messages: `with fb.moment_matching():`, fb.expectation_propagation",
+            )
 
 
 def require_known(names: Iterable[Name], asked: str) -> None:

@@ -35,6 +35,28 @@ class ChainSite(NamedTuple):
         return 1 + len(self.init.leaf_values) + (0 if self.step is None else len(self.step.leaf_values))
 
 
+class ChainPart(NamedTuple):
+    """A site that is one chain: its distributions, and the arrays in its term as they were read."""
+
+    site: ChainSite
+    numbers: Sequence[SymbolicArray]
+
+    @property
+    def value(self) -> SymbolicArray:
+        """The values at all times."""
+        return self.numbers[0]
+
+    @property
+    def first(self) -> Sequence[SymbolicArray]:
+        """The parameters of the first value."""
+        return self.numbers[1 : 1 + len(self.site.init.leaf_values)]
+
+    @property
+    def later(self) -> Sequence[SymbolicArray]:
+        """The parameters of the others, time in front."""
+        return self.numbers[1 + len(self.site.init.leaf_values) :]
+
+
 def chain_numbers(chain: MarkovChain, value: Data) -> tuple[ChainSite, list[Data]]:
     """The distributions of a chain; and its value, the parameters of the first, and those of the others along time."""
     steps: list[Distribution] = []

@@ -22,6 +22,7 @@ from fubini.bridge.integrand import Integrand
 from fubini.distributions.density import Distribution
 from fubini.models.arguments import named_arrays
 from fubini.models.call_values import FlatJoint
+from fubini.models.chain_site import ChainPart
 from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
 from fubini.models.sample import Factored
@@ -45,6 +46,8 @@ class Reading:
     reader: Reader
     text: str  # the program that was read, to know it again
     parts: Mapping[str, SitePart]
+    partial: Mapping[str, SitePart] = field(default_factory=dict)  # sites with missing entries
+    chains: Mapping[str, ChainPart] = field(default_factory=dict)  # sites that are chains
     answers: dict[Any, Any] = field(default_factory=dict)  # to questions that were asked of it
 
     @cached_property
@@ -144,7 +147,7 @@ def _interpret(
         f"{one.name} {one.site.source.blueprint}" for one in statements if isinstance(one.site.source, Distribution)
     )
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
-    return Reading(by_site, sites, domains, reader, text, terms.parts)
+    return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains)
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------

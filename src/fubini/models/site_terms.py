@@ -20,7 +20,7 @@ from fubini.distributions.array_distribution import parameters, spread
 from fubini.distributions.blueprint import Constant, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.distributions.markov_chain import markov_chain
-from fubini.models.chain_site import ChainSite, chain_numbers, chain_term
+from fubini.models.chain_site import ChainPart, ChainSite, chain_numbers, chain_term
 from fubini.models.observed import Partly, log_density_of_present
 from fubini.models.sample import Site
 from fubini.read.jaxpr_reader import Reader
@@ -36,12 +36,16 @@ class LateBounds(Exception):
 
 
 class SitePart(NamedTuple):
-    """A site that is one density: its distribution, the parameters of that, its value, and its leaf if it is free."""
+    """A site that is one density: its distribution, the parameters of that, its value, and its leaf if it is free.
+
+    `present` says which entries of the value are there, where some are missing.
+    """
 
     source: Distribution
     leaves: Sequence[SymbolicArray]
     value: SymbolicArray
     site: Leaf | None
+    present: SymbolicArray | None = None
 
 
 class SiteStatement(NamedTuple):
@@ -77,6 +81,8 @@ class SiteTerms:
     sites: dict[str, Leaf]
     domains: dict[str, Domain]
     parts: dict[str, SitePart] = field(default_factory=dict)
+    partial: dict[str, SitePart] = field(default_factory=dict)  # with missing entries
+    chains: dict[str, ChainPart] = field(default_factory=dict)
 
     def term(self, statement: SiteStatement, outputs: Iterator[SymbolicArray]) -> Node:
         """log p of a site, which takes its arrays from `outputs`."""
@@ -84,7 +90,10 @@ class SiteTerms:
         if not isinstance(site.source, Distribution):
             return next(outputs).at()
         if chain is not None:
-            return chain_term(chain, [next(outputs) for _ in range(chain.arrays)], self.reader)
+            numbers = [next(outputs) for _ in range(chain.arrays)]
+            if chain.step is not None and not chain.lead:
+                self.chains[name] = ChainPart(chain, numbers)
+            return chain_term(chain, numbers, self.reader)
         source: Distribution = site.source
         value = next(outputs)
         present = next(outputs) if partly else None
@@ -98,6 +107,8 @@ class SiteTerms:
             return self.reader.opaque_array(f"log p({site.name})", (), _whole_density(source, partly), operands).at()
         if present is None and not whole:
             self.parts[name] = SitePart(source, leaves, value, self.sites.get(name))
+        elif present is not None and not source.signature.event_rank:
+            self.partial[name] = SitePart(source, leaves, value, None, present)
         return plus(term, _mark(source.domain, value, self.reader)) if site.observed and present is None else term
 
     def _learn_bounds(self, name: str, source: Distribution, leaves: list[SymbolicArray]) -> None:

@@ -31,12 +31,12 @@ class BoxMoments(NamedTuple):
 def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMoments:
     """Moments of N(mean, covariance) given low ≤ x ≤ high, for arrays [..., d] with d of 1 or 2.
 
-    An empty box has no mass, and the moments of a point in it.
+    An empty box, or one whose width is rounding alone, has no mass, and moments that are numbers.
     """
     xp = namespace(low, high, mean, covariance)
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     a, b = (_in_units(xp, side, mean, deviation) for side in (low, high))
-    empty = xp.any(~(a < b), axis=-1)
+    empty = xp.any(~_is_wide(xp, a, b), axis=-1)
     a, b = (xp.where(empty[..., None], side, edge) for side, edge in ((-1.0, a), (1.0, b)))
     if mean.shape[-1] == 1:
         log_mass, first, second = _interval(xp, a, b)
@@ -51,6 +51,12 @@ def _in_units(xp: Any, side: Data, mean: Data, deviation: Data) -> Data:
     """(side − mean) / deviation; infinite sides stay, and derivatives along them are zero."""
     bounded = xp.isfinite(side)
     return xp.where(bounded, (xp.where(bounded, side, 0.0) - mean) / deviation, side)
+
+
+def _is_wide(xp: Any, a: Data, b: Data) -> Data:
+    """a < b, by more than the rounding of either."""
+    sizes = [xp.where(xp.isfinite(side), xp.abs(side), 0.0) for side in (a, b)]
+    return b - a > 16 * np.finfo(a.dtype).eps * xp.maximum(1.0, xp.maximum(*sizes))
 
 
 def _range(xp: Any, low: Data, high: Data, mode: Data, slope: Data, spread: Any) -> tuple[Data, Data]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jax_core
 
-from fubini.base.arrays import Data, is_traced
+from fubini.base.arrays import Data, is_traced, namespace
 
 COMPARISONS = {"lt": (-1, False), "le": (-1, True), "gt": (1, False), "ge": (1, True)}
 LINEAR = frozenset(
@@ -35,21 +35,22 @@ class Jump(NamedTuple):
     """One element of a comparison: true above the edge of an axis, or below it; axis −1 where it is constant."""
 
     axis: np.ndarray  # of each element of the comparison
-    edge: np.ndarray
-    above: np.ndarray  # true above the edge
+    edge: Data
+    above: Data  # true above the edge
 
 
 class PieceReading(NamedTuple):
     """For each axis its edges in order, and the function of the numbers of edges below the variables."""
 
-    edges: list[np.ndarray]
+    edges: list[Data]
     at: Callable[[Sequence[Data]], Data]
 
 
 def read_jumps(function: Callable[[Data], Data], size: int) -> PieceReading | None:
     """The edges of a function of `size` numbers, and its value between them; None where it is anything else.
 
-    Edges are numbers: a comparison with infinity, or with what a trace does not know yet, is not read.
+    Edges are finite: a comparison with infinity is not read. In a trace they may be numbers that are not known yet,
+    unless a variable is multiplied by such a number, which may be zero.
     """
     try:
         with jax.ensure_compile_time_eval():
@@ -60,7 +61,7 @@ def read_jumps(function: Callable[[Data], Data], size: int) -> PieceReading | No
         return None
     if isinstance(whole, _Affine):
         return None
-    edges = [np.unique(np.concatenate([np.zeros(0), *(j.edge[j.axis == k] for j in jumps)])) for k in range(size)]
+    edges = [_sorted([jump.edge.reshape(-1)[np.flatnonzero(jump.axis == k)] for jump in jumps]) for k in range(size)]
 
     def at(below: Sequence[Data]) -> Data:
         truths = [_truth(jump, edges, below) for jump in jumps]
@@ -85,11 +86,19 @@ def read_affine(function: Callable[[Data], Data], size: int) -> tuple[Data, Data
     return result.constant, result.slopes
 
 
-def _truth(jump: Jump, edges: Sequence[np.ndarray], below: Sequence[Data]) -> Data:
+def _sorted(edges: Sequence[Data]) -> Data:
+    """The edges of one axis in order, each once; those that a trace does not know yet may stand there twice."""
+    if is_traced(*edges):
+        return jnp.sort(jnp.concatenate(list(edges)))
+    return np.unique(np.concatenate([np.zeros(0), *edges]))
+
+
+def _truth(jump: Jump, edges: Sequence[Data], below: Sequence[Data]) -> Data:
     """Whether each element of a comparison holds, given how many edges are below each variable."""
-    rank = np.zeros(jump.axis.shape, int)
+    rank: Data = np.zeros(jump.axis.shape, int)
     for k, own in enumerate(edges):
-        rank = np.where(jump.axis == k, np.searchsorted(own, np.where(jump.axis == k, jump.edge, 0.0)), rank)
+        xp = namespace(own, jump.edge)
+        rank = xp.where(jump.axis == k, xp.sum(own < jump.edge[..., None], axis=-1), rank)
     counts = jnp.stack([jnp.asarray(count) for count in below])[np.maximum(jump.axis, 0)]
     return jnp.where(jump.axis < 0, jump.above, (counts > rank) == jump.above)
 
@@ -179,15 +188,16 @@ class _Walk:
         if any(isinstance(arg, _Piece) for arg in args):
             raise Opaque
         left, right = (arg if isinstance(arg, _Affine) else _Affine(jnp.asarray(arg), 0.0) for arg in args)
-        constant, slopes = left.constant - right.constant, left.slopes - right.slopes
-        if is_traced(constant, slopes):
+        slopes = left.slopes - right.slopes
+        if is_traced(slopes):
             raise Opaque
-        gap = np.asarray(constant, np.float64), np.asarray(slopes, np.float64)
-        self.jumps.append(_jump(*gap, *COMPARISONS[name]))
+        constant = left.constant - right.constant
+        constant = constant if is_traced(constant) else np.asarray(constant, np.float64)
+        self.jumps.append(_jump(constant, np.asarray(slopes, np.float64), *COMPARISONS[name]))
         return _Piece(None)
 
 
-def _jump(constant: np.ndarray, slopes: np.ndarray, sign: int, or_equal: bool) -> Jump:
+def _jump(constant: Data, slopes: np.ndarray, sign: int, or_equal: bool) -> Jump:
     """Where sign · (c + Σ_k s_k x_k) > 0."""
     moving = slopes != 0
     if (moving.sum(axis=0) > 1).any():
@@ -195,12 +205,13 @@ def _jump(constant: np.ndarray, slopes: np.ndarray, sign: int, or_equal: bool) -
     still = ~moving.any(axis=0)
     axis = np.where(still, -1, moving.argmax(axis=0))
     slope = np.where(still, 1.0, slopes.sum(axis=0))
+    xp = namespace(constant)
     with np.errstate(over="ignore"):
-        edge = np.where(still, 0.0, -constant / slope)
-    if not (np.isfinite(edge) & np.isfinite(slope)).all():
+        edge = xp.where(still, 0.0, -constant / slope)
+    if not np.isfinite(slope).all() or not (is_traced(edge) or np.isfinite(edge).all()):
         raise Opaque  # beyond all numbers, or none
     holds = sign * constant >= 0 if or_equal else sign * constant > 0
-    return Jump(axis, edge, np.where(still, holds, sign * slope > 0))
+    return Jump(axis, edge, xp.where(still, holds, sign * slope > 0))
 
 
 def _bind(equation: Any, args: Sequence[Any]) -> list[Any]:

@@ -45,8 +45,17 @@ def _reflections(A: Data) -> tuple[Data, Data]:
     return _repeated(min(m, k), column, (A, jnp.zeros((*A.shape[:-2], k), A.dtype)))
 
 
+def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data:
+    """step(…step(start, 0)…, steps − 1)"""
+
+    def body(place: Data, now: Data) -> Data:
+        return step(now, place)
+
+    return cast(Data, jax.lax.fori_loop(0, steps, body, start))
+
+
 def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
-    """step(…step(start, 0)…, steps − 1), of loops whose derivative is known otherwise: no step is kept."""
+    """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
     first = jnp.asarray(0), start
     return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
@@ -103,7 +112,7 @@ def lower_root(K: Data) -> Data:
         root = jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan))[..., None]
         return L + jnp.where(places >= place, residual / root, 0.0)[..., :, None] * here
 
-    return jax.lax.fori_loop(0, K.shape[-1], lambda place, L: column(L, place), jnp.zeros_like(K))
+    return _looped(K.shape[-1], column, jnp.zeros_like(K))
 
 
 def lower_solved(L: Data, right: Data) -> Data:
@@ -121,8 +130,7 @@ def lower_solved(L: Data, right: Data) -> Data:
         pivot = jnp.sum(jnp.where(places == place, coefficients, 0.0), axis=-1)
         return X + here * (residual / pivot[..., None])[..., None, :]
 
-    start = jnp.zeros(right.shape, jnp.result_type(L, right))
-    return jax.lax.fori_loop(0, L.shape[-1], lambda place, X: row(X, place), start)
+    return _looped(L.shape[-1], row, jnp.zeros(right.shape, jnp.result_type(L, right)))
 
 
 def over(M: Data, U: Data) -> Data:

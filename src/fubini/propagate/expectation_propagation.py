@@ -16,8 +16,10 @@ from fubini.eliminate.forward import contract
 from fubini.eliminate.prepare import Factors, covering_terms, split_terms
 from fubini.errors import DomainError, FubiniError, listed
 from fubini.factors.promotion import promoted
+from fubini.factors.represent import restored
 from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.division_policy import Division, as_division, choose, damp, require_division
+from fubini.propagate.factor_graph import stored_terms
 from fubini.propagate.fixed_point import iterate, require_limits
 from fubini.propagate.result import Marginals, Propagation, marked_value
 from fubini.terms.exactness import combined, projected
@@ -80,12 +82,14 @@ def expectation_propagation(
         iterations,
         float(tolerance),
     )
-    terms, exact = _prepared(factors, asked)
-    answer = answer_on_engine(_approximate, (asked, exact), terms)
+    with stored_terms(factors, asked.names, "fb.expectation_propagation") as stored:
+        terms, exact = _prepared(stored, asked)
+        answer = answer_on_engine(_approximate, (asked, exact), terms)
+        found = [*map(restored, answer.marginals)]
     mark = combined(terms)
     mark = mark if all(exact) else mark | projected("moments")
     return Propagation(
-        marginals=Marginals(asked.names, answer.marginals, None, mark),
+        marginals=Marginals(asked.names, found, None, mark),
         log_evidence=marked_value(answer.log_evidence, mark),
         beliefs=tuple(answer.beliefs),
         assignment=None,
@@ -97,12 +101,11 @@ def expectation_propagation(
     )
 
 
-def _prepared(factors: Factors, asked: Approximation) -> tuple[list[Factor], tuple[bool, ...]]:
+def _prepared(terms: list[Factor], asked: Approximation) -> tuple[list[Factor], tuple[bool, ...]]:
     """The factors with their own variables summed out, and which of them stand for themselves."""
     require_limits(asked.damping, asked.tolerance, asked.iterations)
     if not asked.names:
         raise DomainError("expectation propagation over no names", expected="at least one name")
-    terms = split_terms(factors)
     covering_terms(terms, asked.names, "expectation propagation over")
     covering_terms(terms, asked.plates, "the plates")
     covering_terms(terms, asked.batch, "the batch")

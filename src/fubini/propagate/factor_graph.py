@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +12,9 @@ from fubini.base.names import Name, as_names
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import contract, embed
 from fubini.eliminate.order import Precedence
-from fubini.eliminate.prepare import Factors, covering_terms, split_terms, storages_of
+from fubini.eliminate.prepare import Factors, covering_terms, known_names, split_terms, storages_of
 from fubini.errors import DomainError
+from fubini.factors.represent import converted, require_stored
 from fubini.terms.factor import Factor, after_sum
 from fubini.terms.storage import Storage
 
@@ -86,6 +88,15 @@ def sum_and_project(semiring: Semiring, factors: Sequence[Factor], keep: frozens
     gone = tuple(dict.fromkeys(name for factor in factors for name in factor.inputs if name not in keep))
     summed = contract(semiring, factors, keep)
     return after_sum(summed, gone) if gone else summed
+
+
+@contextmanager
+def stored_terms(factors: Factors, names: Sequence[Name], asked: str) -> Iterator[list[Factor]]:
+    """The factors as the representations of their variables store them, whose names are known inside."""
+    given = split_terms(factors)
+    with known_names(given, names):
+        require_stored(asked)
+        yield converted(given)
 
 
 def make_factor_graph(

@@ -13,13 +13,14 @@ from fubini.eliminate.backward import normalized
 from fubini.eliminate.engine import engine_of
 from fubini.eliminate.prepare import Factors
 from fubini.errors import DomainError, MemoryLimit
+from fubini.factors.represent import restored
 from fubini.propagate.answers import Answer, answer_on_engine, default_tolerance
 from fubini.propagate.assignment_choice import choose_in_turn, hanging_together, plain
 from fubini.propagate.belief_propagation import SCHEDULES, Schedule, iterate_messages, send_in_order
 from fubini.propagate.bundles import Bundles, bundled, one_by_one
 from fubini.propagate.calibration import calibrate_hugin, calibrate_shafer_shenoy, read_marginals, sum_everything
 from fubini.propagate.division_policy import Division, as_division
-from fubini.propagate.factor_graph import FactorGraph, make_factor_graph
+from fubini.propagate.factor_graph import FactorGraph, make_factor_graph, stored_terms
 from fubini.propagate.fixed_point import require_limits
 from fubini.propagate.junction_tree import JunctionTree, make_junction_tree
 from fubini.propagate.message_order import order_messages
@@ -66,7 +67,8 @@ def propagate(
     propagation` passes them between factors and variables: exact where these form a tree, an approximation elsewhere,
     iterated by a schedule until no message changes by more than the tolerance (1e-9, in single precision 1e-5). It
     multiplies the other messages of a variable, or divides its belief by one where a `division` is given. With
-    `semiring=fb.max_product` marginals are max-marginals, and the result has an assignment.
+    `semiring=fb.max_product` marginals are max-marginals, and the result has an assignment. Under `fb.represent`
+    factors are stored as it says, and marginals are tables again.
 
     >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> result = propagate([f, g])
@@ -75,14 +77,15 @@ def propagate(
     >>> propagate([f, g], method="belief propagation", semiring=fb.max_product).assignment
     {'a': np.int64(0), 'b': np.int64(1)}
     """
-    graph, wanted = make_factor_graph(factors, names, batch, semiring)
-    tolerance = default_tolerance(graph.factors) if tolerance is None else tolerance
-    settings = _settings(method, wanted, batch, semiring, division, (schedule, damping, tolerance, iterations))
-    if method == "belief propagation" and (lots := _bundle_alike(graph, settings)) is not None:
-        bundles, stacked = lots
-        answer = answer_on_engine(_answer_bundled, (settings, bundles), stacked)
-        return _result(graph, settings, answer, bundles)
-    return _result(graph, settings, answer_on_engine(_answer, (settings,), graph.factors), None)
+    with stored_terms(factors, names or (), "fb.propagate") as terms:
+        graph, wanted = make_factor_graph(terms, names, batch, semiring)
+        tolerance = default_tolerance(graph.factors) if tolerance is None else tolerance
+        settings = _settings(method, wanted, batch, semiring, division, (schedule, damping, tolerance, iterations))
+        if method == "belief propagation" and (lots := _bundle_alike(graph, settings)) is not None:
+            bundles, stacked = lots
+            answer = answer_on_engine(_answer_bundled, (settings, bundles), stacked)
+            return _result(graph, settings, answer, bundles)
+        return _result(graph, settings, answer_on_engine(_answer, (settings,), graph.factors), None)
 
 
 def _settings(
@@ -209,7 +212,7 @@ def _result(graph: FactorGraph, settings: Settings, answer: Answer, bundles: Bun
     elif settings.division is not None and settings.division.policy != "allow":
         mark = mark | Exactness((f"division({settings.division.policy})",))
     converged = answer.change <= settings.schedule.tolerance if loopy else True
-    marginals = Marginals(settings.names, answer.marginals, bundles, mark)
+    marginals = Marginals(settings.names, [*map(restored, answer.marginals)], bundles, mark)
     return Propagation(
         marginals=marginals,
         log_evidence=marked_value(answer.log_evidence, mark),

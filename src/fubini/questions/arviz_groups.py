@@ -14,7 +14,6 @@ from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.models.call_values import FlatJoint
-from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flavour import Flavour
 from fubini.models.observed import Partly
 from fubini.models.paths import flat, flat_sites, nested
@@ -117,7 +116,7 @@ def _computed(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple
 
 
 def to_arviz(
-    eliminated_model: EliminatedModel,
+    eliminated: Sequence[str],
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
     groups: dict[str, dict[str, np.ndarray]],
@@ -133,7 +132,7 @@ def to_arviz(
     _require_axes(
         dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    return arviz_data(given, dims, coords, method=how, eliminated=list(eliminated_model.eliminated))
+    return arviz_data(given, dims, coords, method=how, eliminated=list(eliminated))
 
 
 def _require_axes(

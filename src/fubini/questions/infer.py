@@ -98,7 +98,7 @@ def infer(
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, file)
         values = _recovered(second, eliminated_model, kept.values, chains, draws)
         groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
-    return to_arviz(eliminated_model, values, kept.info, groups, how, dims, coords)
+    return to_arviz(eliminated_model.eliminated, values, kept.info, groups, how, dims, coords)
 
 
 def _require_fitting(discrete: Sequence[str], method: str | None, options: Mapping[str, Any]) -> None:

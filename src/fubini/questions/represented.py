@@ -1,86 +1,138 @@
-"""Questions to a model whose real sites have a representation of their own: its sites are a chain, written out."""
+"""Questions to a model some of whose sites have a representation of their own: its sites are a chain."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from fubini.base.names import Name
+import jax
+import numpy as np
+
+from fubini.base.arrays import Data, require_room
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
-from fubini.errors import Intractable, listed
-from fubini.factors.represent import answers_models, represented, within
+from fubini.eliminate.explanation import Explanation
+from fubini.errors import DomainError, Intractable
+from fubini.factors.represent import answers_models, represented
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
+from fubini.models.joint import Joint
+from fubini.models.options import require_options, whole_number
 from fubini.models.paths import nested
-from fubini.models.question_heads import LOG_EVIDENCE, MARGINAL, MODE
-from fubini.questions.model_factors import model_factors
-from fubini.representations.unrolled_chain import UnrolledChain, unrolled_chain
+from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
+from fubini.numerics.randomness import require_key
+from fubini.questions.arviz_groups import groups_of, to_arviz
+from fubini.questions.predict import predicted
+from fubini.questions.represented_chain import ask_chain, is_represented
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
 
 represented_log_evidence = answers_models(RuleSet("represent.log_evidence", head=LOG_EVIDENCE))
 represented_marginal = answers_models(RuleSet("represent.marginal", head=MARGINAL))
+represented_posterior = answers_models(RuleSet("represent.posterior", head=POSTERIOR))
 represented_mode = answers_models(RuleSet("represent.mode", head=MODE))
+represented_infer = answers_models(RuleSet("represent.infer", head=INFER))
+represented_predict = answers_models(RuleSet("represent.predict", head=PREDICT))
+represented_explain = answers_models(RuleSet("represent.explain", head=EXPLAIN))
 
-NUMBERED = re.compile(r"^(.*?)_?\d+$")
-
-
-def _covering(model: FlatModel) -> dict[Name, Name]:
-    """Sites of a numbered name, represented as the name without its number: x covers x_1, x_2, …"""
-    own = represented()
-    assert own is not None, "a rule of fb.represent"
-    names = {}
-    for site in model.outline.sites:
-        numbered = NUMBERED.match(str(site.name))
-        if numbered and numbered.group(1) in own.by_name and site.name not in own.by_name:
-            names[site.name] = numbered.group(1)
-    return names
+BACKWARD = "backward sampling"  # as ArviZ data say it
 
 
-def _is_real(model: FlatModel, *args: Any) -> bool:
-    """Whether a site that is no bounded integer has a representation."""
-    own = represented()
-    if own is None:
-        return False
-    named = {*own.by_name, *_covering(model)}
-    return any(
-        site.name in named and site.domain is not None and not site.domain.is_finite for site in model.outline.sites
+@represented_log_evidence.rule(when=is_represented)
+def log_evidence_of_chain(model: FlatModel, semiring: Semiring = sum_product) -> Value:
+    """log ∫ p(observed, θ) dθ, one step after another"""
+    if semiring is not sum_product:
+        raise Intractable(
+            f"log_evidence({semiring}) of {model} under {represented()}",
+            expected="fb.sum_product: a chain whose states are represented is summed",
+            advice="ask without fb.represent, or for map()",
+        )
+    return ask_chain(model, lambda made: made.chain.log_evidence())
+
+
+@represented_marginal.rule(when=is_represented)
+def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
+    """p(x | observed), from the smoother; of an array along time, for each place there"""
+    site = required(name, model.joint)
+    return ask_chain(model, lambda made: made.marginal(site))
+
+
+@represented_posterior.rule(when=is_represented)
+def posterior_of_chain(model: FlatModel) -> Factor:
+    """p(θ | observed) of all steps together, which no representation holds"""
+    raise Intractable(
+        f"posterior() of {model} under {represented()}",
+        expected="a factor over the states of all steps together: representations hold those of one step",
+        advice="marginal(name) has the states one by one, and infer(key) draws them together",
     )
 
 
-def _asked(model: FlatModel, ask: Callable[[UnrolledChain], Any]) -> Any:
-    """Ask the chain that the sites of a model are."""
-    with within(_covering(model)):
-        factors, variables = model.written or model_factors(model)
-        made = unrolled_chain(factors, {variable.name: variable.output for variable in variables})
-        if made is None:
-            raise Intractable(
-                f"{model} under {represented()}",
-                expected="sites in layers, each tied to the one before it by factors of the same form",
-                nearest=f"sites {listed(variable.name for variable in variables)}",
-                advice="write the model as fb.Chain, or ask without fb.represent",
-            )
-        with within(made.covers()):
-            return ask(made)
-
-
-@represented_log_evidence.rule(when=_is_real)
-def log_evidence_of_chain(model: FlatModel, semiring: Semiring = sum_product) -> Value:
-    """log ∫ p(observed, θ) dθ, one step after another"""
-    return _asked(model, lambda made: made.chain.log_evidence())
-
-
-@represented_marginal.rule(when=_is_real)
-def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
-    """p(x | observed), from the smoother"""
-    site = required(name, model.joint)
-    return _asked(model, lambda made: made.marginal(site))
-
-
-@represented_mode.rule(when=_is_real)
+@represented_mode.rule(when=is_represented)
 def mode_of_chain(model: FlatModel) -> Any:
     """arg max p(θ | observed), over all steps together"""
-    values = _asked(model, lambda made: made.assignment(made.chain.argmax()))
+    values = ask_chain(model, lambda made: made.assignment(made.chain.argmax()))
     return model.unflatten(nested({str(name): value for name, value in values.items()}))
+
+
+@represented_explain.rule(when=is_represented)
+def explain_chain(model: FlatModel) -> Explanation:
+    """The model, and the chain that it is: its steps, and how factors are converted and projected."""
+    joint = model.joint
+    assert isinstance(joint, Joint)
+    plan: Explanation = ask_chain(model, lambda made: made.explain())
+    sites = [f"  {line}" for line in repr(joint.graph()).splitlines()]
+    return replace(plan, notes=(f"{joint}", *sites, *plan.notes))
+
+
+# -- draws ------------------------------------------------------------------------------------------------------------
+
+
+@represented_infer.rule(when=is_represented)
+def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
+    """θ ~ p(θ | observed), the last step first"""
+    require_key(key)
+    draws, chains = whole_number("draws", options["draws"]), whole_number("chains", options["chains"])
+    plain = ("draws", "chains", "dims", "coords", "progress", "log_likelihood", "predictive")
+    given = [n for n, v in options.items() if n not in (*plain, "options") and v is not None]
+    _require_none([*given, *options["options"]])
+    first, second = jax.random.split(key)
+    with model.precision():
+        latents = _latents(model, first, draws * chains)
+        values = {name: np.asarray(v).reshape(chains, draws, *np.shape(v)[1:]) for name, v in latents.items()}
+        groups = groups_of(second, model, values, options["log_likelihood"], options["predictive"], (chains, draws))
+    return to_arviz((), values, {}, groups, BACKWARD, options["dims"], options["coords"])
+
+
+@represented_predict.rule(when=is_represented)
+def predict_from_chain(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
+    """y* ~ p(y* | θ), θ ~ p(θ | observed)"""
+    others = {name: value for name, value in options.items() if name not in ("draws", "model")}
+    require_options("predict", others, ("key", "draws", "model"))
+    require_key(key)
+    first, second = jax.random.split(key)
+    latents = _latents(model, first, whole_number("draws", options["draws"]))
+    return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
+
+
+def _latents(model: FlatModel, key: Data, n: int) -> dict[str, Data]:
+    """Draws of all sites that are not observed."""
+    domains = dict(model.outline.free_domains())
+    require_room(f"draws of {model}", *((n, *domain.shape) for domain in domains.values()))
+    values = ask_chain(model, lambda made: made.assignment(made.chain.sample(key, n)))
+    lacking = [name for name in domains if name not in values]
+    if lacking:
+        raise Intractable(
+            f"draws of {lacking[0]!r} in {model} under {represented()}",
+            expected="sites that are states of the chain, or parameters of all steps",
+            advice="make it the first entry of the site along time",
+        )
+    return {name: values[name] for name in domains}
+
+
+def _require_none(given: Sequence[str]) -> None:
+    if given:
+        raise DomainError(
+            f"infer(…, {given[0]}=…) under {represented()}",
+            expected=f"draws= and chains= alone: draws are independent, by {BACKWARD}",
+        )

@@ -26,6 +26,8 @@ class Circuit(Representation):
     Circuit((('a', 'b'), 'c'))
     """
 
+    stores = "circuits over one vtree"
+
     def __init__(self, vtree: Nested = None) -> None:
         self.vtree = vtree
         names = list(_leaves(vtree)) if vtree is not None else []

@@ -17,6 +17,7 @@ class Diagram(FiniteRepresentation):
     Diagram(b: Bint[2], nodes=1, terminals=2)
     """
 
+    stores = "decision diagrams"
     kind = DiagramFactor
 
     def store(self, table: Table) -> Factor:

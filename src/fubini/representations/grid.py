@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -20,12 +21,13 @@ from fubini.errors import DataError, DomainError
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
+from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
 from fubini.representations.grid_checks import is_inside, require_fine, require_inside
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
-from fubini.terms.exactness import Exactness, projected
+from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor, product, substitute, terms_of
 from fubini.terms.value import to_value
 
@@ -37,6 +39,7 @@ class Grid(Representation):
     Grid((-8, 8), 161)
     """
 
+    stores = "tables over cells"
     projects = False
 
     def __init__(self, ends: Any, n: Any) -> None:
@@ -168,10 +171,21 @@ class GridChain:
         """Draws of cells: their centres."""
         return self._located(self._cells.sample(key, n))
 
-    @_plainly
     def explain(self) -> Any:
-        """Explain the chain over cells."""
-        return self._cells.explain()
+        """Explain the chain over cells, and the tables that its factors become."""
+        told: list[Conversion] = []
+        for where, factor in (("before the first step", self.chain.init), ("once, for all steps", self.chain.factor)):
+            for term in terms_of(factor):
+                tables = [promoted(table) for table in to_tables(term, self.axes)]
+                told += conversion_of(term, tables, where, self.mark if set(term.inputs) & set(self.axes) else exactly)
+        own = represented()
+        assert own is not None, "a grid is named"
+        shown = [name for name in self.axes if name in self.chain.links.before]
+        stored = [f"{name}: {own.by_name[name]}, {Grid.stores}" for name in shown]
+        with current().without(Represent):
+            plan = self._cells.explain()
+        *notes, last = plan.notes
+        return replace(plan, notes=(*notes, *stored, last), conversions=tuple(told))
 
     def _back(self, table: Factor) -> Factor:
         return back_to_reals(table, self.axes, self.chain.domains)._marked(self.mark)

@@ -22,11 +22,12 @@ from fubini.factors.gaussian_carry import settle_gaussian
 from fubini.factors.mixture_moments import Moments, gaussian_of, match, stacked_moments
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
+from fubini.factors.tally import note_projection
 from fubini.numerics.mixture_masses import Terms, log_masses_kept
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
 from fubini.numerics.quadratic import places
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import is_cut, require_moments, summed_without_boxes
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
@@ -42,6 +43,8 @@ class Mixture(Truncated):
     >>> fb.rep.Mixture(8)
     Mixture(8)
     """
+
+    stores = "at most k Gaussians for each value of the bounded integers"
 
     def __init__(self, k: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
@@ -82,9 +85,12 @@ class MixtureLayout(ProjectedLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states and components: merged into k components, and which went into which."""
         reals = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        is_joint = is_cut(terms, reals)  # their moments are those of the states before and after together
-        after = steps.joined([carry, *terms]) if is_joint else steps.summed([carry, *terms], reals)
-        require_moments(promoted(after), self.name)
+        if is_cut(terms, reals):  # their moments are those of the states before and after together
+            after = promoted(steps.joined([carry, *terms]))
+        else:
+            with named_where_opaque(terms, self.name):
+                after = promoted(steps.summed([carry, *terms], reals))
+        require_moments(after, self.name)
         made, labels = self.reduced(self._after(after, steps.links))
         return Advance(self._settled(made), labels)
 
@@ -99,7 +105,10 @@ class MixtureLayout(ProjectedLayout):
         merged: ReducedMixture = reduce_mixture(jnp.exp(logs - top), mean, covariance, self.k)
         shift = jnp.broadcast_to(top, merged.weight.shape)
         few = Moments(merged.weight, shift, merged.mean, merged.covariance)
-        return gaussian_of(few, dict(self.batch), self.reals, f), merged.labels
+        made = gaussian_of(few, dict(self.batch), self.reals, f)
+        if logs.shape[-1] > self.k or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {logs.shape[-1]}", made, self.name)
+        return made, merged.labels
 
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Each source and box looks back at the component that it went into: carry · terms · later / after.
@@ -109,14 +118,14 @@ class MixtureLayout(ProjectedLayout):
         assert after.link is not None, "a step merges components"
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
-        ratio, masses = (rename(part, moves) for part in quotient(later, after.carry))
-        at = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
+        divided = quotient(later, after.carry, (*steps.links.before, COMPONENT))
+        at: dict[Name, Any] = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         if is_cut(terms, oldest):
             earlier = summed_without_boxes(joint, oldest)
         else:
             earlier = steps.summed([carry, *terms], oldest)
-        ratio = where_definite(substitute(ratio, at), substitute(masses, at), earlier)  # type: ignore[arg-type]
+        ratio = where_definite(divided.mapped(lambda part: substitute(rename(part, moves), at)), earlier)
         whole = self._after(_times(joint, ratio), steps.links)
         before = tuple((self._before[name], domain) for name, domain in self.reals if name in oldest)
         each = self._terms(whole, (*before, *self.reals))
@@ -154,7 +163,10 @@ class MixtureLayout(ProjectedLayout):
         mean, covariance = mean[..., elements], covariance[..., elements[:, None], elements]
         some = jnp.isfinite(logs)
         moments = Moments(some.astype(logs.dtype), jnp.where(some, logs, 0.0), mean, covariance)
-        return gaussian_of(match(moments, len(kept)), dict(self.batch), self.reals, f)
+        made = gaussian_of(match(moments, len(kept)), dict(self.batch), self.reals, f)
+        if logs.shape[-1] > 1 or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {logs.shape[-1]}", made, self.name)
+        return made
 
     def _after(self, f: Factor, links: Any) -> Factor:
         """A factor of a step with the state after it under the names of the layout, and that before it apart."""

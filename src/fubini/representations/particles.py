@@ -48,6 +48,7 @@ class Particles(Representation):
     Particles(1000)
     """
 
+    stores = "weighted points; the other variables are summed for each of them"
     projects = True
     nests = True
 

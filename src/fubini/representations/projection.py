@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from fubini.base.names import Name
-from fubini.errors import Intractable, listed
+from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
-from fubini.terms.factor import Factor, Product, Unit, terms_of
+from fubini.terms.factor import Factor, Product, Unit, product, terms_of
 
 
 def is_cut(terms: Sequence[Factor], names: Collection[Name]) -> bool:
@@ -23,15 +24,34 @@ def summed_without_boxes(joint: Factor, names: Sequence[Name]) -> Factor:
     return promoted(parts.sum(*names))
 
 
+@contextmanager
+def named_where_opaque(terms: Sequence[Factor], name: str) -> Iterator[None]:
+    """Where a sum of a product is refused, and one of its factors is neither a Gaussian nor a box, say which."""
+    try:
+        yield
+    except (Intractable, NoRule) as error:
+        opaque = _opaque(terms)
+        if not opaque:
+            raise
+        raise _not_read(name, product(*terms), opaque) from error
+
+
 def require_moments(f: Factor, name: str) -> None:
     """Raise where a factor of a product is neither a Gaussian nor a box, and say which."""
-    if not isinstance(f, Product):
-        return
-    opaque = [term for term in terms_of(f) if term.promotes and not isinstance(term, Unit)]
-    raise Intractable(
+    if isinstance(f, Product):
+        raise _not_read(name, f, _opaque(terms_of(f)) or terms_of(f))
+
+
+def _opaque(terms: Sequence[Factor]) -> list[Factor]:
+    """The terms that no rule turns into a representation."""
+    return [term for term in map(promoted, terms) if term.promotes and not isinstance(term, Unit)]
+
+
+def _not_read(name: str, f: Factor, opaque: Sequence[Factor]) -> Intractable:
+    return Intractable(
         f"{name} of {f}",
         expected="Gaussians, tables, and factors that jump where a real variable crosses a number",
-        nearest=f"{listed(opaque or terms_of(f))}: not read as any of these",
+        nearest=f"{listed(opaque)}: not read as any of these",
         advice="write the condition by comparisons with numbers, fb.ops.where(x[0] > 0, …), or as fb.Piecewise; "
         "or represent the variable by fb.rep.Particles or fb.rep.Grid, which read any function",
     )

@@ -26,6 +26,7 @@ class Sparse(FiniteRepresentation):
       a=1: 0.25
     """
 
+    stores = "the cells that are not zero"
     kind = SparseFactor
 
     def __init__(self, capacity: int = CAPACITY) -> None:

@@ -22,6 +22,7 @@ class Train(FiniteRepresentation):
     exact
     """
 
+    stores = "tensor trains"
     kind = TrainFactor
 
     def __init__(self, rank: int) -> None:

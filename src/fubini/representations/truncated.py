@@ -16,8 +16,8 @@ from fubini.factors.mixture import Mixture
 from fubini.factors.mixture_moments import matched_over
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
-from fubini.factors.table import Table
-from fubini.representations.projection import is_cut, require_moments, summed_without_boxes
+from fubini.factors.tally import note_projection
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
 from fubini.representations.quotients import kept_mass, mass_of, quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
@@ -31,6 +31,7 @@ class Truncated(Representation):
     Truncated()
     """
 
+    stores = "a Gaussian for each value of the bounded integers"
     projects = True
 
     def layout(self, carried: Carried, names: tuple[Name, ...]) -> CarryLayout | None:
@@ -63,7 +64,8 @@ class ProjectedLayout(GaussianLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states; where these are cut, the states before and after are projected together first."""
         if not is_cut(terms, steps.links.oldest):
-            return super().advance(steps, carry, terms, key)
+            with named_where_opaque(terms, self.name):
+                return super().advance(steps, carry, terms, key)
         joint = self.settled_joint(steps.joined([carry, *terms]))
         after = rename(steps.summed([joint], (*steps.links.oldest, *self.hidden)), steps.links.moves)
         return Advance(settled(after, self), None)
@@ -74,14 +76,13 @@ class ProjectedLayout(GaussianLayout):
         A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can. It may
         grow without bound far from both, where a cell of small mass may be: so each cell after the step keeps its mass.
         """
-        ratio, masses = (rename(part, steps.links.moves_back) for part in quotient(later, after.carry))
-        assert isinstance(ratio, Gaussian) and isinstance(masses, Table), "renamed, they are what they were"
+        divided = quotient(later, after.carry, steps.links.before)
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
         if is_cut(terms, oldest):
             earlier = summed_without_boxes(steps.joined([carry, *terms]), oldest)
         else:
             earlier = steps.summed([carry, *terms], oldest)
-        ratio = where_definite(ratio, masses, earlier)
+        ratio = where_definite(divided.mapped(lambda part: rename(part, steps.links.moves_back)), earlier)
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
         change = kept_mass(joint, rename(mass_of(later), steps.links.moves_back))
         return settled(steps.summed([joint, change], steps.links.newest), self)
@@ -106,4 +107,6 @@ def projected_layout(plain: GaussianLayout, name: str) -> ProjectedLayout:
 def settle_projected(f: Mixture | Piecewise | Product, layout: ProjectedLayout) -> Gaussian:
     """f  →  w·N(m, V), its mass, mean and covariance for each value of the bounded integers"""
     require_moments(f, layout.name)
-    return settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    made = settle_gaussian(matched_over(f, dict(layout.batch), layout.reals), layout)
+    note_projection(type(f).__name__, made, layout.name)
+    return made

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
+from fubini.eliminate.explanation import Explanation
 from fubini.factors.promotion import promoted
 from fubini.representations.stacked import stack_factors
 from fubini.sequence.chain import Chain
+from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor, product, rename, substitute, terms_of
 from fubini.terms.value import Array
 
@@ -30,6 +33,10 @@ class UnrolledChain(NamedTuple):
         pairs = zip((*self.before, *self.after), self.layers[1] * 2, strict=True)
         return dict(pairs)
 
+    def explain(self) -> Explanation:
+        """Explain the chain."""
+        return self.chain.explain()
+
     def marginal(self, name: Name) -> Factor:
         """p(variable | everything), from the smoother."""
         layer = next(k for k, names in enumerate(self.layers) if name in names)
@@ -41,14 +48,16 @@ class UnrolledChain(NamedTuple):
             at = Array(layer - 1, (), Bint[self.chain.length])
             factor, own = substitute(smooth.terms[0], {TIME: at}), self.after
         others = [other for other in own if other != own[place] and other in factor.inputs]
-        return rename(factor.sum(*others) if others else factor, {own[place]: name})
+        return smooth.counting(rename(factor.sum(*others) if others else factor, {own[place]: name}))
 
-    def assignment(self, values: Mapping[Name, object]) -> dict[Name, object]:
+    def assignment(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         """Values of the states as those of the variables."""
-        found: dict[Name, object] = {name: values[own] for name, own in zip(self.layers[0], self.before, strict=True)}
+        assigned = {name: values[own] for name, own in zip(self.layers[0], self.before, strict=True)}
         for layer, names in enumerate(self.layers[1:]):
-            found.update({n: values[own][..., layer] for n, own in zip(names, self.after, strict=True)})  # type: ignore[index]
-        return found
+            for name, own in zip(names, self.after, strict=True):
+                event = (slice(None),) * len(self.chain.domains[own].shape)
+                assigned[name] = values[own][(..., layer, *event)]
+        return assigned
 
 
 def unrolled_chain(factors: Sequence[Factor], domains: Mapping[Name, Domain]) -> UnrolledChain | None:
@@ -80,8 +89,8 @@ def _in_layers(
             return None
         else:
             own[reached[-1]].append(term)
-    before = tuple(Bound(f"{name} before") for name in layers[0])
-    after = tuple(Bound(f"{name} after") for name in layers[0])
+    before = tuple(fixed_bound(f"{name} before") for name in layers[0])
+    after = tuple(fixed_bound(f"{name} after") for name in layers[0])
     steps = [_renamed(own[k], layers, k, before, after) for k in range(1, len(layers))]
     if len({len(step) for step in steps}) > 1:
         return None

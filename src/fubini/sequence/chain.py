@@ -16,34 +16,23 @@ from fubini.base.interpretations import current
 from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
+from fubini.eliminate.plan import Plan
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.represent import represent_by_draws, representation_of, require_known, within
+from fubini.factors.represent import Representation, represent_by_draws, representation_of, require_known, within
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
+from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
 from fubini.sequence.compiled import SequenceOutline, run
+from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.terms.exactness import estimated
-from fubini.terms.factor import Factor, Product, substitute, terms_of, to_factor
-from fubini.terms.fields import term_field
+from fubini.terms.factor import Factor, substitute, terms_of, to_factor
 from fubini.terms.value import Value, to_value
 
-
-class Smoothed(Product):
-    """The marginals after every step; `initial` is that of the state before the first."""
-
-    initial: Factor = term_field()
-
-    def __init__(self, factor: Factor, initial: Factor) -> None:
-        super().__init__(factor)
-        self._set(initial=initial)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in self._declared.terms:
-            raise AttributeError(name)
-        return getattr(self.terms[0], name)
+NO_PLAN = Plan((), (), (), {}, {})
 
 
 class Chain:
@@ -169,8 +158,8 @@ class Chain:
         if (recast := self._recast()) is not None:
             return recast.smooth()
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
-        after, initial = self._run(question, kept=self.links.before)
-        return Smoothed(self._tagged(after), self._tagged(initial))
+        after, initial, *divisions = self._run(question, kept=self.links.before)
+        return Smoothed(self._tagged(after), self._tagged(initial), *divisions)
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step.
@@ -279,6 +268,21 @@ class Chain:
                 own.require_answer(answer)
             return tagged(answer, (self.init, self.factor), self.domains)
 
+    def _represented(self) -> dict[Name, Representation]:
+        """The states that have a representation."""
+        named = {name: representation_of(name) for name in self.links.before}
+        return {name: own for name, own in named.items() if own is not None}
+
+    def _conversions(self) -> ChainConversions:
+        """The conversions and projections of the smoother, or of the filter where there is no smoother."""
+        with self._covering():
+            if not representations_of(self.domains) and not is_projected(self.domains):
+                return ChainConversions((), ())
+            outline, past = with_past(self._outline)
+            asked = {"smooth()": self._question(questions.smoothed_by_kernels), "filter()": questions.filtered}
+            start = [*terms_of(self.init), *past]
+            return chain_conversions(outline, start, terms_of(self.factor), asked, self.links.before)
+
     def _chosen(self, values: Mapping[str, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
         return {name: values[questions.key_of(name)] for name in names}
@@ -301,9 +305,30 @@ class Chain:
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if is_projected(self.domains):
             notes.append(f"{current()}: the last {window_of(current())} values of the discrete states stay separate")
+        notes += [f"{name}: {own}, {own.stores}" for name, own in self._represented().items()]
+        conversions, refused = self._conversions()
+        plan = self._plan()
+        if plan is None:
+            return Explanation("", (), NO_PLAN, "", tuple(notes), refused=refused, conversions=conversions)
+        return replace(plan, notes=(*notes, "each step is"), conversions=conversions, refused=refused)
+
+    def _plan(self) -> Explanation | None:
+        """The plan of one step, from a state of the form that a representation has; None where it is drawn."""
         terms = [substitute(term, {self.time: to_value(0)}) for term in terms_of(self.factor)]
+        start, hidden = terms_of(self.init), ()
+        with self._covering():
+            if representations_of(self.domains):
+                carry = flat_carry(self._outline.steps(terms_of(self.factor)), self.init)
+                if carry is None:
+                    return None
+                start, hidden = (carry.factor,), carry.hidden
         names = [name for name in self.links.oldest if name in {*self.init.inputs, *self.factor.inputs}]
-        return replace(explain([*terms_of(self.init), *terms], sum=names), notes=(*notes, "each step is"))
+        try:
+            return explain([*start, *terms], sum=[*names, *hidden])
+        except (Intractable, NoRule):
+            if not hidden and not representations_of(self.domains):
+                raise
+            return None  # the questions say what they have no rule for
 
     def __repr__(self) -> str:
         states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)

@@ -21,6 +21,7 @@ from fubini.eliminate.forward import read
 from fubini.errors import Intractable
 from fubini.factors.carry import Advance, CarryLayout, filled, settled
 from fubini.factors.represent import represented
+from fubini.factors.tally import Conversion, note, repeated, tallied
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.scan import (
@@ -149,25 +150,32 @@ def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
 
 def smoothed_by_division(
     outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]
-) -> tuple[Factor, Factor]:
+) -> tuple[Factor, Factor, Data | None]:
     """p(x | everything) = Σ_x′ f(x) s(x, x′) p(x′ | everything) / f′(x′), f and f′ being the filter before and after.
 
-    Exact factors are multiplied first; then the representation of the states decides what it keeps of their product.
+    Exact factors are multiplied first; then the representation of the states decides what it keeps of their product,
+    and which quotients it replaces: these are counted.
     """
     steps, begin = outline.steps(terms), joined(start)
     layout = steps.layout([begin])
     first, last, every, links = scanned(steps, begin, True)
     assert every is not None
     cut = steps.cut()
+    each: list[Conversion] = []
 
-    def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
+    def body(later: Factor, given: tuple) -> tuple[Factor, tuple[Factor, Data | None]]:
         carry, after, parts = given
-        return layout.retreat(steps, carry, cut.at(parts), after, later), later
+        with tallied() as tally:
+            now = layout.retreat(steps, carry, cut.at(parts), after, later)
+        each[:] = tally.conversions
+        return now, (later, tally.total_replaced())
 
     xs = (_earlier(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
-    before, smooth = jax.lax.scan(body, last, xs, reverse=True)
+    before, (smooth, replaced) = jax.lax.scan(body, last, xs, reverse=True)
+    note(repeated(each, "each step back", steps.length))
     finished = _finished(outline, name_axis(smooth, steps.time), kept, layout)
-    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
+    count = None if replaced is None else jnp.sum(replaced)
+    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout), count
 
 
 # -- with a projection ----------------------------------------------------------------------------------------------
@@ -187,16 +195,21 @@ def smoothed_by_kernels(
     earlier = _earlier(first, every, steps)
     cut = steps.cut()
 
+    each: list[Conversion] = []
+
     def body(later: Factor, given: tuple) -> tuple[Factor, Factor]:
         carry, parts = given
-        joint = joined([carry, *cut.at(parts)])
-        oldest = tuple(name for name in steps.links.oldest if name in joint.inputs)
-        kernel = interpret(CONDITION, joint, oldest)
-        now = summed([*kernel, rename(later, steps.links.moves_back)], steps.links.newest, sum_product)
-        now = settled(now, layout)
+        with tallied() as tally:
+            joint = joined([carry, *cut.at(parts)])
+            oldest = tuple(name for name in steps.links.oldest if name in joint.inputs)
+            kernel = interpret(CONDITION, joint, oldest)
+            now = summed([*kernel, rename(later, steps.links.moves_back)], steps.links.newest, sum_product)
+            now = settled(now, layout)
+        each[:] = tally.conversions
         return now, later
 
     before, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
+    note(repeated(each, "each step back", steps.length))
     finished = _finished(outline, name_axis(after, steps.time), kept, layout)
     return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
 

@@ -15,6 +15,7 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.engine import engine_of, fixed, portable
 from fubini.factors.represent import keys_in_force, with_keys, without_keys
+from fubini.factors.tally import tallied
 from fubini.numerics.in_range import compiled
 from fubini.sequence.links import Links
 from fubini.sequence.steps import Steps, prepared
@@ -49,7 +50,7 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
         factors = [[portable(factor) for factor in group] for group in factors]
     options = tuple(sorted(static.items()))
     if engine == "trace":
-        return question(outline, *factors, *arrays, **static)
+        return _counted(question, outline, *factors, *arrays, **static)
     key, given = (question, outline, options), (tuple(map(tuple, factors)), arrays, keys_in_force())
     with without_keys():
         if engine == "xla":
@@ -60,4 +61,16 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
 
 def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple, keys: Any) -> Any:
     with with_keys(keys):
-        return question(outline, *factors, *arrays, **dict(options))
+        return _counted(question, outline, *factors, *arrays, **dict(options))
+
+
+def _counted(question: Callable, *given: Any, **static: Any) -> Any:
+    """The answer, its factors tagged with how often they were projected."""
+    with tallied() as tally:
+        answer = question(*given, **static)
+    mark = tally.mark()
+    if mark.is_exact:
+        return answer
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    tagged = tuple(part._marked(mark) if isinstance(part, Factor) else part for part in parts)
+    return tagged if isinstance(answer, tuple) else tagged[0]

@@ -22,6 +22,7 @@ from fubini.eliminate.forward import embed
 from fubini.factors.carry import CarryLayout, layout_of, lightened, settled, weighed
 from fubini.factors.indicators import is_equal
 from fubini.factors.slices import slices
+from fubini.factors.tally import Conversion, note, note_draws, repeated, tallied
 from fubini.numerics.contraction import log_space_alone
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
@@ -52,15 +53,24 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
     """One step after another, from a start that need not be in their layout."""
     layout = steps.layout([start])
     keys = layout.keys(steps.length + 1)
-    first = layout.begin(start, None if keys is None else keys[0])
+    with tallied() as begun:
+        first = layout.begin(start, None if keys is None else keys[0])
+        if keys is not None:
+            note_draws(first)
+    note(repeated(begun.conversions, "before the first step"))
     names = (*steps.links.before, *layout.hidden)
 
     def generally() -> tuple[Factor, Factor | None, Data | None]:
         cut = steps.cut()
+        each: list[Conversion] = []
 
         def body(carry: Factor, given: Any) -> tuple[Factor, tuple]:
             parts, key = given
-            after, link = layout.advance(steps, carry, cut.at(parts), key)
+            with tallied() as tally:
+                after, link = layout.advance(steps, carry, cut.at(parts), key)
+                if keys is not None:
+                    note_draws(after)
+            each[:] = tally.conversions
             if not layout.homogeneous:
                 return after, (after if keep else None, None, None)
             after, log = lightened(after, names)
@@ -68,6 +78,7 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
 
         xs = (cut.stacked, None if keys is None else keys[1:])
         last, (every, logs, links) = jax.lax.scan(body, first, xs, length=steps.length)
+        note(repeated(each, "each step", steps.length))
         return *_weighed(steps, layout, last, every, logs), links
 
     own = recurrence_of(layout, steps)

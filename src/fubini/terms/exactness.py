@@ -15,16 +15,24 @@ class Exactness:
     (exact, projected(Gaussian), projected(Gaussian), estimated(1000))
     >>> projected("Truncated", times=16) | projected("Truncated", times=3)
     projected(Truncated) × 16
+    >>> projected("Truncated", times=46).with_replaced(3)
+    projected(Truncated) × 46, 3 quotients replaced
     """
 
     marks: tuple[str, ...] = ()
     error: float | None = field(default=None, compare=False)  # of this very answer, where it is known
     counts: tuple[tuple[str, int], ...] = ()  # of the marks that are counted: the longest way that led here
+    replaced: int | None = field(default=None, compare=False)  # quotients of this very answer, where it is known
 
     @property
     def is_exact(self) -> bool:
         """Whether no approximation took part."""
         return not self.marks
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether samples took part."""
+        return any(mark.startswith("estimated(") for mark in self.marks)
 
     def __or__(self, other: Exactness) -> Exactness:
         if not other.marks or (self.marks == other.marks and self.counts == other.counts):
@@ -36,17 +44,23 @@ class Exactness:
 
     def __repr__(self) -> str:
         told = "" if self.error is None else f" ± {self.error:.2g}"
+        if self.replaced is not None:
+            told += f", {self.replaced:,} quotient{'' if self.replaced == 1 else 's'} replaced"
         counts = dict(self.counts)
         marks = [f"{mark} × {counts[mark]:,}" if mark in counts else mark for mark in self.marks]
         return (", ".join(marks) or "exact") + told
 
     def without_error(self) -> Exactness:
         """The exactness of anything that is computed from this answer."""
-        return self if self.error is None else Exactness(self.marks, None, self.counts)
+        return self if self.error is None and self.replaced is None else Exactness(self.marks, None, self.counts)
 
     def with_error(self, error: float) -> Exactness:
         """The exactness of an answer with this standard error, or bound on its error."""
-        return Exactness(self.marks, error, self.counts)
+        return Exactness(self.marks, error, self.counts, self.replaced)
+
+    def with_replaced(self, count: int) -> Exactness:
+        """The exactness of an answer on the way to which so many quotients were replaced by others."""
+        return Exactness(self.marks, self.error, self.counts, count)
 
 
 exactly = Exactness()

@@ -1,0 +1,101 @@
+"""The chain that the sites of a model are, where some of them have a representation: along time, or written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fubini.base.arrays import is_traced
+from fubini.base.names import Name
+from fubini.errors import FubiniError, Intractable, UnknownName, closest, listed
+from fubini.factors.represent import Represent, represented, within
+from fubini.models.flat_model import FlatModel
+from fubini.questions.chain_of_sites import ChainOfSites, chain_of_sites
+from fubini.questions.model_factors import model_factors
+from fubini.representations.unrolled_chain import UnrolledChain, unrolled_chain
+
+ModelChain = UnrolledChain | ChainOfSites
+
+NUMBERED = re.compile(r"^(.*?)_?\d+$")
+
+
+def is_represented(model: FlatModel, *args: Any) -> bool:
+    """Whether a site has a representation and is no bounded integer, or is a chain of these; or none is named so."""
+    own = represented()
+    if own is None:
+        return False
+    if _unknown(model, own):
+        return True
+    named = {*own.by_name, *_covering(model, own)}
+    sites = [site for site in model.outline.sites if site.name in named and site.domain is not None]
+    return any(not site.domain.is_finite or _is_chain(model, site.name) for site in sites)  # type: ignore[union-attr]
+
+
+def ask_chain(model: FlatModel, ask: Callable[[ModelChain], Any]) -> Any:
+    """Ask the chain that the sites of a model are."""
+    own = represented()
+    assert own is not None, "a rule of fb.represent"
+    if unknown := _unknown(model, own):
+        sites = [site.name for site in model.outline.sites]
+        raise UnknownName(
+            f"{own} for {model}", expected=f"sites of it: {listed(sites)}", nearest=closest(unknown[0], sites)
+        )
+    with within(_covering(model, own)):
+        made = _once(model, own)
+        with within(made.covers()):
+            return ask(made)
+
+
+def _unknown(model: FlatModel, own: Represent) -> list[Name]:
+    """Names of representations that are neither sites nor cover some."""
+    known = {site.name for site in model.outline.sites} | set(_covering(model, own).values())
+    return [name for name in own.by_name if name not in known and model.tables is None]
+
+
+def _covering(model: FlatModel, own: Represent) -> dict[Name, Name]:
+    """Sites of a numbered name, represented as the name without its number: x covers x_1, x_2, …"""
+    names: dict[Name, Name] = {}
+    for site in model.outline.sites:
+        numbered = NUMBERED.match(str(site.name))
+        if numbered and numbered.group(1) in own.by_name and site.name not in own.by_name:
+            names[site.name] = numbered.group(1)
+    return names
+
+
+def _is_chain(model: FlatModel, name: str) -> bool:
+    """Whether a site is one chain: `dist.Markov`."""
+    try:
+        return bool(model.outline[name].shape) and name in model.reading.chains
+    except FubiniError:
+        return False
+
+
+def _once(model: FlatModel, own: Represent) -> ModelChain:
+    """The chain, made once for the same model and numbers."""
+    names = tuple(sorted(map(str, own.by_name)))
+    try:
+        answers = {} if is_traced(*model.leaves) else model.reading.answers
+    except FubiniError:  # it may have factors none the less
+        answers = {}
+    key = ("chain", names, model.is_on_jax, model.is_float64)
+    if key not in answers:
+        answers[key] = _made(model, names)
+    return answers[key]
+
+
+def _made(model: FlatModel, names: tuple[str, ...]) -> ModelChain:
+    made = chain_of_sites(model, names)
+    if made is not None:
+        return made
+    factors, variables = model.written or model_factors(model)
+    written_out = unrolled_chain(factors, {variable.name: variable.output for variable in variables})
+    if written_out is None:
+        raise Intractable(
+            f"{model} under {represented()}",
+            expected="sites along time, as of dist.Markov; or sites in layers, each tied to the one before it by "
+            "factors of the same form",
+            nearest=f"sites {listed(variable.name for variable in variables)}",
+            advice="write the model as fb.Chain, or ask without fb.represent",
+        )
+    return written_out
