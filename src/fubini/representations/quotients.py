@@ -55,12 +55,12 @@ def mass_of(f: Factor) -> Table:
     return mass
 
 
-def kept_mass(f: Factor, mass: Table) -> Table:
+def kept_mass(f: Factor, mass: Factor) -> Table:
     """What f is multiplied by to have this mass over some of its bounded integers; 0 where it has none."""
     own = mass_of(f)
     others = [name for name in own.inputs if name not in mass.inputs]
     total = promoted(own.sum(*others)) if others else own
-    assert isinstance(total, Table), "a sum of a table is one"
+    assert isinstance(total, Table) and isinstance(mass, Table), "both are over bounded integers"
     some = Table._of(Scaled((total.pair.weights > 0) * 1.0, 0.0), total.inputs)
     return divide_tables(multiply_tables(mass, some), total)
 
