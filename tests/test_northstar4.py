@@ -133,7 +133,7 @@ def test_a_switching_chain() -> None:
         mean = [loc[b], 0.9 * loc[b] + loc[c]]
         total += 0.5 * P[a, b] * P[b, c] * stats.multivariate_normal(mean, spread + 0.49 * np.eye(2)).pdf(y)
     assert float(log) == pytest.approx(math.log(total), abs=1e-10)
-    assert repr(log.exactness) == "projected(moment_matching(window=3))"
+    assert repr(log.exactness) == "projected(moment_matching(window=3)) × 2"  # one a step
 
 
 # -- 5. Approximation is a projection ----------------------------------------------------------------------------------

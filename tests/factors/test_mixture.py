@@ -332,11 +332,17 @@ def test_spike_and_slab() -> None:
     assert float((f * dist.Normal(X, 1.0)(0.4)).sum("x")) == pytest.approx(evidence, rel=1e-12)
 
 
-@pytest.mark.parametrize("at", [1.5, 0.2])
-def test_atoms_and_densities_at_a_point(at: float) -> None:
+def test_atoms_and_densities_at_an_atom() -> None:
     with pytest.raises(Intractable, match="point mass") as caught:
-        spike()(x=at)
+        spike()(x=1.5)
     assert "'x'" in str(caught.value) and "to do:" in str(caught.value)
+
+
+def test_atoms_and_densities_elsewhere() -> None:
+    """Where no atom lies the value is that of the density; a traced point may be an atom."""
+    assert float(spike()(x=0.2)) == pytest.approx(0.75 * stats.norm.pdf(0.2), rel=1e-12)
+    with pytest.raises(Intractable, match="point mass"):
+        jax.jit(lambda at: spike()(x=at).log().data)(0.2)
 
 
 def test_log_of_atoms_and_densities() -> None:

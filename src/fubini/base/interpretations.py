@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -168,6 +169,16 @@ def current() -> Interpretation:
     """The interpretation in force in this thread."""
     entry = _context.value
     return exact if entry is None else entry.interpretation
+
+
+def uninterpreted() -> AbstractContextManager[Any]:
+    """No interpretation in force: for numerics that know none, so that what is compiled once serves all of them.
+
+    >>> with Interpretation("custom", base=exact), uninterpreted():
+    ...     current()
+    exact
+    """
+    return _context(None)
 
 
 def interpret(head: object, *args: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,7 @@ from jax.core import Tracer
 from fubini.base import scalar_functions as f
 from fubini.base.arrays import Data, double_precision, is_jax, namespace
 from fubini.base.domains import Bint, Domain, Integer, Real
+from fubini.base.interpretations import uninterpreted
 from fubini.base.scalar_functions import ScalarFunction, of_numpy
 from fubini.errors import DomainError
 
@@ -220,14 +222,18 @@ def _shaped(function: Callable[..., Any]) -> Callable[..., Domain]:
 
 @dataclass(frozen=True)
 class Lifted:
-    """A JAX function as the numerics of an op: NumPy data go through double precision and come back as NumPy."""
+    """A JAX function as the numerics of an op: NumPy data go through double precision and come back as NumPy.
+
+    One that is `compiled` has been passed to `jax.jit`, and knows no interpretation.
+    """
 
     function: Callable[..., Any]
+    compiled: bool = False
 
     def __call__(self, xp: Any, *arrays: Data) -> Data:
         if any(map(is_jax, arrays)):
             return self._run(tuple(map(jnp.asarray, arrays)))  # NumPy's would be refused where they are traced
-        with double_precision(), jax.ensure_compile_time_eval():
+        with double_precision(), jax.ensure_compile_time_eval(), uninterpreted() if self.compiled else nullcontext():
             result = self._run(tuple(map(jnp.asarray, arrays)))
         if isinstance(result, Tracer):  # the function closes over a tracer, which decides the engine too
             return self._run(tuple(map(jnp.asarray, arrays)))

@@ -188,6 +188,7 @@ def lift_statistic(blueprint: Blueprint, statistic: SummaryStatistic) -> Op:
         return statistic.compute(blueprint.build(iter(leaves)))
 
     compute.__name__ = f"{statistic.name}_of_{blueprint.family}"
+    compute.reads_arguments_alone = True  # type: ignore[attr-defined]
     return lift(compute)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
@@ -24,8 +25,10 @@ from fubini.factors.table import Table
 from fubini.factors.table_rules import to_table
 from fubini.factors.weight_rules import is_quadratic, real_names
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name
+from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name, diagonal
 from fubini.numerics.quadratic_algebra import compressed
+from fubini.numerics.small_matrices import lower_solved
+from fubini.numerics.written_out import is_tiny
 from fubini.terms.affine import Affine, affine
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, product
 from fubini.terms.heads import (
@@ -188,11 +191,18 @@ def _whiten_vector(normal: Distribution, A: Rows, b: Rows, shape: tuple[int, ...
     given = (root, matrix.names, 2)
 
     def whiten(L: Data, part: Data) -> Data:
-        return -(xp.swapaxes(L, -1, -2) @ part) if sign > 0 else namespace(L, part).linalg.solve(-L, part)
+        return -(xp.swapaxes(L, -1, -2) @ part) if sign > 0 else _solved(-L, part)
 
     rows = [by_name(whiten, given, (part[0], part[1], 2)) for part in (A, b)]
-    determinant = xp.sum(xp.log(xp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
+    determinant = xp.sum(xp.log(diagonal(root)), axis=-1)
     return (rows[0], rows[1]), (sign * determinant - 0.5 * root.shape[-1] * math.log(2 * math.pi), matrix.names)
+
+
+def _solved(L: Data, right: Data) -> Data:
+    """L⁻¹ R for a lower triangular L."""
+    if is_jax(L) or is_jax(right):
+        return lower_solved(L, right) if is_tiny(L) else jnp.linalg.solve(L, right)
+    return np.linalg.solve(L, right)
 
 
 def _squared(f: Density, A: Rows, b: Rows, log: Data, log_names: Names, reals: Reals) -> Gaussian:

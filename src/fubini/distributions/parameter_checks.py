@@ -11,7 +11,8 @@ import numpy as np
 import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
-from fubini.base.arrays import Data, double_precision, is_jax
+from fubini.base.arrays import Data, double_precision, is_jax, namespace
+from fubini.base.interpretations import uninterpreted
 from fubini.errors import DataError
 
 # Bounds of which one is below the other: their difference is positive, or not negative.
@@ -76,28 +77,34 @@ def satisfied(constraint: Any, data: Data) -> Data:
     """Test where parameters are within their constraint; of NumPy data, in double precision."""
     if is_jax(data):
         return _holds(constraint, data)
-    with double_precision(), jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval(), uninterpreted():
         return np.asarray(_holds(constraint, np.asarray(data)))
 
 
 def _holds(constraint: Any, data: Data) -> Data:
     if constraint == constraints.positive_definite:
-        return _is_positive_definite(jnp.asarray(data))
+        return is_symmetric(data) & _has_root(data)
     if constraint == constraints.simplex:
-        data = jnp.asarray(data)
-        slack = 1e-6 if data.dtype == jnp.float64 else 1e-4  # a sum of many rounds
-        return jnp.all(data >= 0, axis=-1) & (jnp.abs(jnp.sum(data, axis=-1) - 1) < slack)
+        xp = namespace(data)
+        slack = 1e-6 if data.dtype == np.float64 else 1e-4  # a sum of many rounds
+        return xp.all(data >= 0, axis=-1) & (xp.abs(xp.sum(data, axis=-1) - 1) < slack)
     return constraint(data)
 
 
-def _is_positive_definite(matrix: Data) -> Data:
-    """Symmetric, with a Cholesky factor."""
-    return is_symmetric(matrix) & jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrix)), axis=(-2, -1))
+def _has_root(matrix: Data) -> Data:
+    """Test which matrices have a Cholesky factor."""
+    if is_jax(matrix):
+        return jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrix)), axis=(-2, -1))
+    try:
+        return np.isfinite(np.linalg.cholesky(matrix)).all(axis=(-2, -1))
+    except np.linalg.LinAlgError:  # of one of them at least
+        return np.array(False) if matrix.ndim == 2 else np.array([_has_root(one) for one in matrix])
 
 
 def is_symmetric(matrix: Data) -> Data:
     """A = Aᵀ, up to rounding."""
-    return jnp.all(jnp.isclose(matrix, jnp.swapaxes(matrix, -2, -1)), axis=(-2, -1))
+    xp = namespace(matrix)
+    return xp.all(xp.isclose(matrix, xp.swapaxes(matrix, -2, -1)), axis=(-2, -1))
 
 
 def parameters_hold(made: Any) -> Data:

@@ -9,6 +9,7 @@ import numpy as np
 from fubini.base import ops
 from fubini.base.arrays import Data, is_jax, is_traced, precision, require
 from fubini.base.domains import Bint
+from fubini.base.interpretations import uninterpreted
 from fubini.base.names import Bound, Name
 from fubini.base.ops import Lifted
 from fubini.distributions.density import Density
@@ -59,7 +60,7 @@ def _read(f: Factor) -> Piecewise | None:
     reals = tuple((name, domain) for name, domain in f.inputs.items() if domain.kind == "real")
     batch = {name: domain for name, domain in f.inputs.items() if domain.is_finite}
     is_numpy = not any(map(is_jax, f.leaves()))
-    with precision(is_numpy):
+    with precision(is_numpy), uninterpreted():
         reading = read_jumps(*flat_function(f.log(), reals, batch))
         if reading is None or not any(len(edges) for edges in reading.edges):
             return None
@@ -79,7 +80,7 @@ def _piecewise(reading: PieceReading, elements: list, reals: tuple, batch: dict,
     for position in reversed(range(len(axes))):
         mapped = jax.vmap(mapped, in_axes=tuple(0 if j == position else None for j in range(len(axes))))
     with jax.ensure_compile_time_eval():
-        logs = mapped(*(jnp.arange(counts[k]) for k in axes))
+        logs = jax.jit(mapped)(*(jnp.arange(counts[k]) for k in axes))
     logs = np.asarray(logs) if is_numpy and not is_traced(logs) else logs
     for k in (k for k in axes if is_traced(reading.edges[k])):
         (logs,) = require(jnp.all(jnp.isfinite(reading.edges[k])), lambda k=k: _no_edge(elements[k]), logs)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 from fubini.base.domains import merge_inputs
-from fubini.base.interpretations import interpret
+from fubini.base.interpretations import exact, interpret
 from fubini.base.names import Name, as_names
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import embed
@@ -240,8 +240,11 @@ def _profile(term: Factor) -> _Profile:
 
 
 def _cut_names(term: Factor) -> tuple[Name, ...]:
-    """The real variables that a term jumps along, its comparisons read where it has some."""
-    return (interpret(FIX, term) if term.promotes else term).cut_names
+    """The real variables that a term jumps along, its comparisons read where it has some, under fb.lazy too."""
+    if not term.promotes:
+        return term.cut_names
+    with exact:
+        return interpret(FIX, term).cut_names
 
 
 def _own_first(term: Factor) -> list[tuple[Name, Name]]:

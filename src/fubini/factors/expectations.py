@@ -27,12 +27,14 @@ from fubini.terms.value import Array, Value, to_array, to_value
 
 
 def expected(factor: Factor, value: Value, names: tuple[Name, ...]) -> Value:
-    """Names that the value does not depend on are summed out first, by a plan."""
-    others = tuple(name for name in names if name not in value.inputs)
-    names = tuple(name for name in names if name in value.inputs)
-    if not names:
+    """Names that the value does not depend on are summed out first, by a plan; all but those that are cut."""
+    kept = [name for name in names if name in value.inputs]
+    if not kept:
         return value
-    return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, names)
+    if len(kept) < len(names):
+        kept += [name for name in promoted(factor).cut_names if name in names and name not in kept]
+    others = tuple(name for name in names if name not in kept)
+    return interpret(EXPECT, promoted(factor.sum(*others) if others else factor), value, tuple(kept))
 
 
 def weighted(weights: Value, value: Value, names: tuple[Name, ...]) -> Value:

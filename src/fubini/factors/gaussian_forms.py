@@ -11,7 +11,7 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.errors import DataError, DomainError, listed
 from fubini.numerics import quadratic_elimination as elimination
-from fubini.numerics.quadratic import Reals
+from fubini.numerics.quadratic import Reals, diagonal
 
 
 def require_reals(reals: Reals, inputs: Mapping[Name, Domain]) -> None:
@@ -88,7 +88,7 @@ def _precision_root(kind: str, M: Data, xp: object) -> Data:
     if kind == "precision":
         return _cholesky(kind, M, xp)
     tril = _cholesky(kind, M, xp) if kind == "covariance" else _checked(kind, M, _is_lower, "lower triangular")
-    ok = xp.all(xp.diagonal(tril, axis1=-2, axis2=-1) > 0)  # type: ignore[attr-defined]
+    ok = xp.all(diagonal(tril) > 0)  # type: ignore[attr-defined]
     (tril,) = require(ok, lambda: DataError(f"a Gaussian with {kind}", expected="a positive diagonal"), tril)
     return xp.swapaxes(xp.linalg.solve(tril, eye), -1, -2)  # type: ignore[attr-defined]
 

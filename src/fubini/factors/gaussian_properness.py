@@ -13,7 +13,7 @@ from fubini.factors.properness import greatest, greatest_of, truth
 from fubini.factors.table_rules import divide_tables
 from fubini.numerics import quadratic as numerics
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic
+from fubini.numerics.quadratic import Quadratic, diagonal
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_bounded, exact_clip, exact_distance, exact_proper
 from fubini.terms.value import Array
@@ -85,7 +85,7 @@ def distance_of_gaussians(f: Gaussian, g: Gaussian) -> Data:
     h, k = (align(x.array, x.names, order, 1) for x in (f.info, theirs.info))
     K, L = (align(x.array, x.names, order, 2) for x in (f.precision, theirs.precision))
     xp = namespace(h, k, K, L)
-    size = xp.maximum(*(abs(xp.diagonal(x, axis1=-2, axis2=-1)) for x in (K, L)))
+    size = xp.maximum(*(abs(diagonal(x)) for x in (K, L)))
     root = xp.sqrt(xp.where(size == 0, 1.0, size))
     gap = abs(K - L) / (root[..., :, None] * root[..., None, :])
     return greatest_of([greatest(gap, K, L), greatest(abs(h - k) / root, h, k)])

@@ -22,7 +22,7 @@ from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import is_open, promoted
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic, Reals, places
+from fubini.numerics.quadratic import Quadratic, Reals, diagonal, places
 from fubini.numerics.quadratic_elimination import root
 from fubini.numerics.scaled import LOG_GREATEST, Scaled, positive_log
 from fubini.numerics.small_matrices import lower_solved
@@ -110,7 +110,7 @@ def gaussian_of(moments: Moments, batch: dict[Name, Domain], reals: Reals, f: Fa
     eye = xp.broadcast_to(xp.eye(size, dtype=L.dtype), L.shape)
     white = lower_solved(L, eye) if is_jax(L) else np.linalg.solve(L, eye)
     names = tuple(batch)
-    volume = xp.sum(xp.log(xp.diagonal(L, axis1=-2, axis2=-1)), axis=-1) + 0.5 * size * math.log(2 * math.pi)
+    volume = xp.sum(xp.log(diagonal(L)), axis=-1) + 0.5 * size * math.log(2 * math.pi)
     quadratic = Quadratic((white @ mean[..., None])[..., 0], names, white, names, True)
     scale = shifted(Table._of(Scaled(weight, shift), batch), -volume, names, batch)
     return Gaussian._of(scale._marked(f.exactness), quadratic, reals, batch)  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ class Piecewise(Factor):
         return indices_of(self.cuts, self.edges)
 
     @property
-    def real_order(self) -> tuple[tuple[Name, Domain], ...]:
+    def _real_order(self) -> tuple[tuple[Name, Domain], ...]:
         """The real variables in the order in which the moments have their elements."""
         parts = promoted(self.parts)
         return parts.reals if isinstance(parts, Gaussian) else self.reals
@@ -159,7 +159,7 @@ class Piecewise(Factor):
         names = tuple(inputs)
         total = pieces.mass.reduced(sum_product, [key for key in names if key in self.indices])
         shares = to_array(divide_tables(pieces.mass, total).numbers())
-        place = places(self.real_order)[name]
+        place = places(self._real_order)[name]
         mean = align(pieces.mean, pieces.names, names, 1)[..., place.start : place.stop]
         square = align(pieces.covariance, pieces.names, names, 2)
         covariance = square[..., place.start : place.stop, place.start : place.stop]

@@ -37,13 +37,13 @@ def expect_piecewise(f: Piecewise, value: Value, names: tuple) -> Value:
 
 def _mean(f: Piecewise, pieces: PieceMoments, name: Name) -> Array:
     """The mean of a variable in each box."""
-    place, shape = places(f.real_order)[name], f.inputs[name].shape
+    place, shape = places(f._real_order)[name], f.inputs[name].shape
     data = pieces.mean[..., place.start : place.stop].reshape((*pieces.mean.shape[:-1], *shape))
     return Array._of(data, pieces.names, {**f.inputs, **f.indices}, Real.with_shape(shape), f.exactness)
 
 
 def _covariance(f: Piecewise, pieces: PieceMoments, names: tuple[Name, ...]) -> Array:
     """The covariance of some variables, one after the other, in each box."""
-    at = [position for name in names for position in places(f.real_order)[name]]
+    at = [position for name in names for position in places(f._real_order)[name]]
     data = pieces.covariance[..., at, :][..., :, at]
     return Array._of(data, pieces.names, {**f.inputs, **f.indices}, Real[len(at), len(at)], f.exactness)

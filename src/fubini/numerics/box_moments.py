@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fubini.base.arrays import Data, namespace, stop_gradient
+from fubini.numerics.quadratic import diagonal
 
 POINTS = 40
 REACH = 9.0  # standard deviations: e^(−9²/2) = e⁻⁴⁰
@@ -34,7 +35,7 @@ def box_moments(low: Data, high: Data, mean: Data, covariance: Data) -> BoxMomen
     An empty box, or one whose width is rounding alone, has no mass, and moments that are numbers.
     """
     xp = namespace(low, high, mean, covariance)
-    deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
+    deviation = xp.sqrt(diagonal(covariance))
     a, b = (_in_units(xp, side, mean, deviation) for side in (low, high))
     empty = xp.any(~_is_wide(xp, a, b), axis=-1)
     a, b = (xp.where(empty[..., None], side, edge) for side, edge in ((-1.0, a), (1.0, b)))
@@ -122,12 +123,14 @@ def _rectangle(xp: Any, a: Data, b: Data, rho: Data) -> tuple[Data, Data, Data]:
 def _mode(xp: Any, a: Data, b: Data, rho: Data) -> tuple[Data, Data]:
     """The point of a box where the density with correlation rho is greatest: the centre, or the best of four edges."""
 
+    sides = [(a[..., axis], b[..., axis]) for axis in range(2)]
+
     def clipped(value: Data, axis: int) -> Data:
-        return xp.clip(value, a[..., axis], b[..., axis])
+        return xp.clip(value, *sides[axis])
 
     zero = xp.zeros_like(rho)
-    first = [clipped(zero, 0), *(xp.where(xp.isfinite(e), e, 0.0) for e in (a[..., 0], b[..., 0]))]
-    second = [xp.where(xp.isfinite(e), e, 0.0) for e in (a[..., 1], b[..., 1])]
+    first = [clipped(zero, 0), *(xp.where(xp.isfinite(e), e, 0.0) for e in sides[0])]
+    second = [xp.where(xp.isfinite(e), e, 0.0) for e in sides[1]]
     candidates = [(u, clipped(rho * u, 1)) for u in first]
     candidates += [(clipped(rho * u, 0), clipped(u, 1)) for u in second]
     us = xp.stack([clipped(u, 0) for u, _ in candidates], -1)

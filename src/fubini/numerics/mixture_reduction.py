@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.numerics.quadratic import diagonal
 from fubini.numerics.small_matrices import lower_root
 
 
@@ -41,7 +42,7 @@ def _log_determinant(P: Data) -> Data:
         return jnp.log(P[..., 0, 0])
     if P.shape[-1] == 2:
         return jnp.log(P[..., 0, 0] * P[..., 1, 1] - P[..., 0, 1] * P[..., 1, 0])
-    pivots: Data = cast(Any, jnp).diagonal(lower_root(P), axis1=-2, axis2=-1)
+    pivots: Data = diagonal(lower_root(P))
     return 2.0 * jnp.sum(jnp.log(pivots), axis=-1)
 
 
@@ -65,7 +66,8 @@ class _State(NamedTuple):
     weight: Data
     mean: Data
     covariance: Data
-    costs: Data  # of each pair; infinite for those that are none
+    costs: Data  # of each pair i < j of those that remain; infinite elsewhere
+    remains: Data
     labels: Data
 
 
@@ -77,7 +79,7 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
     pairs = [*(data[:, None] for data in every), *(data[None, :] for data in every)]
     upper = jnp.arange(count)[:, None] < jnp.arange(count)[None, :]
     costs = jnp.where(upper, _costs(*pairs), jnp.inf)
-    start = _State(*every, jax.lax.stop_gradient(costs), jnp.arange(count))
+    start = _State(*every, jax.lax.stop_gradient(costs), jnp.ones(count, bool), jnp.arange(count))
 
     def merge(_: Data, state: _State) -> _State:
         return _merge_cheapest(state)
@@ -90,18 +92,19 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
 
 def _merge_cheapest(state: _State) -> _State:
     count = state.weight.shape[0]
-    i, j = jnp.unravel_index(jnp.argmin(state.costs), (count, count))
+    i = jnp.argmin(jnp.min(state.costs, axis=1))
+    j = jnp.argmin(state.costs[i])
     own = [data[i] for data in state[:3]]
     made = _merged(*own, *(data[j] for data in state[:3]))
     arrays = [data.at[i].set(new) for data, new in zip(state[:3], made, strict=True)]
     weight, mean, covariance = arrays
     fresh = jax.lax.stop_gradient(_costs(*(data[None] for data in made), *arrays))
     place = jnp.arange(count)
-    gone = (place == j) | jnp.isinf(jnp.minimum(jnp.min(state.costs, axis=0), jnp.min(state.costs, axis=1)))
-    costs = jnp.where((place[:, None] == j) | (place[None, :] == j), jnp.inf, state.costs)
-    costs = jnp.where((place[:, None] == i) & (place[None, :] > i) & ~gone[None, :], fresh[None, :], costs)
-    costs = jnp.where((place[None, :] == i) & (place[:, None] < i) & ~gone[:, None], fresh[:, None], costs)
-    return _State(weight, mean, covariance, costs, jnp.where(state.labels == j, i, state.labels))
+    before, after = place[:, None], place[None, :]
+    remains = state.remains & (place != j)
+    costs = jnp.where(before == i, fresh[None, :], jnp.where(after == i, fresh[:, None], state.costs))
+    costs = jnp.where((before < after) & remains[:, None] & remains[None, :], costs, jnp.inf)
+    return _State(weight, mean, covariance, costs, remains, jnp.where(state.labels == j, i, state.labels))
 
 
 def _padded(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixture:

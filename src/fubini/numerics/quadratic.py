@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, cast, overload
+from typing import Any, NamedTuple, cast, overload
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -213,7 +214,22 @@ def scale_of(data: Data, axis: int) -> Data:
     xp = namespace(data)
     top = stop_gradient(xp.max(xp.abs(data), axis=axis, keepdims=True, initial=0.0))
     top = xp.where((top > 0) & (top < np.inf), top, 1.0)
-    return xp.ldexp(xp.ones_like(top), xp.frexp(top)[1] - 1)
+    return np.ldexp(np.ones_like(top), np.frexp(top)[1] - 1) if xp is np else _power_of_two(top)
+
+
+def _power_of_two(top: Data) -> Data:
+    """The greatest power of two up to a positive number: its bits without those of the fraction."""
+    kind = cast(Any, jnp).finfo(top.dtype)
+    whole = jnp.dtype(f"int{kind.bits}")
+    bits = jax.lax.bitcast_convert_type(jnp.maximum(top, kind.tiny), whole)
+    return jax.lax.bitcast_convert_type(bits & whole.type(-1 << kind.nmant), top.dtype)
+
+
+def diagonal(M: Data) -> Data:
+    """The entries M_ii of square matrices."""
+    if not is_jax(M):
+        return np.diagonal(M, axis1=-2, axis2=-1)
+    return jnp.sum(jnp.where(np.eye(M.shape[-1], dtype=bool), M, 0), axis=-1)
 
 
 def stacked(parts: Sequence[tuple[Data, Names]], event: int) -> tuple[Data, Names]:

@@ -7,7 +7,7 @@ information than rounding leaves is detected, and reported.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +23,7 @@ from fubini.numerics.quadratic import (
     all_rows,
     block,
     by_name,
+    diagonal,
     first_positions,
     minus_half_square,
     norms,
@@ -170,7 +171,7 @@ def _projected(
 ) -> tuple[tuple[Data, Data, Names], Data, Data]:
     """(1 − QQᵀ)A and (1 − QQᵀ)r for B = QU: as many rows as before, which a traced program differentiates with ease."""
     Q, U = orthogonal_triangular(B)
-    pivots = cast(Data, jnp.diagonal(U, axis1=-2, axis2=-1))
+    pivots = diagonal(U)
     ok = jnp.all(jnp.abs(pivots) > tolerance(B) * sizes, axis=-1)
     A = A - Q @ (transposed(Q) @ A)
     r, r_names = by_name(
@@ -205,13 +206,13 @@ def root(K: Data) -> tuple[Data, Data]:
     if K.shape[-1] == 1:
         ok = K[..., 0, 0] > 0
         return xp.sqrt(xp.where(ok[..., None, None], K, 1.0)), ok
-    diagonal = xp.diagonal(K, axis1=-2, axis2=-1)
+    sizes = diagonal(K)
     try:
         L = lower_root(K) if xp is jnp else xp.linalg.cholesky(K)
     except np.linalg.LinAlgError:
         return np.broadcast_to(np.eye(K.shape[-1]), K.shape), _definite_cells(K)
-    pivots = xp.diagonal(L, axis1=-2, axis2=-1)
-    ok = xp.all(pivots * pivots > tolerance(K) * diagonal, axis=-1)
+    pivots = diagonal(L)
+    ok = xp.all(pivots * pivots > tolerance(K) * sizes, axis=-1)
     return L, ok
 
 
@@ -232,7 +233,7 @@ def _half_solved(L: Data, right: Data) -> Data:
 
 def _log_diagonal(L: Data) -> Data:
     xp = namespace(L)
-    return xp.sum(xp.log(xp.diagonal(L, axis1=-2, axis2=-1)), axis=-1)
+    return xp.sum(xp.log(diagonal(L)), axis=-1)
 
 
 def _clean(K: Data, before: Data) -> Data:
@@ -246,8 +247,8 @@ def _clean(K: Data, before: Data) -> Data:
     limit = tolerance(K)
     if xp is np and K.ndim == 2 and (K.diagonal() > limit * before.diagonal()).all():
         return K
-    bound = limit * xp.abs(xp.diagonal(before, axis1=-2, axis2=-1))
-    small = xp.abs(xp.diagonal(K, axis1=-2, axis2=-1)) <= bound
+    bound = limit * xp.abs(diagonal(before))
+    small = xp.abs(diagonal(K)) <= bound
     if xp is np:
         if not small.any():
             return K
@@ -274,7 +275,7 @@ class Conditional(NamedTuple):
     def log_determinant(self) -> Data:
         """log det of the covariance, from the diagonal of its triangular root."""
         xp = namespace(self.half)
-        return 2.0 * xp.sum(xp.log(xp.abs(xp.diagonal(self.half, axis1=-2, axis2=-1))), axis=-1)
+        return 2.0 * xp.sum(xp.log(xp.abs(diagonal(self.half))), axis=-1)
 
 
 def conditional(quadratic: Quadratic, elements: Positions, others: Positions) -> Conditional:
@@ -307,7 +308,7 @@ def _inverse_root(quadratic: Quadratic, elements: Positions) -> tuple[Data, Data
         eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), (*R.shape[:-2], R.shape[-1], R.shape[-1]))
         return eye, np.zeros(R.shape[:-2], bool), xp.zeros_like(R)
     Q, U = orthogonal_triangular(R) if xp is jnp else np.linalg.qr(R)
-    pivots = xp.diagonal(U, axis1=-2, axis2=-1)
+    pivots = diagonal(U)
     ok = xp.all(xp.abs(pivots) > tolerance(R) * norms(R, -2), axis=-1)
     eye = xp.broadcast_to(xp.eye(R.shape[-1], dtype=M.dtype), U.shape)
     U = xp.where(ok[..., None, None], U, eye)
@@ -323,13 +324,13 @@ def given_rest(quadratic: Quadratic, elements: Positions) -> EliminatedQuadratic
     if white:
         B = block(M, all_rows(M), elements)
         Q, U = orthogonal_triangular(B) if is_jax(B) else np.linalg.qr(B)
-        pivots = namespace(M).diagonal(U, axis1=-2, axis2=-1)
+        pivots = diagonal(U)
         ok = namespace(M).all(abs(pivots) > tolerance(B) * norms(B, -2), axis=-1)
         rows = transposed(Q) @ M
         vector, names = by_name(lambda q, x: times_vector(transposed(q), x), (Q, M_names, 2), (v, v_names, 1))
     else:
         L, ok = root(block(M, elements, elements))
-        pivots = namespace(M).diagonal(L, axis1=-2, axis2=-1)
+        pivots = diagonal(L)
         rows = _half_solved(L, block(M, elements, first_positions(M.shape[-1])))
         vector, names = by_name(
             lambda m, x: _half_solved(m, x[..., None])[..., 0], (L, M_names, 2), (block(v, elements), v_names, 1)

@@ -12,13 +12,14 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, traced_once
 from fubini.base.semirings import Pair
 from fubini.numerics import written_out
 from fubini.numerics.quadratic import scale_of
 from fubini.numerics.written_out import is_tiny, reflected
 
 
+@traced_once
 def _reflections(A: Data) -> tuple[Data, Data]:
     """QᵀA for reflections Q of columns in turn: U in its upper triangle, the reflectors below it, their first entries.
 
@@ -60,6 +61,7 @@ def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
     return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
 
+@traced_once
 def _factors(A: Data) -> tuple[Data, Data]:
     """Q, with as many columns as there are reflectors, and U: the reflections, the last first, of unit vectors."""
     if is_tiny(A):
@@ -98,6 +100,7 @@ def _derivative(primals: tuple[Data], tangents: tuple[Data]) -> tuple[Pair, Pair
     return (Q, U), (Q @ (turn - X) + M, jnp.triu((X - turn) @ U))
 
 
+@traced_once
 def lower_root(K: Data) -> Data:
     """L with K = L Lᵀ, lower triangular; NaN where K is not positive definite. Column by column."""
     if is_tiny(K):
@@ -115,6 +118,7 @@ def lower_root(K: Data) -> Data:
     return _looped(K.shape[-1], column, jnp.zeros_like(K))
 
 
+@traced_once
 def lower_solved(L: Data, right: Data) -> Data:
     """L⁻¹ R for a lower triangular L, row by row."""
     if is_tiny(L):

@@ -41,8 +41,9 @@ def ask_chain(model: FlatModel, ask: Callable[[ModelChain], Any]) -> Any:
         raise UnknownName(
             f"{own} for {model}", expected=f"sites of it: {listed(sites)}", nearest=closest(unknown[0], sites)
         )
-    with within(_covering(model, own)):
-        made = _once(model, own)
+    covering = _covering(model, own)
+    with within(covering):
+        made = _once(model, tuple(sorted(map(str, own.by_name))), bool(covering))
         with within(made.covers()):
             return ask(made)
 
@@ -71,31 +72,45 @@ def _is_chain(model: FlatModel, name: str) -> bool:
         return False
 
 
-def _once(model: FlatModel, own: Represent) -> ModelChain:
+def _once(model: FlatModel, names: tuple[str, ...], are_numbered: bool) -> ModelChain:
     """The chain, made once for the same model and numbers."""
-    names = tuple(sorted(map(str, own.by_name)))
     try:
         answers = {} if is_traced(*model.leaves) else model.reading.answers
     except FubiniError:  # it may have factors none the less
         answers = {}
     key = ("chain", names, model.is_on_jax, model.is_float64)
     if key not in answers:
-        answers[key] = _made(model, names)
+        answers[key] = _made(model, names, are_numbered)
     return answers[key]
 
 
-def _made(model: FlatModel, names: tuple[str, ...]) -> ModelChain:
-    made = chain_of_sites(model, names)
-    if made is not None:
-        return made
-    factors, variables = model.written or model_factors(model)
-    written_out = unrolled_chain(factors, {variable.name: variable.output for variable in variables})
-    if written_out is None:
-        raise Intractable(
+def _made(model: FlatModel, names: tuple[str, ...], are_numbered: bool) -> ModelChain:
+    """Sites along time or in layers; the latter first, where some are numbered."""
+    reasons: list[Intractable] = []
+    ways: list[Callable[[], ModelChain | None]] = [lambda: chain_of_sites(model, names), lambda: _in_layers(model)]
+    for way in reversed(ways) if are_numbered else ways:
+        try:
+            made = way()
+        except Intractable as error:
+            if any(name in model.reading.chains for name in names):  # which are along time for certain
+                raise
+            reasons.append(error)
+        else:
+            if made is not None:
+                return made
+    raise (
+        reasons[0]
+        if reasons
+        else Intractable(
             f"{model} under {represented()}",
             expected="sites along time, as of dist.Markov; or sites in layers, each tied to the one before it by "
             "factors of the same form",
-            nearest=f"sites {listed(variable.name for variable in variables)}",
+            nearest=f"sites {listed(model.reading.domains)}",
             advice="write the model as fb.Chain, or ask without fb.represent",
         )
-    return written_out
+    )
+
+
+def _in_layers(model: FlatModel) -> UnrolledChain | None:
+    factors, variables = model.written or model_factors(model)
+    return unrolled_chain(factors, {variable.name: variable.output for variable in variables})

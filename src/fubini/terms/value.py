@@ -6,7 +6,7 @@ operation on other Values. Under `exact`, operations on arrays compute; under `l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data, as_integers, is_traced, namespace, owned, require
+from fubini.base.arrays import Data, as_integers, cached_for_precision, is_traced, namespace, owned, require
 from fubini.base.domains import Bint, Domain, Integer, Real, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name, as_names
@@ -372,11 +372,24 @@ def _broadcastable(arg: Array, names: tuple[Name, ...], event: int) -> Data:
 def _mapped(op: Op, args: Sequence[Array], names: tuple[Name, ...]) -> Data:
     """A lifted function mapped over every name, the last innermost; arguments without a name are not repeated."""
     assert isinstance(op.function, ops.Lifted), "an op that is not elementwise is lifted"
-    function = ops.at_call(op.function.function)
-    for name in reversed(names):
-        function = jax.vmap(function, in_axes=tuple(0 if name in arg.names else None for arg in args))
+    function = op.function.function
+    axes = tuple(tuple(0 if name in arg.names else None for arg in args) for name in reversed(names))
     ordered = [align(arg.array, arg.names, [n for n in names if n in arg.names], len(arg.output.shape)) for arg in args]
-    return ops.Lifted(function)(namespace(*ordered), *ordered)
+    once = getattr(function, "reads_arguments_alone", False) and not is_traced(*ordered)
+    lifted = _mapped_once(function, axes) if once else ops.Lifted(_mapped_over(ops.at_call(function), axes))
+    return lifted(namespace(*ordered), *ordered)
+
+
+@cached_for_precision(4096)
+def _mapped_once(function: Callable[..., Any], axes: tuple[tuple[int | None, ...], ...]) -> ops.Lifted:
+    """A function of its arguments alone, compiled for all of its uses."""
+    return ops.Lifted(jax.jit(_mapped_over(function, axes)), compiled=True)
+
+
+def _mapped_over(function: Callable[..., Any], axes: tuple[tuple[int | None, ...], ...]) -> Callable[..., Any]:
+    for in_axes in axes:
+        function = jax.vmap(function, in_axes=in_axes)
+    return function
 
 
 def to_array(value: Value) -> Array:
