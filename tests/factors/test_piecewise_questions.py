@@ -179,6 +179,6 @@ def test_constant_parts_on_jax_and_traced() -> None:
     expected = (1 * 0.5 + 4 * 2.0) / 5
     assert float(steps(jnp.asarray(0.7), 3.0).mean("x")) == pytest.approx(expected, abs=1e-6)
     assert float(jax.jit(lambda h: steps(h, 3.0).mean("x").data)(0.7)) == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(fb.DataError, match="boxes without bound"):
+    with pytest.raises(DataError, match="boxes without bound"):
         steps(jnp.asarray(0.7), np.inf).mean("x")
     assert np.isnan(jax.jit(lambda h: steps(h, np.inf).sum("x").log().data)(0.7))
