@@ -1,7 +1,9 @@
 """One model, several representations: a point that moves around a circle, driven by the quadrant it is in.
 
-    python -m examples.quadrants                  # tables of errors and times, for three settings
-    python -m examples.quadrants --figure out.png # and the paths of filter and smoother
+    python -m examples.quadrants                    # tables of errors and times, for three settings
+    python -m examples.quadrants --stickiness 0.1   # the same where the driving quadrant may stay what it was
+    python -m examples.quadrants --seeds 5          # errors of particles as means over keys
+    python -m examples.quadrants --figure out.png   # and the paths of filter and smoother
 
 F is the position, S the quadrant that drives it: F moves along the tangent of S with some noise, S follows the quadrant
 that F is in, and Y is F with noise. The model is written once; `fb.represent` says how F is stored.
@@ -124,14 +126,33 @@ def distance(path: np.ndarray | None, other: np.ndarray | None) -> float:
     return float("nan") if path is None or other is None else float(np.sqrt(((path - other) ** 2).sum(axis=1).mean()))
 
 
-def rows(setting: Setting) -> Iterator[tuple[str, Answers, Answers]]:
-    """Each representation with its answers and those of the grid."""
-    chain = quadrants(setting)
+class Row(NamedTuple):
+    """Log-evidence with its standard error, the distances to the grid, and the seconds, each a mean over keys."""
+
+    name: str
+    log_evidence: float
+    error: float
+    filtered: float
+    smoothed: float
+    seconds: float
+
+
+def rows(setting: Setting, stickiness: float = 0.0, seeds: int = 1) -> Iterator[Row]:
+    """Each representation against the grid; what is drawn, with each of some keys."""
+    chain = quadrants(setting, stickiness)
     reference: Answers | None = None
-    for name, named in representations().items():
-        answers = ask(chain, named)
-        reference = reference or answers
-        yield name, answers, reference
+    for name in representations():
+        runs = [ask(chain, representations(seed)[name]) for seed in range(seeds if "Particles" in name else 1)]
+        reference = reference or runs[0]
+        evidence = np.array([answers.log_evidence for answers in runs])
+        yield Row(
+            name,
+            float(evidence.mean()),
+            float(evidence.std(ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else float("nan"),
+            float(np.mean([distance(answers.filtered, reference.filtered) for answers in runs])),
+            float(np.mean([distance(answers.smoothed, reference.smoothed) for answers in runs])),
+            min(answers.seconds for answers in runs),
+        )
 
 
 def draw(path: str, setting: Setting) -> None:
@@ -160,16 +181,19 @@ def main() -> None:
     """Print a table for each setting."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--stickiness", type=float, default=0.0, help="how likely the driving quadrant stays")
+    parser.add_argument("--seeds", type=int, default=1, help="keys of the particles")
     parser.add_argument("--figure", help="a file for the paths, in EASY; needs matplotlib")
     options = parser.parse_args()
     print(quadrants(SETTINGS["EASY"]), "\n")
     for name in options.settings:
-        print(f"{name:30} log-evidence   filter  smoother  seconds")
-        for label, answers, grid in rows(SETTINGS[name]):
-            errors = (
-                f"{distance(answers.filtered, grid.filtered):8.4f} {distance(answers.smoothed, grid.smoothed):9.4f}"
+        print(f"{name:30} log-evidence       ±   filter  smoother  seconds")
+        for row in rows(SETTINGS[name], options.stickiness, options.seeds):
+            print(
+                f"{row.name:30} {row.log_evidence:12.4f} {row.error:7.4f} {row.filtered:8.4f} {row.smoothed:9.4f} "
+                f"{row.seconds:8.3f}",
+                flush=True,
             )
-            print(f"{label:30} {answers.log_evidence:12.4f} {errors} {answers.seconds:8.3f}", flush=True)
         print()
     if options.figure:
         draw(options.figure, SETTINGS["EASY"])

@@ -168,3 +168,17 @@ def test_draws_without_a_closed_form_are_errors() -> None:
     beyond = fb.Piecewise([({"x": (40.0, np.inf)}, dist.Normal(0.0, 1.0)("x"))])
     with pytest.raises(DataError, match="too far from the mean"):
         beyond.sample(jax.random.key(0), "x")
+
+
+def test_constant_parts_on_jax_and_traced() -> None:
+    """In boxes with bounds a mean; in others an error, and NaN where it is traced."""
+
+    def steps(height: jax.Array, high: float) -> fb.Piecewise:
+        return fb.Piecewise([({"x": (0.0, 1.0)}, fb.Table(height, ())), ({"x": (1.0, high)}, fb.Table(2 * height, ()))])
+
+    expected = (1 * 0.5 + 4 * 2.0) / 5
+    assert float(steps(jnp.asarray(0.7), 3.0).mean("x")) == pytest.approx(expected, abs=1e-6)
+    assert float(jax.jit(lambda h: steps(h, 3.0).mean("x").data)(0.7)) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(DataError, match="boxes without bound"):
+        steps(jnp.asarray(0.7), np.inf).mean("x")
+    assert np.isnan(jax.jit(lambda h: steps(h, np.inf).sum("x").log().data)(0.7))

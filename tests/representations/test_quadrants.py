@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,38 +16,95 @@ import numpy as np
 import pytest
 
 import fubini as fb
-from examples.quadrants import SETTINGS, distance, drift, mean_path, observations, quadrant, quadrants
+from examples.quadrants import SETTINGS, Setting, distance, drift, mean_path, observations, quadrant, quadrants
 from fubini import dist
+from tests.representations.quadrant_grid import by_grid
 
 EASY, HARD = SETTINGS["EASY"], SETTINGS["HARD"]
 TRUNCATED = {"F": fb.rep.Truncated(), "S": fb.rep.Dense()}
+STICKY = 0.1
+
+
+def made_of(name: str, seed: int = 0) -> fb.rep.Dense:
+    return {
+        "Truncated": fb.rep.Truncated(),
+        "Mixture": fb.rep.Mixture(8),
+        "Grid": fb.rep.Grid((-8, 8), 160),
+        "Particles": fb.rep.Particles(1000, jax.random.key(seed)),
+    }[name]
+
+
+class Paths(NamedTuple):
+    """Mean positions after each step, and the probabilities of the quadrants."""
+
+    means: np.ndarray
+    shares: np.ndarray
+
+
+def paths_of(answer: fb.Factor) -> Paths:
+    return Paths(mean_path(answer), np.asarray(answer.sum("F_next").weights))
 
 
 @cache
-def paths(name: str, representation: str) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log-evidence, and mean paths of filter and smoother."""
-    with fb.represent(F={"Truncated": fb.rep.Truncated(), "Grid": fb.rep.Grid((-8, 8), 160)}[representation]):
-        chain = quadrants(SETTINGS[name])
-        return float(chain.log_evidence()), mean_path(chain.filter()), mean_path(smoothed(name, representation))
+def evidence(setting: Setting, stickiness: float, name: str) -> float:
+    with fb.represent(F=made_of(name)):
+        return float(quadrants(setting, stickiness).log_evidence())
 
 
 @cache
-def smoothed(name: str, representation: str) -> fb.Factor:
-    """The smoother, under a representation that is in force."""
-    return quadrants(SETTINGS[name]).smooth()
+def filtered(setting: Setting, stickiness: float, name: str) -> Paths:
+    with fb.represent(F=made_of(name)):
+        return paths_of(quadrants(setting, stickiness).filter())
+
+
+@cache
+def smoothed(setting: Setting, stickiness: float, name: str) -> Paths:
+    with fb.represent(F=made_of(name)):
+        return paths_of(quadrants(setting, stickiness).smooth())
+
+
+exactly = cache(by_grid)
+
+
+# -- the grid ---------------------------------------------------------------------------------------------------------
 
 
 def test_grid_easy() -> None:
-    log_evidence, filtered, smooth = paths("EASY", "Grid")
-    assert log_evidence == pytest.approx(-64.177, abs=0.01)
-    assert filtered[7] == pytest.approx([1.6144, 3.8204], abs=2e-3)
-    assert filtered[15] == pytest.approx([-1.2945, 3.5252], abs=2e-3)
-    assert smooth[7] == pytest.approx([1.4096, 3.6046], abs=2e-3)
-    assert smooth[62] == pytest.approx([3.7437, 0.9475], abs=2e-3)
+    assert evidence(EASY, 0.0, "Grid") == pytest.approx(-64.177, abs=0.01)
+    means = filtered(EASY, 0.0, "Grid").means
+    assert means[7] == pytest.approx([1.6144, 3.8204], abs=2e-3)
+    assert means[15] == pytest.approx([-1.2945, 3.5252], abs=2e-3)
+    means = smoothed(EASY, 0.0, "Grid").means
+    assert means[7] == pytest.approx([1.4096, 3.6046], abs=2e-3)
+    assert means[62] == pytest.approx([3.7437, 0.9475], abs=2e-3)
+
+
+@pytest.mark.parametrize("stickiness", [0.0, STICKY])
+def test_grid_as_written_out_in_numpy(stickiness: float) -> None:
+    right = exactly(HARD, stickiness, 160)
+    assert evidence(HARD, stickiness, "Grid") == pytest.approx(right.log_evidence, abs=1e-9)
+    for answer, expected in (
+        (filtered(HARD, stickiness, "Grid"), (right.filtered, right.filtered_quadrants)),
+        (smoothed(HARD, stickiness, "Grid"), (right.smoothed, right.smoothed_quadrants)),
+    ):
+        assert answer.means == pytest.approx(expected[0], abs=1e-9)
+        assert answer.shares == pytest.approx(expected[1], abs=1e-9)
+
+
+def test_grid_in_jax_as_written_out_in_numpy() -> None:
+    plain, right = quadrants(HARD, STICKY), exactly(HARD, STICKY, 160)
+    init, factor = jax.tree.map(jnp.asarray, (plain.init, plain.factor))
+    chain = fb.Chain(init=init, factor=factor, time="t", step={"S": "S_next", "F": "F_next"})
+    with fb.represent(F=made_of("Grid")):
+        answer = chain.smooth()
+    means = answer.sum("S_next").mean("F_next").data
+    assert means.dtype == jnp.float32
+    assert np.asarray(means) == pytest.approx(right.smoothed, abs=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "expected"), [("EASY", 161, -64.177), ("HARD", 160, -35.159), ("HARD", 161, -35.159)]
+    ("name", "n", "expected"),
+    [("EASY", 161, -64.177), ("MEDIUM", 160, -69.739), ("HARD", 160, -35.159), ("HARD", 161, -35.159)],
 )
 def test_a_cell_that_is_cut_counts_by_its_share(name: str, n: int, expected: float) -> None:
     with fb.represent(F=fb.rep.Grid((-8, 8), n)):
@@ -55,14 +113,18 @@ def test_a_cell_that_is_cut_counts_by_its_share(name: str, n: int, expected: flo
     assert answer.exactness.marks == (f"projected(Grid((-8, 8), {n}))",)
 
 
+# -- Gaussians --------------------------------------------------------------------------------------------------------
+
+
 def test_truncated_easy() -> None:
-    log_evidence, filtered, smooth = paths("EASY", "Truncated")
-    _, grid_filtered, grid_smooth = paths("EASY", "Grid")
-    assert log_evidence == pytest.approx(-64.177, abs=0.1)
-    assert distance(filtered, grid_filtered) <= 0.006
-    assert distance(smooth, grid_smooth) <= 0.016
-    counts = smoothed("EASY", "Truncated").exactness  # the start, 63 steps, and two projections for each step back
-    assert repr(counts) == "projected(Truncated()) × 190, 0 quotients replaced"
+    right = exactly(EASY, 0.0, 160)
+    assert evidence(EASY, 0.0, "Truncated") == pytest.approx(-64.177, abs=0.1)
+    assert distance(filtered(EASY, 0.0, "Truncated").means, right.filtered) <= 0.006
+    assert distance(smoothed(EASY, 0.0, "Truncated").means, right.smoothed) <= 0.016
+
+
+def test_truncated_medium() -> None:
+    assert evidence(SETTINGS["MEDIUM"], 0.0, "Truncated") == pytest.approx(-70.012, abs=0.02)
 
 
 def in_order(order: tuple[int, ...], link_mentions_quadrant: bool) -> fb.Chain:
@@ -93,37 +155,59 @@ def test_truncated_hard_whatever_the_order_of_the_factors(order: tuple[int, ...]
 
 
 def test_mixture_hard() -> None:
-    with fb.represent(F=fb.rep.Mixture(8)):
-        assert float(quadrants(HARD).log_evidence()) == pytest.approx(-35.44, abs=0.02)
+    assert evidence(HARD, 0.0, "Mixture") == pytest.approx(-35.44, abs=0.02)
 
 
-def test_sticky_link() -> None:
-    chain = quadrants(HARD, stickiness=0.2)
-    answers = {}
-    for name, made in (("grid", fb.rep.Grid((-6, 6), 120)), ("truncated", fb.rep.Truncated())):
-        with fb.represent(F=made):
-            answers[name] = float(chain.log_evidence())
-    assert answers["truncated"] == pytest.approx(answers["grid"], abs=0.6)
-    assert answers["grid"] != pytest.approx(-35.159, abs=0.05)
+@pytest.mark.parametrize(
+    ("name", "nats", "filter_error", "smoother_error"),
+    [("Truncated", 0.4, 0.056, 0.045), ("Mixture", 0.3, 0.045, 0.032), ("Particles", None, 0.05, 0.05)],
+)
+def test_sticky_link(name: str, nats: float | None, filter_error: float, smoother_error: float) -> None:
+    """The chain of the deterministic link with other numbers: nothing is compiled anew."""
+    right = exactly(HARD, STICKY, 160)
+    if nats is not None:
+        assert evidence(HARD, STICKY, name) == pytest.approx(right.log_evidence, abs=nats)
+    assert distance(filtered(HARD, STICKY, name).means, right.filtered) <= filter_error
+    assert distance(smoothed(HARD, STICKY, name).means, right.smoothed) <= smoother_error
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "stickiness"),
+    [
+        ("Truncated", Setting(1.5, 16, 0.3, 0.1), 0.1),
+        ("Truncated", Setting(1.5, 16, 0.3, 0.1), 0.5),
+        ("Mixture", Setting(1.0, 16, 0.25, 0.06), 0.1),
+        ("Mixture", Setting(4.0, 16, 0.5, 0.15), 0.3),
+    ],
+)
+def test_a_smoother_keeps_the_mass_of_each_quadrant(name: str, setting: Setting, stickiness: float) -> None:
+    """A quotient of Gaussians grows without bound: in a quadrant of negligible mass it must not create any."""
+    answer, right = smoothed(setting, stickiness, name), exactly(setting, stickiness, 160)
+    assert distance(answer.means, right.smoothed) <= 0.03
+    assert np.abs(answer.shares - right.smoothed_quadrants).sum(axis=1).max() / 2 <= 0.05
+
+
+# -- particles --------------------------------------------------------------------------------------------------------
 
 
 def test_particles() -> None:
     chain, estimates, errors = quadrants(EASY), [], []
-    _, grid_filtered, _ = paths("EASY", "Grid")
+    right = exactly(EASY, 0.0, 160).filtered
     for seed in range(5):
         with fb.represent(F=fb.rep.Particles(1000, jax.random.key(seed))):
             estimates.append(float(chain.log_evidence()))
-            errors.append(distance(mean_path(chain.filter()), grid_filtered))
+            errors.append(distance(mean_path(chain.filter()), right))
     assert np.mean(errors) <= 0.022
     assert abs(np.mean(np.exp(np.array(estimates) + 64.177)) - 1) < 3 * np.std(np.exp(np.array(estimates) + 64.177)) / 2
 
 
-def test_particles_hard() -> None:
-    chain = quadrants(HARD)
+@pytest.mark.parametrize("stickiness", [0.0, STICKY])
+def test_particles_hard(stickiness: float) -> None:
+    chain, right = quadrants(HARD, stickiness), exactly(HARD, stickiness, 160).log_evidence
     ratios = []
     for seed in range(8):
         with fb.represent(F=fb.rep.Particles(4000, jax.random.key(seed))):
-            ratios.append(np.exp(float(chain.log_evidence()) + 35.159))
+            ratios.append(np.exp(float(chain.log_evidence()) - right))
     assert abs(np.mean(ratios) - 1) < 3 * np.std(ratios, ddof=1) / np.sqrt(len(ratios))
 
 

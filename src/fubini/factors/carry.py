@@ -107,7 +107,7 @@ def after_step(name: Name) -> Bound:
 
 
 class Advance(NamedTuple):
-    """The carry after a step, and the hidden index that each cell of the step went into, where indices are merged."""
+    """The carry after a step, and arrays that say which hidden index each cell of the step went into, if there are."""
 
     carry: Factor
     link: Data | None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data, is_traced, namespace
+from fubini.base.arrays import Data, is_traced, namespace, require
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.base.semirings import sum_product
@@ -129,28 +129,33 @@ class Piecewise(Factor):
         """Mass, mean and covariance of the real variables in each box."""
         parts = promoted(self.parts)
         if isinstance(parts, Table):
-            self._require_bounded(parts)
-            return uniform_moments(parts, self.cuts, self.edges, self.reals)
+            return uniform_moments(self._require_bounded(parts), self.cuts, self.edges, self.reals)
         if not isinstance(parts, Gaussian):
             raise Intractable(
                 f"the moments of {self}", expected="Gaussian parts", nearest=f"they are a {type(parts).__name__}"
             )
         return piece_moments(parts, self.cuts, self.edges)
 
-    def _require_bounded(self, parts: Table) -> None:
+    def _require_bounded(self, parts: Table) -> Table:
         """Raise where constant parts have no mass: an element that is not cut, or weight in an unbounded box."""
-        elements = sum(math.prod(domain.shape) for _, domain in self.reals)
-        unbounded = elements > len(self.cuts)
-        for cut in self.cuts:
-            size = self.indices[cut.interval].extent
-            ends = [parts.at({cut.interval: end}) for end in (0, size - 1)] if cut.interval in parts.inputs else [parts]
-            unbounded = unbounded or not all(end.is_known_zero for end in ends)
-        if unbounded and not is_traced(*parts.leaves()):
-            raise DataError(
-                f"the mass over {listed(dict(self.reals))} of {self}, which is constant in boxes without bound",
-                expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
-                advice="multiply by a density of these variables first",
-            )
+        ends = [
+            parts.at({cut.interval: end}) if cut.interval in parts.inputs else parts
+            for cut in self.cuts
+            for end in (0, self.indices[cut.interval].extent - 1)
+        ]
+        if sum(math.prod(domain.shape) for _, domain in self.reals) > len(self.cuts):
+            raise self._unbounded()
+        xp = namespace(parts.pair.weights)
+        empty = xp.stack([xp.all(end.pair.weights == 0) for end in ends])
+        (weights,) = require(xp.all(empty), self._unbounded, parts.pair.weights)
+        return Table._of(parts.pair._replace(weights=weights), parts.inputs, parts.exactness)
+
+    def _unbounded(self) -> DataError:
+        return DataError(
+            f"the mass over {listed(dict(self.reals))} of {self}, which is constant in boxes without bound",
+            expected="boxes with bounds on every axis, or parts that fall off: Gaussians",
+            advice="multiply by a density of these variables first",
+        )
 
     def _averages(self, name: Name) -> tuple[Array, Data, Data, tuple[Name, ...]]:
         """Shares of the boxes, and mean and covariance of a variable in each, over the names."""

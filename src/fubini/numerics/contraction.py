@@ -7,10 +7,11 @@ dtype's range, which the bounds of the operands tell; where one can, the contrac
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -359,10 +360,24 @@ FEW_TERMS = 8
 def _einsum(semiring: Semiring, x: Data, y: Data, roles: ContractionLayout) -> Data:
     names = roles.batch + roles.rows + roles.columns
     terms = math.prod(x.shape[axis] for axis, name in enumerate(roles.left) if name in roles.inner)
-    if semiring.ufunc is not np.add or (terms <= FEW_TERMS and roles.batch):
+    if semiring.ufunc is not np.add:
         full = roles.inner + names
         joined = align(x, roles.left, full) * align(y, roles.right, full)
         return semiring.add(jnp, joined, tuple(range(len(roles.inner))))
+    if terms <= FEW_TERMS and roles.batch:
+        return _written_out(x, y, roles, terms)
     number = {name: position for position, name in enumerate(names + roles.inner)}
     left, right, out = ([number[name] for name in part] for part in (roles.left, roles.right, names))
     return jnp.einsum(x, left, y, right, out, precision="highest")
+
+
+def _written_out(x: Data, y: Data, roles: ContractionLayout, terms: int) -> Data:
+    """x₁·y₁ + x₂·y₂ + …, term by term.
+
+    Not as one sum of a product: that of large float32 arrays, one of them broadcast, is wrong on the CPU in jaxlib
+    0.10 (github.com/google/XNNPACK/pull/11243).
+    """
+    inner, full = len(roles.inner), roles.inner + roles.batch + roles.rows + roles.columns
+    left, right = align(x, roles.left, full), align(y, roles.right, full)
+    left, right = (data.reshape((terms, *data.shape[inner:])) for data in (left, right))
+    return reduce(operator.add, [left[k] * right[k] for k in range(terms)])

@@ -14,19 +14,20 @@ import numpy as np
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
-from fubini.errors import DataError
-from fubini.factors.carry import Advance, Carried, CarryLayout, after_step, settled
+from fubini.errors import DataError, Intractable
+from fubini.factors.carry import Advance, Carried, CarryLayout, NamedDomains, after_step
 from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.gaussian_carry import settle_gaussian
-from fubini.factors.mixture import summed
-from fubini.factors.mixture_moments import Moments, gaussian_of, stacked_moments
+from fubini.factors.mixture_moments import Moments, gaussian_of, match, stacked_moments
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.tally import note_projection
+from fubini.numerics.mixture_masses import Terms, log_masses_kept
 from fubini.numerics.mixture_reduction import ReducedMixture, reduce_mixture
+from fubini.numerics.quadratic import places
 from fubini.numerics.scaled import positive_log
-from fubini.representations.projection import is_cut, named_where_opaque, require_moments
+from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
 from fubini.representations.quotients import quotient, where_definite
 from fubini.representations.truncated import ProjectedLayout, Truncated
 from fubini.terms.factor import Factor, rename, substitute
@@ -84,71 +85,116 @@ class MixtureLayout(ProjectedLayout):
     def advance(self, steps: Any, carry: Factor, terms: Sequence[Factor], key: Data | None) -> Advance:
         """Σ over the oldest states and components: merged into k components, and which went into which."""
         reals = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        old: dict[Name, Name] = {name: self._sources[name] for name in self._finite_oldest(steps)}
         if is_cut(terms, reals):  # their moments are those of the states before and after together
             after = promoted(steps.joined([carry, *terms]))
-            old.update({name: after_step(name) for name in reals})
         else:
             with named_where_opaque(terms, self.name):
                 after = promoted(steps.summed([carry, *terms], reals))
         require_moments(after, self.name)
-        made, labels = self.reduced(rename(rename(after, old), steps.links.moves))
+        made, labels = self.reduced(self._after(after, steps.links))
         return Advance(self._settled(made), labels)
 
     def reduced(self, f: Factor) -> tuple[Gaussian, Data]:
-        """The mixture with k components for each cell of the batch, and the component that each box and source became.
+        """The mixture with k components for each cell of the batch, and the component that each source and box became.
 
         Labels have the axes of the batch, then one for all sources and boxes.
         """
-        sources = {n: d for n, d in f.inputs.items() if d.is_finite and n not in self.visible}
-        f = _bound(f, sources)
-        moments = stacked_moments(f, self.visible, self.reals)
-        axis = len(self.visible)
-        logs = positive_log(moments.weight) + moments.shift
-        top = jax.lax.stop_gradient(jnp.max(logs, axis=axis, keepdims=True))
+        logs, mean, covariance = self._flat(self._terms(f, self.reals))
+        top = jax.lax.stop_gradient(jnp.max(logs, axis=-1, keepdims=True))
         top = jnp.where(jnp.isfinite(top), top, 0.0)
-        merged: ReducedMixture = reduce_mixture(jnp.exp(logs - top), moments.mean, moments.covariance, self.k)
+        merged: ReducedMixture = reduce_mixture(jnp.exp(logs - top), mean, covariance, self.k)
         shift = jnp.broadcast_to(top, merged.weight.shape)
-        batch = {**self.visible, COMPONENT: Bint[self.k]}
         few = Moments(merged.weight, shift, merged.mean, merged.covariance)
-        made, count = gaussian_of(few, batch, self.reals, f), logs.shape[axis]
-        if count > self.k or isinstance(f, Piecewise):
-            note_projection(f"{type(f).__name__} of {count}", made, self.name)
+        made = gaussian_of(few, dict(self.batch), self.reals, f)
+        if logs.shape[-1] > self.k or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {logs.shape[-1]}", made, self.name)
         return made, merged.labels
 
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
-        """Each source and box looks back at the component that it went into."""
+        """Each source and box looks back at the component that it went into: carry · terms · later / after.
+
+        Those that went into one component have the mass of that component together, as in `ProjectedLayout`.
+        """
         assert after.link is not None, "a step merges components"
         joint = promoted(steps.joined([carry, *terms]))
         moves = {**steps.links.moves_back, COMPONENT: after_step(COMPONENT)}
         divided = quotient(later, after.carry, (*steps.links.before, COMPONENT))
         at: dict[Name, Any] = {after_step(COMPONENT): self._labels(after.link, steps, joint)}
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
-        earlier = steps.summed([carry, *terms], oldest)
+        if is_cut(terms, oldest):
+            earlier = summed_without_boxes(joint, oldest)
+        else:
+            earlier = steps.summed([carry, *terms], oldest)
         ratio = where_definite(divided.mapped(lambda part: substitute(rename(part, moves), at)), earlier)
-        whole = self.settled_joint(_times(joint, ratio))
-        return settled(steps.summed([whole], steps.links.newest), self)
+        whole = self._after(_times(joint, ratio), steps.links)
+        before = tuple((self._before[name], domain) for name, domain in self.reals if name in oldest)
+        each = self._terms(whole, (*before, *self.reals))
+        now = self._flat(self._terms(later, self.reals))
+        logs = log_masses_kept(self._flat(each).log_weight, after.link, now.log_weight)
+        kept = each._replace(log_weight=logs.reshape(each.log_weight.shape))
+        return self._settled(self._earlier(kept, whole, (*before, *self.reals), steps.links))
 
     def _labels(self, labels: Data, steps: Any, joint: Factor) -> Array:
         """The labels over the names of the states before and after a step."""
-        sizes = dict(self.batch)
-        newest = [steps.links.moves_back.get(name, name) for name in self.visible]
-        cells = joint.indices if isinstance(joint, Piecewise) else {}
-        sources = [name for name in joint.inputs if name in (*self._finite_oldest(steps), COMPONENT)]
-        inputs = {
-            **dict(zip(newest, self.visible.values(), strict=True)),
-            **{name: sizes.get(name, joint.inputs[name]) for name in sources},
-            **cells,
-        }
+        if not isinstance(joint, (Gaussian, Piecewise)):
+            raise Intractable(
+                f"a smoother by {self.name} of {joint}",
+                expected="a step that is one Gaussian for each value of the bounded integers, in boxes or not",
+                advice="name the terms of the sum by a bounded integer, as a state; or use fb.rep.Truncated",
+            )
+        newest = {steps.links.moves_back.get(name, name): domain for name, domain in self.visible.items()}
+        oldest = [name for name in self.visible if name in steps.links.oldest]
+        sources = {name: joint.inputs[name] for name in (*oldest, COMPONENT) if name in joint.inputs}
+        inputs = {**newest, **sources, **(joint.indices if isinstance(joint, Piecewise) else {})}
         shape = tuple(domain.extent for domain in inputs.values())
         return Array._of(labels.reshape(shape), tuple(inputs), inputs, Bint[self.k])
 
-    def _finite_oldest(self, steps: Any) -> list[Name]:
-        return [name for name in steps.links.oldest if steps.domains[name].is_finite]
+    def _earlier(self, terms: Terms, f: Factor, reals: NamedDomains, links: Any) -> Gaussian:
+        """The state before a step, from the terms of both: Σ over the states after it and the boxes."""
+        own = {
+            name: self._before[name] if name in links.oldest else links.moves.get(name, name) for name in self._names
+        }
+        axes = [*self.visible, *self._sources_in(f)]
+        kept = [axes.index(own[name]) for name, _ in self.batch]
+        order = [*kept, *(axis for axis in range(len(axes) + 1) if axis not in kept)]
+        at = places(reals)
+        elements = np.concatenate([np.arange(at[own[name]].start, at[own[name]].stop) for name, _ in self.reals])
+        logs, mean, covariance = (_axes_first(part, order, len(kept)) for part in terms)
+        mean, covariance = mean[..., elements], covariance[..., elements[:, None], elements]
+        some = jnp.isfinite(logs)
+        moments = Moments(some.astype(logs.dtype), jnp.where(some, logs, 0.0), mean, covariance)
+        made = gaussian_of(match(moments, len(kept)), dict(self.batch), self.reals, f)
+        if logs.shape[-1] > 1 or isinstance(f, Piecewise):
+            note_projection(f"{type(f).__name__} of {logs.shape[-1]}", made, self.name)
+        return made
+
+    def _after(self, f: Factor, links: Any) -> Factor:
+        """A factor of a step with the state after it under the names of the layout, and that before it apart."""
+        old: dict[Name, Name] = {name: self._before[name] for name in links.oldest}
+        return rename(rename(promoted(f), old), links.moves)
+
+    def _sources_in(self, f: Factor) -> dict[Name, Domain]:
+        """The bounded integers before a step, and the component."""
+        sources = (*self._before.values(), COMPONENT)
+        return {name: f.inputs[name] for name in sources if name in f.inputs and f.inputs[name].is_finite}
+
+    def _terms(self, f: Factor, reals: NamedDomains) -> Terms:
+        """The moments of each box, over the batch, the sources, and an axis of the boxes."""
+        weight, shift, mean, covariance = stacked_moments(f, {**self.visible, **self._sources_in(f)}, reals)
+        return Terms(positive_log(weight) + shift, mean, covariance)
+
+    def _flat(self, terms: Terms) -> Terms:
+        """The same with one axis for sources and boxes."""
+        batch, every = len(self.visible), terms.log_weight.ndim
+        return Terms(*(part.reshape((*part.shape[:batch], -1, *part.shape[every:])) for part in terms))
+
+    @property
+    def _names(self) -> list[Name]:
+        return [name for name, _ in (*self.batch, *self.reals)]
 
     @cached_property
-    def _sources(self) -> dict[Name, Bound]:
-        return {name: Bound(f"{name} before") for name in dict(self.batch)}
+    def _before(self) -> dict[Name, Bound]:
+        return {name: Bound(f"{name} before") for name in self._names}
 
     def _settled(self, made: Gaussian) -> Gaussian:
         return settle_gaussian(made, self)
@@ -163,9 +209,10 @@ def mixture_layout(plain: ProjectedLayout, k: int) -> MixtureLayout:
     )
 
 
-def _bound(f: Factor, sources: Mapping[Name, Domain]) -> Factor:
-    """Σ over the sources."""
-    return summed(f, tuple(sources)) if sources else f
+def _axes_first(data: Data, order: Sequence[int], kept: int) -> Data:
+    """The axes in another order, those after the kept ones in one; axes of the event stay behind."""
+    turned = jnp.transpose(data, [*order, *range(len(order), data.ndim)])
+    return turned.reshape((*turned.shape[:kept], -1, *turned.shape[len(order) :]))
 
 
 def _times(joint: Factor, ratio: Gaussian) -> Factor:

@@ -15,7 +15,7 @@ from fubini.factors.mixture_moments import components
 from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
-from fubini.factors.table_rules import divide_tables
+from fubini.factors.table_rules import divide_tables, multiply_tables
 from fubini.factors.tally import note_replaced
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Quadratic
@@ -41,10 +41,28 @@ class Quotient(NamedTuple):
 def quotient(later: Factor, after: Factor, states: Sequence[Name]) -> Quotient:
     """later / after, both over the same names, some of which are states."""
     ratio = interpret(DIVIDE, later, after)
-    masses = [promoted(each.sum(*(name for name, _ in each.reals))) for each in (later, after)]  # type: ignore[attr-defined]
-    assert isinstance(ratio, Gaussian) and all(isinstance(mass, Table) for mass in masses)
-    finite = [name for name in states if name in masses[0].inputs]
-    return Quotient(ratio, divide_tables(*masses), masses[0].normalize(*finite) if finite else Table(1.0))
+    assert isinstance(ratio, Gaussian), "a quotient of Gaussians is one"
+    mass = mass_of(later)
+    finite = [name for name in states if name in mass.inputs]
+    return Quotient(ratio, divide_tables(mass, mass_of(after)), mass.normalize(*finite) if finite else Table(1.0))
+
+
+def mass_of(f: Factor) -> Table:
+    """∫ f over its real variables."""
+    reals = [name for name, domain in f.inputs.items() if not domain.is_finite]
+    mass = promoted(f.sum(*reals))
+    assert isinstance(mass, Table), "all that is left is bounded integers"
+    return mass
+
+
+def kept_mass(f: Factor, mass: Factor) -> Table:
+    """What f is multiplied by to have this mass over some of its bounded integers; 0 where it has none."""
+    own = mass_of(f)
+    others = [name for name in own.inputs if name not in mass.inputs]
+    total = promoted(own.sum(*others)) if others else own
+    assert isinstance(total, Table) and isinstance(mass, Table), "both are over bounded integers"
+    some = Table._of(Scaled((total.pair.weights > 0) * 1.0, 0.0), total.inputs)
+    return divide_tables(multiply_tables(mass, some), total)
 
 
 def where_definite(divided: Quotient, earlier: Factor) -> Gaussian:

@@ -18,7 +18,7 @@ from fubini.factors.piecewise import Piecewise
 from fubini.factors.represent import Representation
 from fubini.factors.tally import note_projection
 from fubini.representations.projection import is_cut, named_where_opaque, require_moments, summed_without_boxes
-from fubini.representations.quotients import quotient, where_definite
+from fubini.representations.quotients import kept_mass, mass_of, quotient, where_definite
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.heads import exact_settle
 
@@ -73,7 +73,8 @@ class ProjectedLayout(GaussianLayout):
     def retreat(self, steps: Any, carry: Factor, terms: Sequence[Factor], after: Advance, later: Factor) -> Factor:
         """Σ over the newest states of carry · terms · later / after; where that has no moments, without later.
 
-        A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can.
+        A quotient of Gaussians need not be one that can be integrated, its product with the rest mostly can. It may
+        grow without bound far from both, where a cell of small mass may be: so each cell after the step keeps its mass.
         """
         divided = quotient(later, after.carry, steps.links.before)
         oldest = [name for name in steps.links.oldest if not steps.domains[name].is_finite]
@@ -83,7 +84,8 @@ class ProjectedLayout(GaussianLayout):
             earlier = steps.summed([carry, *terms], oldest)
         ratio = where_definite(divided.mapped(lambda part: rename(part, steps.links.moves_back)), earlier)
         joint = self.settled_joint(steps.joined([carry, *terms, ratio]))
-        return settled(steps.summed([joint], steps.links.newest), self)
+        change = kept_mass(joint, rename(mass_of(later), steps.links.moves_back))
+        return settled(steps.summed([joint, change], steps.links.newest), self)
 
     def settled_joint(self, joint: Factor) -> Factor:
         """Σ over the boxes of the states before and after a step, projected: their marginals have the same moments."""
