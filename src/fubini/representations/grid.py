@@ -23,13 +23,22 @@ from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
-from fubini.representations.grid_checks import is_inside, require_fine, require_inside
+from fubini.representations.grid_checks import (
+    is_checked_by_sums,
+    is_inside,
+    require_counted,
+    require_fine,
+    require_inside,
+    require_spread,
+)
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
 from fubini.terms.exactness import Exactness, exactly, projected
-from fubini.terms.factor import Factor, product, substitute, terms_of
+from fubini.terms.factor import Factor, product, rename, substitute, terms_of
 from fubini.terms.value import to_value
+
+SUPPORTS = {"positive": (0.0, math.inf), "unit": (0.0, 1.0)}
 
 
 class Grid(Representation):
@@ -67,8 +76,9 @@ class Grid(Representation):
                 f"{self} of {name!r}: {domain!r}", expected=f"a real variable, and ends for each of {size} elements"
             )
         elements = range(size) if domain.shape else [-1]
+        support = SUPPORTS.get(domain.kind, (-math.inf, math.inf))
         return [
-            GridAxis(name, element, _index(name, element), float(pair[0]), float(pair[1]), int(count))
+            GridAxis(name, element, _index(name, element), float(pair[0]), float(pair[1]), int(count), support)
             for element, pair, count in zip(elements, pairs, counts, strict=True)
         ]
 
@@ -155,9 +165,10 @@ class GridChain:
     def smooth(self) -> Smoothed:
         """The density after each step given everything."""
         answer = self._cells.smooth()
-        (one,) = self._require_inside(np.ones(()))
+        (one,) = self._require_shown(np.ones(()))
         for part in (answer.terms[0], answer.initial):
             (one,) = require_inside(part, self.axes, self._states, one)
+            (one,) = require_spread(part, self.axes, self._states, one)
         inside = Table._of(Scaled(one, 0.0), {})
         return Smoothed(self._back(product(answer.terms[0], inside)), self._back(product(answer.initial, inside)))
 
@@ -193,17 +204,23 @@ class GridChain:
     def _located(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.chain.links.before, *self.chain.links.newest, *self.chain.globals)
         each = [array_at(values, self.axes[name]) if name in self.axes else values[name] for name in names]
-        return dict(zip(names, self._require_inside(*each), strict=True))
+        return dict(zip(names, self._require_shown(*each), strict=True))
 
     def _inside(self, answer: Factor, filtered: Factor | None = None) -> Factor:
         """An answer of cells, once they hold all the mass."""
-        (one,) = self._require_inside(np.ones(()), filtered=filtered)
+        (one,) = self._require_shown(np.ones(()), filtered=filtered)
         return promoted(product(answer, Table._of(Scaled(one, 0.0), {})))
 
-    def _require_inside(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
-        """Raise where the filter, or the state before the first step, has mass in the outermost cells."""
-        for answer in (self._first(), filtered or self._cells.filter()):
+    def _require_shown(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
+        """Raise where cells show too little of the filter, or of the state before the first step."""
+        first, later = self._first(), filtered or self._cells.filter()
+        for answer in (first, later):
             poisoned = require_inside(answer, self.axes, self._states, *poisoned)
+            poisoned = require_spread(answer, self.axes, self._states, *poisoned)
+        before = [first, rename(promoted(later), self._cells.links.to_before)]
+        for factor, answers in ((self.chain.init, [first]), (self.chain.factor, before)):
+            densities = [term for term in terms_of(factor) if is_checked_by_sums(term, self.axes)]
+            poisoned = require_counted(densities, answers, self.axes, self._states, *poisoned)
         return poisoned
 
     def _first(self) -> Factor:

@@ -29,7 +29,10 @@ LIMIT = 2**32  # bytes of one table
 
 @dataclass(frozen=True)
 class GridAxis:
-    """Cells of one element of a real variable: `index` is the bounded integer in its place."""
+    """Cells of one element of a real variable: `index` is the bounded integer in its place.
+
+    `support` are the ends of the variable itself.
+    """
 
     name: Name
     element: int
@@ -37,6 +40,7 @@ class GridAxis:
     low: float
     high: float
     n: int
+    support: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def width(self) -> float:
