@@ -25,8 +25,8 @@ MOST_AXES = 2
 class Cut(NamedTuple):
     """An axis that is cut: element number `element` of a real variable; `interval` says between which edges it lies.
 
-    `at_middle` says that constant parts are weights of points in the middle of the intervals: a rule of quadrature. Their
-    moments and draws are those of the points; otherwise they are those of a density that is constant in each interval.
+    `at_middle` says that constant parts are weights of points in the middle of the intervals, a rule of quadrature: so
+    are their moments and draws. Otherwise they are those of a density that is constant in each interval.
     """
 
     name: Name
