@@ -47,7 +47,7 @@ def max_piecewise(semiring: Semiring, f: Piecewise, names: tuple) -> Factor:
 
 @exact_draw.rule
 def draw_piecewise(randomness: Randomness, f: Piecewise, names: tuple) -> dict:
-    """q ~ mass of the boxes; x ~ f(q, x) in box q: uniform, its middle, a truncated normal; other real variables given x"""
+    """q ~ mass of the boxes; x ~ f(q, x) in box q: uniform, its middle, a truncated normal; other reals given x"""
     stay = [name for name, domain in f.inputs.items() if not domain.is_finite and name not in names]
     parts = promoted(f.parts)
     simple = isinstance(parts, Table) or (isinstance(parts, Gaussian) and len(f.cuts) == 1 and not _shape(f))

@@ -94,7 +94,7 @@ def sum_and_project(semiring: Semiring, factors: Sequence[Factor], keep: frozens
 def stored_terms(factors: Factors, names: Sequence[Name], asked: str) -> Iterator[list[Factor]]:
     """The factors as the representations of their variables store them, whose names are known inside."""
     given = split_terms(factors)
-    with known_names(given, names):
+    with known_names(given, names, asked):
         require_stored(asked)
         yield converted(given)
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.base.domains import Domain
+from fubini.base.domains import Domain, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
-from fubini.errors import DataError, DomainError
+from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
@@ -115,14 +115,18 @@ class GridChain:
         assert own is not None, "a grid is named"
         self.chain = chain
         self._init, self._factor = (product(*map(promoted, terms_of(each))) for each in (chain.init, chain.factor))
-        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in chain.domains}
-        self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, chain.domains[n]) for n, each in named.items()}
+        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid)}
+        self.domains = merge_inputs(chain.init.inputs, chain.factor.inputs, chain.domains)
+        _require_summed(named, chain)
+        _require_plain({name: each for name, each in own.by_name.items() if name in self.domains and name not in named})
+        self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, self.domains[n]) for n, each in named.items()}
         self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.mark.marks)))
         states = {name: axes for name, axes in self.axes.items() if name in chain.links.before}
         newest = {name: axes for name, axes in self.axes.items() if name in chain.links.newest}
+        shared = {name: axes for name, axes in self.axes.items() if name in chain.globals}
         fine = Table._of(Scaled(self._require_fine(), 0.0), {})
-        init = product(*to_tables(self._init, states), _volume(states), fine)
-        factor = product(*to_tables(self._factor, newest | states), _volume(newest))
+        init = product(*to_tables(self._init, states | shared), _volume(states | shared), fine)
+        factor = product(*to_tables(self._factor, newest | states | shared), _volume(newest))
         self._cells = self._chain(init, factor, chain.length)
 
     def _chain(self, init: Factor, factor: Factor, length: int) -> Chain:
@@ -130,8 +134,9 @@ class GridChain:
         step: dict[Any, Any] = {}
         for link in self.chain.links.chains:
             step.update(_axis_links(link, self.axes) if link.oldest in self.axes else {link.before: link.after})
+        shared = [index for name in self.chain.globals for index in _indices(name, self.axes)]
         return Chain(
-            init=init, factor=factor, time=self.chain.time, step=step, length=length, sum=self.chain.globals,
+            init=init, factor=factor, time=self.chain.time, step=step, length=length, sum=shared,
             method="sequential", drops_small=True,
         )  # fmt: skip
 
@@ -199,7 +204,7 @@ class GridChain:
         return replace(plan, notes=(*notes, *stored, last), conversions=tuple(told))
 
     def _back(self, table: Factor) -> Factor:
-        return back_to_reals(table, self.axes, self.chain.domains)._marked(self.mark)
+        return back_to_reals(table, self.axes, self.domains)._marked(self.mark)
 
     def _located(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.chain.links.before, *self.chain.links.newest, *self.chain.globals)
@@ -214,7 +219,8 @@ class GridChain:
     def _require_shown(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
         """Raise where cells show too little of the filter, or of the state before the first step."""
         first, later = self._first(), filtered or self._cells.filter()
-        for answer in (first, later):
+        last = [self._cells.final()] if any(name in self.axes for name in self.chain.globals) else []
+        for answer in (first, later, *last):
             poisoned = require_inside(answer, self.axes, self._states, *poisoned)
             poisoned = require_spread(answer, self.axes, self._states, *poisoned)
         before = [first, rename(promoted(later), self._cells.links.to_before)]
@@ -248,6 +254,32 @@ def _axis_links(link: Link, axes: Axes) -> dict[tuple, tuple]:
         tuple(axes[name][k].index for name in link.before): tuple(axes[name][k].index for name in link.after)
         for k in range(count)
     }
+
+
+def _indices(name: Name, axes: Axes) -> list[Name]:
+    """The cells of a variable that is on a grid; itself otherwise."""
+    return [axis.index for axis in axes[name]] if name in axes else [name]
+
+
+def _require_summed(named: Mapping[Name, Grid], chain: Chain) -> None:
+    free = [name for name in named if name not in (*chain.domains, *chain.globals)]
+    if free:
+        raise Intractable(
+            f"{named[free[0]]} of {free[0]!r}, which is an input of the answers",
+            expected="a state of the chain, or a variable that is summed out of it",
+            advice=f"sum it out, fb.Chain(…, sum=({free[0]!r},)), or give it a value",
+        )
+
+
+def _require_plain(beside: Mapping[Name, Representation]) -> None:
+    """Raise where a variable beside the grid has a representation by which a chain of cells would not go."""
+    for name, each in beside.items():
+        if not each.is_plain:
+            raise Intractable(
+                f"represent({name}={each!r}) beside fb.rep.Grid",
+                expected="fb.rep.Grid or fb.rep.Dense for all variables of the chain",
+                nearest="what its steps hand on is a table over all cells",
+            )
 
 
 def _volume(axes: Axes) -> Table:

@@ -117,7 +117,8 @@ def _require_covered(g: Gaussian, axes: Axes) -> None:
         raise Intractable(
             f"{g} on a grid of {listed(axes)}",
             expected=f"a grid for {listed(others)} too, which it couples",
-            advice=f"name one: fb.represent({others[0]}=fb.rep.Grid((low, high), n))",
+            advice=f"name one: fb.represent({others[0]}=fb.rep.Grid((low, high), n)), and fb.Chain(…, sum=("
+            f"{others[0]!r},)) where it is no state",
         )
 
 
