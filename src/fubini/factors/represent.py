@@ -82,6 +82,7 @@ class Represent(Interpretation):
     sources: dict[Name, Name]  # the variable whose key a name uses
     within: str = ""
     in_sequence: bool = False
+    of_results: bool = False  # of stored factors: a table that two representations would store stays one
     named: dict[Name, Representation] | None = None  # by the user, to whom those in force are added on entry
 
     def __enter__(self) -> Represent:
@@ -109,7 +110,7 @@ class Represent(Interpretation):
     def versions(self) -> Iterator[tuple[Any, Any]]:
         """The rules, and whether factors are converted: `jax.jit` keeps these apart."""
         yield from super().versions()
-        yield self.within, self.in_sequence
+        yield self.within, (self.in_sequence, self.of_results)
 
     def known(self, within: str) -> Represent:
         """The same, where its names are known to be those of what is asked."""
@@ -266,6 +267,8 @@ def _converted(term: Factor, own: Represent) -> Factor:
     several = dict.fromkeys(named.values())
     stored = {each: each.convert(term, tuple(name for name in named if named[name] == each)) for each in several}
     changed = [each for each, factor in stored.items() if factor is not term]
+    if len(changed) > 1 and own.of_results:
+        return term
     if len(changed) > 1:
         raise Intractable(
             f"{term} under {own}",
@@ -273,6 +276,16 @@ def _converted(term: Factor, own: Represent) -> Factor:
             nearest=f"{changed[0]} and {changed[1]} would both store it",
         )
     return stored[changed[0]] if changed else term
+
+
+def storing_results() -> AbstractContextManager:
+    """The interpretation in force, where factors that are converted are products of stored ones."""
+    own = represented()
+    if own is None:
+        return nullcontext()
+    made = own.known(own.within)
+    made.of_results = True
+    return _replaced(current(), own, made)
 
 
 def restored(factor: Factor) -> Factor:

@@ -14,7 +14,7 @@ from fubini.eliminate.forward import contract, embed
 from fubini.eliminate.order import Precedence
 from fubini.eliminate.prepare import Factors, covering_terms, known_names, split_terms, storages_of
 from fubini.errors import DomainError
-from fubini.factors.represent import converted, require_stored
+from fubini.factors.represent import converted, require_stored, storing_results
 from fubini.terms.factor import Factor, after_sum
 from fubini.terms.storage import Storage
 
@@ -96,7 +96,9 @@ def stored_terms(factors: Factors, names: Sequence[Name], asked: str) -> Iterato
     given = split_terms(factors)
     with known_names(given, names, asked):
         require_stored(asked)
-        yield converted(given)
+        stored = converted(given)
+        with storing_results():
+            yield stored
 
 
 def make_factor_graph(
