@@ -89,3 +89,41 @@ def test_representations_of_steps_have_a_documented_error(rep: Any) -> None:
 def test_unknown_names_are_refused() -> None:
     with fb.represent(z=fb.rep.Sparse(4)), pytest.raises(fb.FubiniError, match="variables of it"):
         fb.propagate(factors(TREE))
+
+
+@pytest.mark.parametrize("method", METHODS[:2])
+@pytest.mark.parametrize("seed", range(3))
+def test_circuits_beside_a_variable_with_an_impossible_value(method: str, seed: int) -> None:
+    """Cells of a variable that is summed may be without mass, and are as long as others have some."""
+    sizes, scopes = {"a": 2, "b": 3, "d": 2, "e": 3}, (("a", "d", "b"), ("d", "e"), ("e", "a"))
+    rng = np.random.default_rng(seed)
+    given = []
+    for scope in scopes:
+        weights = rng.uniform(0.1, 1.0, [sizes[name] for name in scope])
+        weights[tuple(0 if name == "b" else slice(None) for name in scope)] *= "b" not in scope
+        given.append(fb.Table(weights, scope))
+    require_same(given, {"a": fb.rep.Circuit(), "d": fb.rep.Circuit()}, Circuit, method=method)
+
+
+def test_circuits_without_mass() -> None:
+    given = [fb.Table(np.zeros((2, 2)), ("a", "d")), fb.Table(np.ones((2, 3)), ("d", "e"))]
+    circuit = fb.rep.Circuit()
+    with fb.represent(a=circuit, d=circuit), pytest.raises(fb.FubiniError, match="zero everywhere"):
+        fb.propagate(given, method="hugin")
+
+
+@pytest.mark.parametrize("method", METHODS[:2])
+@pytest.mark.parametrize("turn", range(4))
+def test_two_representations_meet_in_a_clique(method: str, turn: int) -> None:
+    """The factors have one each; a clique that joins both is a table."""
+    given = factors(RING)
+    named = {"a": fb.rep.Sparse(36), "c": fb.rep.Diagram()}
+    require_same(given[turn:] + given[:turn], named, fb.Factor, method=method)
+
+
+def test_two_representations_of_one_factor() -> None:
+    with (
+        fb.represent(a=fb.rep.Sparse(36), b=fb.rep.Diagram()),
+        pytest.raises(fb.FubiniError, match="one representation for the variables of one factor"),
+    ):
+        fb.propagate(factors(RING))

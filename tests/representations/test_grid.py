@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import fubini as fb
 from fubini import dist
@@ -99,3 +100,105 @@ def test_states_with_lags() -> None:
     exact = float(chain.log_evidence())
     with fb.represent(c=fb.rep.Grid((-6, 6), 40), c1=fb.rep.Grid((-6, 6), 40)):
         assert float(chain.log_evidence()) == pytest.approx(exact, abs=1e-4)
+
+
+def chain_of(move: fb.Factor, likelihood: Any = None) -> fb.Chain:
+    y = fb.Array(Y, ("t",))
+    step = move * (dist.Normal(x_next, 0.7)(y) if likelihood is None else likelihood(y))
+    return fb.Chain(init=dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
+
+
+def by_quadrature(move: Callable[..., Any], n: int = 3203) -> float:
+    """log ∫ of two steps with the midpoint rule."""
+    points = np.linspace(-8, 8, n + 1)[1:] - 8 / n
+    step, weight = move(points[:, None], points[None, :]) * 16 / n, normal(points, 0.0, 1.0)
+    for seen in Y:
+        weight = (weight @ step) * normal(points, seen, 0.7)
+    return float(np.log(weight.sum() * 16 / n))
+
+
+def normal(z: Any, loc: Any, scale: float) -> Any:
+    return np.exp(-0.5 * ((z - loc) / scale) ** 2) / (scale * np.sqrt(2 * np.pi))
+
+
+DENSITIES: dict[str, tuple[Any, Any, int, int]] = {
+    "curved": (
+        lambda: dist.Normal(2.0 * fb.ops.sin(x), 0.05)("x_next"),
+        lambda a, b: normal(b, 2.0 * np.sin(a), 0.05),
+        100, 300,
+    ),
+    "kink": (
+        lambda: dist.Laplace(0.9 * x, 0.2)("x_next"), lambda a, b: np.exp(-abs(b - 0.9 * a) / 0.2) / 0.4, 60, 400
+    ),
+    "jumps": (
+        lambda: dist.Uniform(x - 0.5, x + 0.5)("x_next"), lambda a, b: 1.0 * (abs(b - a) <= 0.5), 200, 1000
+    ),
+    "tails": (
+        lambda: dist.Cauchy(0.5 * x, 0.3)("x_next"), lambda a, b: 0.3 / (np.pi * (0.09 + (b - 0.5 * a) ** 2)), 20, 160
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_cells_that_miscount_a_density(name: str) -> None:
+    """A density of the next state sums to 1 over the cells, whatever the state before, or they are too wide for it."""
+    made, move, few, many = DENSITIES[name]
+    chain = chain_of(made())
+    with (
+        fb.represent(x=fb.rep.Grid((-8, 8), few)),
+        pytest.raises(fb.FubiniError, match=r"cells of width(.|\n)*use more cells"),
+    ):
+        chain.log_evidence()
+    with fb.represent(x=fb.rep.Grid((-8, 8), many)):
+        assert float(chain.log_evidence()) == pytest.approx(by_quadrature(move), abs=2e-2)  # 1 % each step
+
+
+def test_a_state_in_one_cell() -> None:
+    """The factor that leaves it there is no density of the state: its sums say nothing."""
+    chain = chain_of(dist.Normal(0.9 * x, 0.5)("x_next"), lambda y: dist.Laplace(x_next, 0.02)(y))
+    with (
+        fb.represent(x=fb.rep.Grid((-8, 8), 160)),
+        pytest.raises(fb.FubiniError, match=r"in one cell or two\n.*use more cells"),
+    ):
+        chain.log_evidence()
+
+
+def test_cells_that_miscount_a_density_in_a_trace() -> None:
+    def ask(scale: Any) -> Any:
+        with fb.represent(x=fb.rep.Grid((-8, 8), 100)):
+            return chain_of(dist.Normal(2.0 * fb.ops.sin(x), scale)("x_next")).log_evidence().data
+
+    few = jax.jit(ask)
+    assert np.isnan(few(0.05))
+    assert np.isfinite(few(0.5))
+
+
+def test_a_grid_that_ends_where_the_state_does() -> None:
+    u, u_next = fb.Variable("u", fb.Unit), fb.Variable("u_next", fb.Unit)
+    step = dist.Beta(1.0 + 3.0 * u, 4.0 - 3.0 * u)("u_next") * dist.Bernoulli(u_next)(fb.Array([1, 0], ("t",)))
+    chain = fb.Chain(init=dist.Beta(1.0, 1.0)("u"), factor=step, time="t", step={"u": "u_next"})
+    points = (np.arange(900) + 0.5) / 900
+    kernel = scipy.stats.beta.pdf(points[None], 1 + 3 * points[:, None], 4 - 3 * points[:, None]) / 900
+    weight = (((np.ones(900) @ kernel) * points) @ kernel) * (1 - points)
+    with fb.represent(u=fb.rep.Grid((0, 1), 200)):
+        assert float(chain.log_evidence()) == pytest.approx(np.log(weight.mean()), abs=1e-3)
+    with fb.represent(u=fb.rep.Grid((0, 0.8), 200)), pytest.raises(fb.FubiniError, match="make the grid wider"):
+        chain.log_evidence()
+
+
+def test_moments_and_draws_are_those_of_the_middles() -> None:
+    """Cells of uniform density would have h²/12 more of variance: 0.0133 for cells of width 0.4."""
+    chain = walk(Y)
+    exact = chain.smooth()
+    with fb.represent(x=fb.rep.Grid((-8, 8), 40)):
+        smooth, filtered = chain.smooth(), chain.filter()
+        draws = chain.sample(jax.random.key(0), 20_000)["x_next"]
+    np.testing.assert_allclose(smooth.mean("x_next").data, exact.mean("x_next").data, atol=1e-5)
+    np.testing.assert_allclose(smooth.variance("x_next").data, exact.variance("x_next").data, atol=1e-4)
+    np.testing.assert_allclose(filtered.variance("x_next").data, chain.filter().variance("x_next").data, atol=1e-4)
+    np.testing.assert_allclose(draws.var(axis=0), exact.variance("x_next").data, atol=0.006)
+    own = smooth(t=1).sample(jax.random.key(1), "x_next", n=20_000)["x_next"]
+    np.testing.assert_allclose(own.var(), exact.variance("x_next").data[1], atol=0.006)
+    mean = fb.expectation(smooth(t=1), fb.ops.exp(x_next), "x_next")
+    m, v = exact.mean("x_next").data[1], exact.variance("x_next").data[1]
+    assert float(mean) == pytest.approx(np.exp(m + v / 2), abs=1e-3)

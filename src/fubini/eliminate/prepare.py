@@ -96,14 +96,15 @@ def split_terms(factors: Factors) -> list[Factor]:
     return [term for factor in given for term in terms_of(to_factor(factor))]
 
 
-def known_names(terms: Sequence[Factor], names: Scopes) -> AbstractContextManager:
+def known_names(terms: Sequence[Factor], names: Scopes, asked: str = "these factors") -> AbstractContextManager:
     """The interpretation in force, whose representations are of variables that are there."""
 
     def present() -> list[Name]:
         asked = [name.name if isinstance(name, Variable) else name for name in names]
         return list(dict.fromkeys([*(name for term in terms for name in term.inputs), *asked]))
 
-    return known_in(present, "these factors")
+    handed_on = [name for term in terms if term.entrances for name in term.inputs]
+    return known_in(present, asked, handed_on)
 
 
 def covering_terms(terms: list[Factor], names: Scopes, verb: str = "a sum over") -> tuple[list[Factor], list]:

@@ -67,7 +67,7 @@ def _stacked(tables: Sequence[Table]) -> Scaled:
 def marginals_of_circuit(semiring: Semiring, f: Circuit, names: tuple, kept: frozenset) -> list:
     """P(x = v)  =  Σ over the leaves of x of share · w_v / (w₀ + w₁): all x from one pass up and one down"""
     gone = tuple(name for name in f.batch if name not in kept)
-    shares, mass = _shares(f)
+    shares, mass = _shares(f, gone)
     if gone:
         both = pointwise(shares, mass, multiplied)
         shares = _over_its_sum(f, both.reduced(semiring, gone), VALUE)
@@ -83,12 +83,18 @@ def _are_summed(f: Circuit, kept: frozenset) -> bool:
     return bool(f.variables) and not kept.intersection(f.variables)
 
 
-def _shares(f: Circuit) -> tuple[Table, Table]:
-    """P(x = v) of every variable, and the mass of all, for each cell of the batch."""
+def _shares(f: Circuit, gone: Sequence[Name]) -> tuple[Table, Table]:
+    """P(x = v) of every variable, 0 where there is no mass, and the mass, for each cell of the batch.
+
+    A cell of names that are summed may be without mass; all of them together may not.
+    """
     share, total = shares_of_values(f.diagram, f.weights_of_nodes)
     extents = tuple(domain.extent for domain in f.batch_domains.values())
     xp = namespace(share, *total[:2])
-    (share,) = require(total.weights > 0, lambda: no_mass(f), share)
+    if gone:  # the sums over these are checked
+        share = xp.where(total.weights > 0, share, 0.0)
+    else:
+        (share,) = require(total.weights > 0, lambda: no_mass(f), share)
     spread = Scaled(*(xp.broadcast_to(part, extents) for part in total[:2]))
     inputs = {VARIABLE: Bint[len(f.slots)], VALUE: Bint[2], **f.batch_domains}
     full = xp.broadcast_to(share, (len(f.slots), 2, *extents))

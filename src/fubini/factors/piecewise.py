@@ -86,6 +86,11 @@ class Piecewise(Factor):
         return tuple(dict(self.reals))
 
     @property
+    def is_of_points(self) -> bool:
+        """Whether its mass stands at points: the middles of the boxes."""
+        return isinstance(promoted(self.parts), Table) and all(cut.at_middle for cut in self.cuts)
+
+    @property
     def indices(self) -> dict[Name, Domain]:
         """The hidden indices, which say in which box a point is."""
         return indices_of(self.cuts, self.edges)
@@ -255,7 +260,8 @@ def refined(f: Piecewise, g: Piecewise) -> tuple[Factor, Factor, Callable[[Facto
             own = cuts[place]
             both, of_f, of_g = _merged(edges[place], edge, Bound(own.interval.label))
             f_at[own.interval], g_at[cut.interval] = of_f, of_g
-            cuts[place], edges[place] = own._replace(interval=of_f.names[-1]), both  # type: ignore[arg-type]
+            edges[place] = both
+            cuts[place] = own._replace(interval=of_f.names[-1], at_middle=False)  # type: ignore[arg-type]
     reals = tuple(merge_inputs(dict(f.reals), dict(g.reals)).items())
     return substitute(f.parts, f_at), substitute(g.parts, g_at), lambda parts: Piecewise._of(parts, cuts, edges, reals)
 

@@ -47,7 +47,7 @@ def max_piecewise(semiring: Semiring, f: Piecewise, names: tuple) -> Factor:
 
 @exact_draw.rule
 def draw_piecewise(randomness: Randomness, f: Piecewise, names: tuple) -> dict:
-    """q ~ mass of the boxes; x ~ f(q, x) in box q: uniform, or a truncated normal; other real variables given x"""
+    """q ~ mass of the boxes; x ~ f(q, x) in box q: uniform, its middle, a truncated normal; other reals given x"""
     stay = [name for name, domain in f.inputs.items() if not domain.is_finite and name not in names]
     parts = promoted(f.parts)
     simple = isinstance(parts, Table) or (isinstance(parts, Gaussian) and len(f.cuts) == 1 and not _shape(f))
@@ -97,12 +97,13 @@ def _over(value: Array, batch: Mapping[Name, Domain]) -> Data:
 def _uniform(
     randomness: Randomness, f: Piecewise, chosen: Mapping[Name, Array], batch: dict[Name, Domain]
 ) -> dict[Name, Array]:
-    """A point of the box drawn, each element between its edges."""
+    """A point of the box drawn, each element between its edges, or in the middle."""
     shape = tuple(domain.extent for domain in batch.values())
     elements: dict[tuple[Name, int], Data] = {}
     for position, cut in enumerate(f.cuts):
         low, high = _sides(f, position, chosen, batch)
-        elements[cut.name, cut.element] = low + randomness.uniform(shape) * (high - low)
+        share = 0.5 if cut.at_middle else randomness.uniform(shape)
+        elements[cut.name, cut.element] = low + share * (high - low)
     points = {}
     for name, domain in f.reals:
         parts = [elements[name, k] for k in range(int(np.prod(domain.shape)))]

@@ -16,10 +16,10 @@ from fubini.terms.value import Array, Value
 
 @exact_expect.rule
 def expect_piecewise(f: Piecewise, value: Value, names: tuple) -> Value:
-    """Σ_q share(q) E_q[v],  E_q[v]  =  v(μ_q) + ½ tr(v″ Σ_q) for v of degree two at most, of the moments in box q"""
+    """Σ_q share(q) E_q[v],  E_q[v]  =  v(μ_q) + ½ tr(v″ Σ_q) for v of degree two at most; v(μ_q) of points"""
     reals = tuple(name for name, domain in f.inputs.items() if not domain.is_finite)
     others, order = [name for name in reals if name not in names], degree(value, reals)
-    if others or order > 2:
+    if others or (order > 2 and not f.is_of_points):
         raise Intractable(
             f"the expectation of {value} under {f}",
             expected=f"a polynomial of degree two at most in {listed(reals)}, and an average over all of these",

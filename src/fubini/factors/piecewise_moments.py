@@ -23,11 +23,16 @@ MOST_AXES = 2
 
 
 class Cut(NamedTuple):
-    """An axis that is cut: element number `element` of a real variable; `interval` says between which edges it lies."""
+    """An axis that is cut: element number `element` of a real variable; `interval` says between which edges it lies.
+
+    `at_middle` says that constant parts are weights of points in the middle of the intervals, a rule of quadrature: so
+    are their moments and draws. Otherwise they are those of a density that is constant in each interval.
+    """
 
     name: Name
     element: int
     interval: Bound
+    at_middle: bool = False
 
 
 def indices_of(cuts: Sequence[Cut], edges: Sequence[Array]) -> dict[Name, Domain]:
@@ -91,7 +96,8 @@ def uniform_moments(
     low, high = xp.where(bounded, low, 0.0), xp.where(bounded, high, 0.0)
     width = high - low
     volume = Table(xp.where(xp.all(bounded, axis=-1), xp.prod(width, axis=-1), 0.0), inputs)
-    spread = width[..., :, None] * width[..., None, :] * np.eye(len(order)) / 12.0
+    between = np.diag([0.0 if cuts[k].at_middle else 1.0 / 12.0 for k in order])
+    spread = width[..., :, None] * width[..., None, :] * between
     return PieceMoments(multiply_tables(parts, volume), 0.5 * (low + high), spread, names)
 
 

@@ -157,11 +157,22 @@ def _integrated(f: Piecewise, parts: Factor, names: tuple[Name, ...]) -> Factor:
     if not cut:
         return f.with_parts(parts)
     kept = [name for name in _reals(f, parts) if name not in cut]
-    if isinstance(parts, Table) and not kept:
-        return _without_boxes(f, f.with_parts(parts).moments().mass)
+    if isinstance(parts, Table):
+        return _integrated_boxes(f, parts, cut)
     if kept or not isinstance(parts, Gaussian):
         raise not_closed(f, cut, kept)
     return _without_boxes(f, piece_moments(parts, f.cuts, f.edges).mass)
+
+
+def _integrated_boxes(f: Piecewise, parts: Table, names: list[Name]) -> Factor:
+    """∫ f dx  =  Σ_q |box(q)| f(q), along the axes of x; boxes of the other variables stay"""
+    gone = [k for k, cut in enumerate(f.cuts) if cut.name in names]
+    stay = [k for k in range(len(f.cuts)) if k not in gone]
+    along = [(name, domain) for name, domain in f.reals if name in names]
+    own = Piecewise._of(parts, [f.cuts[k] for k in gone], [f.edges[k] for k in gone], along)
+    mass = _without_boxes(own, own.moments().mass)
+    reals = [(name, domain) for name, domain in f.reals if name not in names]
+    return Piecewise._of(mass, [f.cuts[k] for k in stay], [f.edges[k] for k in stay], reals) if stay else mass
 
 
 def _without_boxes(f: Piecewise, mass: Table) -> Table:
@@ -182,7 +193,8 @@ def not_closed(f: Piecewise, names: list[Name], kept: list[Name]) -> Intractable
         nearest=f"{listed(kept)} stays: a truncated Gaussian's marginal is none"
         if kept
         else "its parts are not Gaussian",
-        advice="project what remains onto Gaussians: `with fb.represent(x=fb.rep.Truncated()):`",
+        advice=(f"integrate {listed(kept)} too; " if kept else "")
+        + f"in a fb.Chain, project what remains: `with fb.represent({names[0]}=fb.rep.Truncated()):`",
     )
 
 

@@ -54,6 +54,12 @@ class Representation:
         return factor
 
     @property
+    def is_plain(self) -> bool:
+        """Whether factors stay as they are, in sequences and elsewhere."""
+        kind, base = type(self), Representation
+        return (kind.layout, kind.recast, kind.convert) == (base.layout, base.recast, base.convert)
+
+    @property
     def structure(self) -> tuple:
         """What it is, without its key."""
         return (type(self), repr(self))
@@ -76,6 +82,17 @@ class Represent(Interpretation):
     sources: dict[Name, Name]  # the variable whose key a name uses
     within: str = ""
     in_sequence: bool = False
+    of_results: bool = False  # of stored factors: a table that two representations would store stays one
+    named: dict[Name, Representation] | None = None  # by the user, to whom those in force are added on entry
+
+    def __enter__(self) -> Represent:
+        """The interpretation that is in force now, with these variables added to those that it represents."""
+        if self.named is None:
+            super().__enter__()
+            return self
+        made = _added(self.named)
+        made.named = None
+        return made.__enter__()
 
     def covering(self, names: Mapping[Name, Name]) -> Represent:
         """The same, where names to the left are represented as those to the right."""
@@ -93,7 +110,7 @@ class Represent(Interpretation):
     def versions(self) -> Iterator[tuple[Any, Any]]:
         """The rules, and whether factors are converted: `jax.jit` keeps these apart."""
         yield from super().versions()
-        yield self.within, self.in_sequence
+        yield self.within, (self.in_sequence, self.of_results)
 
     def known(self, within: str) -> Represent:
         """The same, where its names are known to be those of what is asked."""
@@ -142,6 +159,11 @@ def represent(**variables: Representation) -> Represent:
                 expected="a representation: fb.rep.Dense(), fb.rep.Truncated(), fb.rep.Particles(n, key), …",
                 advice="call it: fb.rep.Truncated()" if isinstance(representation, type) else "",
             )
+    return _added({**variables})
+
+
+def _added(variables: dict[Name, Representation]) -> Represent:
+    """The interpretation in force, with these representations beside those that are named in it."""
     outer = represented()
     twice = [name for name in variables if outer is not None and name in outer.by_name]
     if twice and outer is not None and any(outer.by_name[name] != variables[name] for name in twice):
@@ -154,7 +176,9 @@ def represent(**variables: Representation) -> Represent:
     base = current().without(Represent)
     inherited = dict(outer.by_name) if outer is not None else {}
     outer_keys = dict(outer.arrays or {}) if outer is not None else {}
-    return _made(base, {**inherited, **variables}, {**outer_keys, **keys})
+    made = _made(base, {**inherited, **variables}, {**outer_keys, **keys})
+    made.named = variables
+    return made
 
 
 _SAMPLERS: list[Callable[[int, Data], Representation]] = []
@@ -243,6 +267,8 @@ def _converted(term: Factor, own: Represent) -> Factor:
     several = dict.fromkeys(named.values())
     stored = {each: each.convert(term, tuple(name for name in named if named[name] == each)) for each in several}
     changed = [each for each, factor in stored.items() if factor is not term]
+    if len(changed) > 1 and own.of_results:
+        return term
     if len(changed) > 1:
         raise Intractable(
             f"{term} under {own}",
@@ -250,6 +276,16 @@ def _converted(term: Factor, own: Represent) -> Factor:
             nearest=f"{changed[0]} and {changed[1]} would both store it",
         )
     return stored[changed[0]] if changed else term
+
+
+def storing_results() -> AbstractContextManager:
+    """The interpretation in force, where factors that are converted are products of stored ones."""
+    own = represented()
+    if own is None:
+        return nullcontext()
+    made = own.known(own.within)
+    made.of_results = True
+    return _replaced(current(), own, made)
 
 
 def restored(factor: Factor) -> Factor:
@@ -263,25 +299,30 @@ def restored(factor: Factor) -> Factor:
     return product(*terms)
 
 
-def known_in(names: Callable[[], Iterable[Name]], asked: str) -> AbstractContextManager:
+def known_in(names: Callable[[], Iterable[Name]], asked: str, handed_on: Iterable[Name] = ()) -> AbstractContextManager:
     """The interpretation in force, once each name of its representations is found among those of what is asked.
 
-    Parts of the question, which lack some of the names, are not asked again.
+    Representations of steps are for the names that are handed on. Parts of the question, which lack some of the names,
+    are not asked again.
     """
     own = represented()
     if own is None or own.within:
         return nullcontext()
     require_known(names(), asked)
+    require_stored(asked, handed_on)
     return _replaced(current(), own, own.known(asked))
 
 
-def require_stored(asked: str) -> None:
-    """Raise where a representation is named that only sequences have: one by which no factor is stored otherwise."""
-    own = represented()
+def is_of_steps(representation: Representation) -> bool:
+    """Whether only sequences have a representation: no factor is stored by it otherwise."""
+    return not representation.is_plain and type(representation).convert is Representation.convert
+
+
+def require_stored(asked: str, handed_on: Iterable[Name] = ()) -> None:
+    """Raise where a representation is named that only sequences have, for a variable that no sequence hands on."""
+    own, states = represented(), set(handed_on)
     for name, each in own.by_name.items() if own is not None else ():
-        kind = type(each)
-        in_sequences = (kind.layout, kind.recast) != (Representation.layout, Representation.recast)
-        if in_sequences and kind.convert is Representation.convert:
+        if is_of_steps(each) and name not in states:
             raise Intractable(
                 f"{asked} under represent({name}={each!r})",
                 expected="representations of tables: fb.rep.Sparse, Diagram, Train, Circuit or Dense",

@@ -14,7 +14,7 @@ from fubini.eliminate.forward import contract, embed
 from fubini.eliminate.order import Precedence
 from fubini.eliminate.prepare import Factors, covering_terms, known_names, split_terms, storages_of
 from fubini.errors import DomainError
-from fubini.factors.represent import converted, require_stored
+from fubini.factors.represent import converted, require_stored, storing_results
 from fubini.terms.factor import Factor, after_sum
 from fubini.terms.storage import Storage
 
@@ -94,9 +94,11 @@ def sum_and_project(semiring: Semiring, factors: Sequence[Factor], keep: frozens
 def stored_terms(factors: Factors, names: Sequence[Name], asked: str) -> Iterator[list[Factor]]:
     """The factors as the representations of their variables store them, whose names are known inside."""
     given = split_terms(factors)
-    with known_names(given, names):
+    with known_names(given, names, asked):
         require_stored(asked)
-        yield converted(given)
+        stored = converted(given)
+        with storing_results():
+            yield stored
 
 
 def make_factor_graph(

@@ -9,7 +9,7 @@ from typing import Any
 from fubini.base.arrays import is_traced
 from fubini.base.names import Name
 from fubini.errors import FubiniError, Intractable, UnknownName, closest, listed
-from fubini.factors.represent import Represent, represented, within
+from fubini.factors.represent import Represent, is_of_steps, represented, within
 from fubini.models.flat_model import FlatModel
 from fubini.questions.chain_of_sites import ChainOfSites, chain_of_sites
 from fubini.questions.model_factors import model_factors
@@ -21,15 +21,19 @@ NUMBERED = re.compile(r"^(.*?)_?\d+$")
 
 
 def is_represented(model: FlatModel, *args: Any) -> bool:
-    """Whether a site has a representation and is no bounded integer, or is a chain of these; or none is named so."""
+    """Whether a site has a representation of steps, or is no bounded integer, or a chain; or none is named so."""
     own = represented()
     if own is None:
         return False
     if _unknown(model, own):
         return True
-    named = {*own.by_name, *_covering(model, own)}
+    covering = _covering(model, own)
+    named = {**own.by_name, **{name: own.by_name[covering[name]] for name in covering}}
     sites = [site for site in model.outline.sites if site.name in named and site.domain is not None]
-    return any(not site.domain.is_finite or _is_chain(model, site.name) for site in sites)  # type: ignore[union-attr]
+    return any(
+        not site.domain.is_finite or is_of_steps(named[site.name]) or _is_chain(model, site.name)  # type: ignore[union-attr]
+        for site in sites
+    )
 
 
 def ask_chain(model: FlatModel, ask: Callable[[ModelChain], Any]) -> Any:

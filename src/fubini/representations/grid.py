@@ -14,22 +14,31 @@ from typing import Any
 import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.base.domains import Domain
+from fubini.base.domains import Domain, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
-from fubini.errors import DataError, DomainError
+from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent, Representation, represented
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
-from fubini.representations.grid_checks import is_inside, require_fine, require_inside
+from fubini.representations.grid_checks import (
+    is_checked_by_sums,
+    is_inside,
+    require_counted,
+    require_fine,
+    require_inside,
+    require_spread,
+)
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
 from fubini.sequence.links import Link
 from fubini.terms.exactness import Exactness, exactly, projected
-from fubini.terms.factor import Factor, product, substitute, terms_of
+from fubini.terms.factor import Factor, product, rename, substitute, terms_of
 from fubini.terms.value import to_value
+
+SUPPORTS = {"positive": (0.0, math.inf), "unit": (0.0, 1.0)}
 
 
 class Grid(Representation):
@@ -67,8 +76,9 @@ class Grid(Representation):
                 f"{self} of {name!r}: {domain!r}", expected=f"a real variable, and ends for each of {size} elements"
             )
         elements = range(size) if domain.shape else [-1]
+        support = SUPPORTS.get(domain.kind, (-math.inf, math.inf))
         return [
-            GridAxis(name, element, _index(name, element), float(pair[0]), float(pair[1]), int(count))
+            GridAxis(name, element, _index(name, element), float(pair[0]), float(pair[1]), int(count), support)
             for element, pair, count in zip(elements, pairs, counts, strict=True)
         ]
 
@@ -105,14 +115,18 @@ class GridChain:
         assert own is not None, "a grid is named"
         self.chain = chain
         self._init, self._factor = (product(*map(promoted, terms_of(each))) for each in (chain.init, chain.factor))
-        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in chain.domains}
-        self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, chain.domains[n]) for n, each in named.items()}
+        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid)}
+        self.domains = merge_inputs(chain.init.inputs, chain.factor.inputs, chain.domains)
+        _require_summed(named, chain)
+        _require_plain({name: each for name, each in own.by_name.items() if name in self.domains and name not in named})
+        self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, self.domains[n]) for n, each in named.items()}
         self.mark = Exactness(tuple(dict.fromkeys(mark for each in named.values() for mark in each.mark.marks)))
         states = {name: axes for name, axes in self.axes.items() if name in chain.links.before}
         newest = {name: axes for name, axes in self.axes.items() if name in chain.links.newest}
+        shared = {name: axes for name, axes in self.axes.items() if name in chain.globals}
         fine = Table._of(Scaled(self._require_fine(), 0.0), {})
-        init = product(*to_tables(self._init, states), _volume(states), fine)
-        factor = product(*to_tables(self._factor, newest | states), _volume(newest))
+        init = product(*to_tables(self._init, states | shared), _volume(states | shared), fine)
+        factor = product(*to_tables(self._factor, newest | states | shared), _volume(newest))
         self._cells = self._chain(init, factor, chain.length)
 
     def _chain(self, init: Factor, factor: Factor, length: int) -> Chain:
@@ -120,8 +134,9 @@ class GridChain:
         step: dict[Any, Any] = {}
         for link in self.chain.links.chains:
             step.update(_axis_links(link, self.axes) if link.oldest in self.axes else {link.before: link.after})
+        shared = [index for name in self.chain.globals for index in _indices(name, self.axes)]
         return Chain(
-            init=init, factor=factor, time=self.chain.time, step=step, length=length, sum=self.chain.globals,
+            init=init, factor=factor, time=self.chain.time, step=step, length=length, sum=shared,
             method="sequential", drops_small=True,
         )  # fmt: skip
 
@@ -155,9 +170,10 @@ class GridChain:
     def smooth(self) -> Smoothed:
         """The density after each step given everything."""
         answer = self._cells.smooth()
-        (one,) = self._require_inside(np.ones(()))
+        (one,) = self._require_shown(np.ones(()))
         for part in (answer.terms[0], answer.initial):
             (one,) = require_inside(part, self.axes, self._states, one)
+            (one,) = require_spread(part, self.axes, self._states, one)
         inside = Table._of(Scaled(one, 0.0), {})
         return Smoothed(self._back(product(answer.terms[0], inside)), self._back(product(answer.initial, inside)))
 
@@ -188,22 +204,29 @@ class GridChain:
         return replace(plan, notes=(*notes, *stored, last), conversions=tuple(told))
 
     def _back(self, table: Factor) -> Factor:
-        return back_to_reals(table, self.axes, self.chain.domains)._marked(self.mark)
+        return back_to_reals(table, self.axes, self.domains)._marked(self.mark)
 
     def _located(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         names = (*self.chain.links.before, *self.chain.links.newest, *self.chain.globals)
         each = [array_at(values, self.axes[name]) if name in self.axes else values[name] for name in names]
-        return dict(zip(names, self._require_inside(*each), strict=True))
+        return dict(zip(names, self._require_shown(*each), strict=True))
 
     def _inside(self, answer: Factor, filtered: Factor | None = None) -> Factor:
         """An answer of cells, once they hold all the mass."""
-        (one,) = self._require_inside(np.ones(()), filtered=filtered)
+        (one,) = self._require_shown(np.ones(()), filtered=filtered)
         return promoted(product(answer, Table._of(Scaled(one, 0.0), {})))
 
-    def _require_inside(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
-        """Raise where the filter, or the state before the first step, has mass in the outermost cells."""
-        for answer in (self._first(), filtered or self._cells.filter()):
+    def _require_shown(self, *poisoned: Data, filtered: Factor | None = None) -> tuple[Data, ...]:
+        """Raise where cells show too little of the filter, or of the state before the first step."""
+        first, later = self._first(), filtered or self._cells.filter()
+        last = [self._cells.final()] if any(name in self.axes for name in self.chain.globals) else []
+        for answer in (first, later, *last):
             poisoned = require_inside(answer, self.axes, self._states, *poisoned)
+            poisoned = require_spread(answer, self.axes, self._states, *poisoned)
+        before = [first, rename(promoted(later), self._cells.links.to_before)]
+        for factor, answers in ((self.chain.init, [first]), (self.chain.factor, before)):
+            densities = [term for term in terms_of(factor) if is_checked_by_sums(term, self.axes)]
+            poisoned = require_counted(densities, answers, self.axes, self._states, *poisoned)
         return poisoned
 
     def _first(self) -> Factor:
@@ -231,6 +254,32 @@ def _axis_links(link: Link, axes: Axes) -> dict[tuple, tuple]:
         tuple(axes[name][k].index for name in link.before): tuple(axes[name][k].index for name in link.after)
         for k in range(count)
     }
+
+
+def _indices(name: Name, axes: Axes) -> list[Name]:
+    """The cells of a variable that is on a grid; itself otherwise."""
+    return [axis.index for axis in axes[name]] if name in axes else [name]
+
+
+def _require_summed(named: Mapping[Name, Grid], chain: Chain) -> None:
+    free = [name for name in named if name not in (*chain.domains, *chain.globals)]
+    if free:
+        raise Intractable(
+            f"{named[free[0]]} of {free[0]!r}, which is an input of the answers",
+            expected="a state of the chain, or a variable that is summed out of it",
+            advice=f"sum it out, fb.Chain(…, sum=({free[0]!r},)), or give it a value",
+        )
+
+
+def _require_plain(beside: Mapping[Name, Representation]) -> None:
+    """Raise where a variable beside the grid has a representation by which a chain of cells would not go."""
+    for name, each in beside.items():
+        if not each.is_plain:
+            raise Intractable(
+                f"represent({name}={each!r}) beside fb.rep.Grid",
+                expected="fb.rep.Grid or fb.rep.Dense for all variables of the chain",
+                nearest="what its steps hand on is a table over all cells",
+            )
 
 
 def _volume(axes: Axes) -> Table:

@@ -29,7 +29,10 @@ LIMIT = 2**32  # bytes of one table
 
 @dataclass(frozen=True)
 class GridAxis:
-    """Cells of one element of a real variable: `index` is the bounded integer in its place."""
+    """Cells of one element of a real variable: `index` is the bounded integer in its place.
+
+    `support` are the ends of the variable itself.
+    """
 
     name: Name
     element: int
@@ -37,6 +40,7 @@ class GridAxis:
     low: float
     high: float
     n: int
+    support: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def width(self) -> float:
@@ -113,7 +117,8 @@ def _require_covered(g: Gaussian, axes: Axes) -> None:
         raise Intractable(
             f"{g} on a grid of {listed(axes)}",
             expected=f"a grid for {listed(others)} too, which it couples",
-            advice=f"name one: fb.represent({others[0]}=fb.rep.Grid((low, high), n))",
+            advice=f"name one: fb.represent({others[0]}=fb.rep.Grid((low, high), n)), and fb.Chain(…, sum=("
+            f"{others[0]!r},)) where it is no state",
         )
 
 
@@ -229,14 +234,18 @@ def array_at(values: Mapping[Name, Data], axes: Sequence[GridAxis]) -> Data:
 
 
 def back_to_reals(table: Factor, axes: Axes, domains: Mapping[Name, Domain]) -> Factor:
-    """A table over cells as a density of the real variables, constant in each cell and zero outside of the grid."""
+    """A table over cells as a density of the real variables, zero outside of the grid.
+
+    At a point it is that of the cell; its moments and draws are those of the middles, a rule of quadrature: for smooth
+    densities these converge faster than any power of the width, where cells of uniform density add width²/12.
+    """
     parts = promoted(table)
     assert isinstance(parts, Table), "what is on a grid is a table"
     cuts, edges, at = [], [], {}
     for each in axes.values():
         for axis in each:
             if axis.index in parts.inputs:
-                cut = Cut(axis.name, max(axis.element, 0), Bound(f"{axis.name}[{axis.element}]"))
+                cut = Cut(axis.name, max(axis.element, 0), Bound(f"{axis.name}[{axis.element}]"), True)
                 cuts.append(cut)
                 edges.append(Array(axis.edges))
                 inside = np.clip(np.arange(axis.n + 2) - 1, 0, axis.n - 1)

@@ -10,7 +10,8 @@ from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
-from fubini.errors import DomainError
+from fubini.errors import DomainError, Intractable
+from fubini.factors.represent import Representation, representation_of
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
@@ -57,8 +58,19 @@ class Markov(Factor):
 
     def outline(self, pushed: bool, others: Sequence[Factor] = ()) -> SequenceOutline:
         """The structure without its numbers, and the method."""
+        self._require_steps()
         plain = SequenceOutline(self.time, self.length, self.links, self.states)
         return replace(plain, method=choose(self.method, plain, (self.body, *others), pushed).method)
+
+    def _require_steps(self) -> None:
+        """Raise where a state has a representation by which only a chain is recast."""
+        for name, own in ((name, representation_of(name)) for name, _ in self.states):
+            if own is not None and type(own).recast is not Representation.recast:
+                raise Intractable(
+                    f"fb.markov under represent({name}={own!r})",
+                    expected="a representation that one step hands on to the next",
+                    advice="ask fb.Chain(init=…, factor=…), which has a start",
+                )
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         if self.time in names.values():
