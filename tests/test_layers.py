@@ -38,11 +38,12 @@ LAYERS = (
     "models",
     "questions",
     "io",
+    "report",
     "cli",
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
-DEFERRED = frozenset({"arviz", "cotengra", "numba", "pysdd"})
+DEFERRED = frozenset({"arviz", "cotengra", "numba", "pandas", "pysdd", "shtab", "xarray"})
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

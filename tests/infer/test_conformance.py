@@ -19,7 +19,7 @@ from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import STRETCHES, Schedule, run
 from fubini.infer.methods import METHODS, Settings
 from fubini.infer.nuts import NutsOptions
-from fubini.infer.report import effective
+from fubini.infer.nuts_warnings import effective
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
 from fubini.models.eliminated_model import eliminated

@@ -303,3 +303,8 @@ def test_a_measure_is_no_program_without_a_generator():
 def test_a_weight_of_zero_is_nothing():
     assert weight(0) == reject
     assert simplify(superpose((0, Bernoulli(0.5)), Categorical([1, 1]))).key == simplify(Categorical([1, 1])).key
+
+
+def test_the_mass_of_a_program_that_was_not_called():
+    with pytest.raises(DomainError, match=r"total_mass\(program\(\)\)"):
+        total_mass(measure(lambda: (yield Normal(0, 1))))

@@ -115,3 +115,32 @@ def test_values_that_do_not_begin_at_zero() -> None:
     joint = np.exp(-0.5 * (2.0 - np.sqrt(a) * b) ** 2) / np.sqrt(2 * np.pi) / 9
     np.testing.assert_allclose(float(post.log_evidence()), np.log(joint.sum()), rtol=1e-6)
     np.testing.assert_allclose(float(post.marginal("b").mean("b")), (joint * b).sum() / joint.sum(), rtol=1e-6)
+
+
+def test_conditionals_of_each_label() -> None:
+    """A mean whose slope a label decides: E[x₁] = Σ_z p(z) s_z E[x₀ | y₀]."""
+
+    @fb.model
+    def switched():
+        z = yield dist.Bernoulli(0.4)
+        x0 = yield dist.Normal(0.0, 1.0)
+        y0 = yield dist.Normal(x0, 0.5)
+        x1 = yield dist.Normal(x0 * jnp.where(z == 1, 0.9, -0.5), 0.4)
+
+    marginal = switched().condition(y0=0.3).marginal("x1")
+    centre, variance, slopes, shares = 0.3 / 1.25, 0.2, np.array([-0.5, 0.9]), np.array([0.6, 0.4])
+    mean = shares @ slopes * centre
+    second = shares @ (0.16 + slopes**2 * (variance + centre**2))
+    assert float(marginal.mean("x1")) == pytest.approx(mean, abs=1e-12)
+    assert float(marginal.variance("x1")) == pytest.approx(second - mean**2, abs=1e-12)
+    assert marginal.exactness.is_exact
+
+
+def test_sites_of_a_nested_joint_go_by_their_path() -> None:
+    inner = fb.JointNamed(dict(a=dist.Normal(0.0, 1.0), b=lambda a: dist.Normal(a, 1.0)))
+    post = fb.JointNamed(dict(inner=inner, y=lambda inner: dist.Normal(inner["b"], 1.0))).condition(y=1.0)
+    marginal = post.marginal("inner.a")
+    assert np.isclose(float(marginal.mean("inner.a")), 1 / 3) and np.isclose(float(marginal.variance("inner.a")), 2 / 3)
+    assert set(post.explain().order) == {"inner.a", "inner.b"}
+    with pytest.raises(fb.errors.UnknownName, match=r"inner\.a"):
+        post.marginal("inner")

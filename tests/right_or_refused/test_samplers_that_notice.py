@@ -18,7 +18,7 @@ from fubini.infer import target_points as grids
 from fubini.infer.driver import Schedule, run
 from fubini.infer.grid import GridSampler
 from fubini.infer.nuts import NutsOptions, nuts
-from fubini.infer.report import effective, report
+from fubini.infer.nuts_warnings import effective, warn_of_draws
 from fubini.infer.sampler import Draw
 from fubini.infer.target import Target, choose_starts
 from fubini.models.eliminated_model import eliminated
@@ -130,15 +130,15 @@ def drawn(chains: int = 4, draws: int = 200, **stats: np.ndarray) -> Draw:
 @pytest.mark.parametrize("draws", [1, 2, 5, 20, 50, 200])
 def test_good_draws_are_not_reported(draws: int) -> None:
     for chains in (1, 4):
-        assert caught(lambda chains=chains: report(drawn(chains, draws), 0.8)) == []
+        assert caught(lambda chains=chains: warn_of_draws(drawn(chains, draws), 0.8)) == []
 
 
 def test_divergences_are_reported_once() -> None:
     diverging = np.zeros((4, 200), bool)
     diverging[2, 5:12] = diverging[0, 3] = True
-    (message,) = caught(lambda: report(drawn(diverging=diverging), 0.8))
+    (message,) = caught(lambda: warn_of_draws(drawn(diverging=diverging), 0.8))
     assert "divergences: 8 of 800 draws (chain 0: 1, chain 2: 7)" in message and "target_accept=0.95" in message
-    (message,) = caught(lambda: report(drawn(diverging=diverging), 0.95))
+    (message,) = caught(lambda: warn_of_draws(drawn(diverging=diverging), 0.95))
     assert "target_accept=0.988" in message  # advice that fits: closer still
 
 
@@ -148,7 +148,7 @@ def test_a_chain_that_does_not_move_is_reported_once(draws: int) -> None:
     sampled.values["x"][2] = 7.0
     sampled.info["lp"][2] = -1e174
     sampled.info["acceptance_rate"][2], sampled.info["diverging"][2] = 0.0, True
-    (message,) = caught(lambda: report(sampled, 0.8))
+    (message,) = caught(lambda: warn_of_draws(sampled, 0.8))
     assert "chain 2 did not move, at a log density of -1e+174" in message and ".sel(chain=[0, 1, 3])" in message
 
 
@@ -157,7 +157,7 @@ def test_a_run_in_which_no_chain_moves_is_an_error(draws: int) -> None:
     sampled = drawn(draws=draws, acceptance_rate=np.zeros((4, draws)))
     sampled.values["x"][:] = sampled.values["x"][:, :1]
     with pytest.raises(DataError, match="no chain moved") as error:
-        report(sampled, 0.8)
+        warn_of_draws(sampled, 0.8)
     assert "expected:" in str(error.value) and "nearest:" in str(error.value) and "to do:" in str(error.value)
 
 
@@ -166,7 +166,7 @@ def test_modes_of_very_different_density_are_reported_by_chain(draws: int) -> No
     sampled = drawn(draws=draws)
     sampled.values["x"][1] += 9.0
     sampled.info["lp"][1] -= 15.2  # e^−15.2 = 2.5e-7
-    (message,) = caught(lambda: report(sampled, 0.8))
+    (message,) = caught(lambda: warn_of_draws(sampled, 0.8))
     assert "modes of very different density: chain 1 lower by up to 15" in message
     for chain, log_p in enumerate(sampled.info["lp"]):
         assert f"chain {chain}: {np.median(log_p):.6g}" in message
@@ -177,7 +177,7 @@ def test_modes_of_very_different_density_are_reported_by_chain(draws: int) -> No
 def test_chains_that_do_not_agree_are_reported_at_any_number_of_draws(draws: int) -> None:
     sampled = drawn(draws=draws)
     sampled.values["x"][1] += 9.0
-    (message,) = caught(lambda: report(sampled, 0.8))
+    (message,) = caught(lambda: warn_of_draws(sampled, 0.8))
     assert "chains that do not agree" in message and "of 'x'" in message
 
 
@@ -188,7 +188,7 @@ def test_few_effective_draws_are_reported_once(chains: int, draws: int) -> None:
     random, sampled = np.random.default_rng(0), drawn(chains, draws)
     for t in range(1, draws):
         sampled.values["x"][:, t] = 0.99 * sampled.values["x"][:, t - 1] + 0.14 * random.normal(size=(chains, 2))
-    messages = caught(lambda: report(sampled, 0.8))
+    messages = caught(lambda: warn_of_draws(sampled, 0.8))
     assert len(messages) == 1
     assert "effective draws" in messages[0] or (chains > 1 and "do not agree" in messages[0])
     assert "draws=" in messages[0] or "draw more" in messages[0]

@@ -31,10 +31,15 @@ def written(of: Any, names: Mapping[Any, str] | None = None) -> str:
     >>> written(total([i], power(get(Leaf("x", (3,)), index(i)), 2.0)))
     'Σ_j x[j]²'
     """
+    return text(notation_of(of, names))
+
+
+def notation_of(of: Any, names: Mapping[Any, str] | None = None) -> Notation:
+    """The notation of a node with its indices as letters."""
     notation = NodeNotation(dict(names or {}))
     for i in sorted(of.free, key=lambda i: i.serial):
         notation.letter(i)  # before those of sums, which end with them
-    return text(notation.tree(of))
+    return notation.tree(of)
 
 
 class NodeNotation:
@@ -72,7 +77,8 @@ class NodeNotation:
         return self.entry(this.args[0], this.args[1:])
 
     def _add(self, this: Any) -> Notation:
-        return Total(tuple((self.tree(part), coefficient) for part, coefficient in this.args))
+        terms = [(part, coefficient) for part, coefficient in this.args if not _is_check(part)] or this.args
+        return Total(tuple((self.tree(part), coefficient) for part, coefficient in terms))
 
     def _mul(self, this: Any) -> Notation:
         above_first = sorted(this.args, key=lambda factor: factor[1] < 0)
@@ -108,3 +114,8 @@ class NodeNotation:
 
     def _rss(self, this: Any) -> Notation | str:
         return f"min|A x − b|² of {this.args[0].size} unknowns"
+
+
+def _is_check(this: Any) -> bool:
+    """Whether a node is zero, or not a number where a parameter is not allowed: no part of a formula."""
+    return this.kind == "call" and getattr(this.args[0], "is_check", False)

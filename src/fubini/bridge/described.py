@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fubini.algebra.node_notation import written
+from fubini.algebra.node_notation import notation_of
 from fubini.bridge.disintegration import indexed, not_integrable
 from fubini.bridge.integrand import Integrand
 from fubini.eliminate.explanation import ExplainedIntegral
@@ -13,10 +13,13 @@ from fubini.families.family import family_of
 from fubini.integrate.block import Block
 from fubini.integrate.search import IntegrationStep, work
 from fubini.integrate.student import Student
+from fubini.show.notation import Notation, Phrase, PowerProduct
+from fubini.show.styles import text
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_describe
 
 WIDTH = 150  # characters of an equation that are shown
+LONGEST_FORMULA = 600  # characters of a parameter that is drawn as a formula
 PATHS = "Σ over paths, forward in time"
 NORMALS = "∫ exp(−½ |A x − b|²) dx = (2π)^(d/2) |AᵀA|^(−½) exp(−½ min |A x − b|²)"
 POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |AᵀA|^(−½) (s + min)^(d/2 − p)"
@@ -41,12 +44,22 @@ def _described(step: IntegrationStep, integrand: Integrand) -> ExplainedIntegral
     if isinstance(result, (Block, Student)):
         return _together(step, result)
     count = math.prod(integrand.domains[step.names[0]].shape)
-    given = tuple(
-        (name, short(written(node))) for name, node in result.distribution.parameters.items() if name != "axis"
-    )
+    given = tuple((name, notation_of(node)) for name, node in result.distribution.parameters.items() if name != "axis")
     kind = result.distribution.family
     equation = PATHS if kind == "Chain" else family_of(kind).equation
-    return ExplainedIntegral(step.names, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
+    return _explained(step, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
+
+
+def _explained(
+    step: IntegrationStep, kind: str, equation: str, given: tuple[tuple[str, Notation], ...], cost: str
+) -> ExplainedIntegral:
+    """An integral with its parameters as text and as formulas; a formula too long to be read is the text."""
+    shown = tuple((name, short(text(tree))) for name, tree in given)
+    formulas = tuple(
+        (name, tree if len(text(tree)) <= LONGEST_FORMULA else Phrase(shortened))
+        for (name, tree), (_, shortened) in zip(given, shown, strict=True)
+    )
+    return ExplainedIntegral(step.names, kind, equation, shown, cost, formulas)
 
 
 def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegral:
@@ -57,11 +70,11 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     shape.append(f"{frame.cell:,} coupled")
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
-        return ExplainedIntegral(step.names, "MultivariateStudentT", POWERS, (("df", short(written(result.df))),), cost)
-    precision = ("precision", f"{written(result.scale)} AᵀA")
-    return ExplainedIntegral(step.names, "MultivariateNormal", NORMALS, (precision,), cost)
+        return _explained(step, "MultivariateStudentT", POWERS, (("df", notation_of(result.df)),), cost)
+    precision = ("precision", PowerProduct(((notation_of(result.scale), 1.0), (Phrase("AᵀA"), 1.0))))
+    return _explained(step, "MultivariateNormal", NORMALS, (precision,), cost)
 
 
-def short(text: str) -> str:
+def short(shown: str) -> str:
     """Cut a text to the length that is shown."""
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 1]}…"

@@ -10,7 +10,7 @@ import numpy as np
 from fubini.algebra.build import ZERO
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node, node
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, digest
 from fubini.base.domains import Real
 from fubini.base.names import Name
 from fubini.bridge.expression import Expression
@@ -32,29 +32,31 @@ from fubini.terms.value import Value
 class How:
     """A step, compared by identity: reused with its plan, it reuses what was compiled for it.
 
-    Inside `with how:` parameters of one variable are computed once, all together: arrays do not change there.
+    Inside `with how:` parameters of one variable are computed once for the same arrays, all together.
     """
 
     __slots__ = ("is_held", "made", "step")
 
     def __init__(self, step: IntegrationStep) -> None:
         self.step, self.is_held = step, False
-        self.made: Mapping[str, Data] | None = None
+        self.made: dict[tuple, Mapping[str, Data]] = {}
 
     def __enter__(self) -> How:
         self.is_held = True
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.is_held, self.made = False, None
+        self.is_held = False
+        self.made.clear()
 
-    def parameters(self, make: Callable[[], Mapping[str, Data]]) -> Mapping[str, Data]:
-        """Return the parameters, made when they are first asked for."""
+    def parameters(self, data: Sequence[Data], make: Callable[[], Mapping[str, Data]]) -> Mapping[str, Data]:
+        """Return the parameters at these arrays, made when they are first asked for."""
         if not self.is_held:
             return make()
-        if self.made is None:
-            self.made = make()
-        return self.made
+        key = tuple((np.shape(array), digest(np.asarray(array))) for array in data)
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, How) and self.step is other.step
@@ -106,7 +108,7 @@ class Parameter(Expression):
         if self.which.startswith("whole"):
             assert isinstance(result, Block)
             return block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")]
-        made = self.how.parameters(self._made(evaluation)) if xp is np else self._made(evaluation)()
+        made = self.how.parameters(data, self._made(evaluation)) if xp is np else self._made(evaluation)()
         if self.which == "probs":
             return _from_zero(made["probs"], self.leaf, xp)
         if self.which == "scale":

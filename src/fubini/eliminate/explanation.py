@@ -11,6 +11,7 @@ from fubini.base.names import Name
 from fubini.eliminate.plan import Plan
 from fubini.errors import listed
 from fubini.factors.tally import Conversion
+from fubini.show.notation import Notation
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
@@ -33,6 +34,7 @@ class ExplainedIntegral:
     equation: str
     parameters: tuple[tuple[str, str], ...]
     cost: str
+    formulas: tuple[tuple[str, Notation], ...] = field(default=(), compare=False, repr=False)  # of these parameters
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,6 @@ BETA_BINOMIAL = register(
         draw=draw,
         mean=mean,
         variance=variance,
-        equation="Σ Γ(k + a) Γ(n − k + b)/k! (n − k)! = B(a, b) Γ(a + b + n)/n!",
+        equation="Σ Γ(k + a) Γ(n − k + b)/(k! (n − k)!) = B(a, b) Γ(a + b + n)/n!",
     )
 )

@@ -60,6 +60,6 @@ BINOMIAL = register(
         mean=lambda p: times(p["total_count"], probability(p)),
         variance=lambda p: times(p["total_count"], probability(p), one_minus(probability(p))),
         mode=mode,
-        equation="Σ ρᵏ/k! (n − k)! = (1 + ρ)ⁿ/n!",
+        equation="Σ ρᵏ/(k! (n − k)!) = (1 + ρ)ⁿ/n!",
     )
 )

@@ -69,6 +69,6 @@ DIRICHLET = register(
         mode=mode,
         mode_needs=lambda p: (above_one(p),),
         finite_needs=lambda p: (p["concentration"],),
-        equation="∫ Π x_c^(a_c−1) dx = Π Γ(a_c)/Γ(Σ a_c)",
+        equation="∫ Π x_c^(a_c−1) dx = (Π Γ(a_c))/Γ(Σ a_c)",
     )
 )

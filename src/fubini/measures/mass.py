@@ -6,7 +6,7 @@ from fubini.algebra.build import plus, times
 from fubini.algebra.features import require_convergent
 from fubini.algebra.node import Node
 from fubini.base.domains import Domain
-from fubini.errors import Intractable, listed
+from fubini.errors import DomainError, Intractable, listed
 from fubini.families.functions import exponential
 from fubini.integrate.search import Latent, Search
 from fubini.measures.branch import Branch
@@ -30,6 +30,12 @@ def total_mass(measure: Measure) -> Number:
     >>> total_mass(ramp())
     0.5
     """
+    if not isinstance(measure, Measure):
+        raise DomainError(
+            f"the mass of {measure!r}",
+            expected="a measure",
+            advice="call the function under @fb.measure: fb.total_mass(program())",
+        )
     simplified = simplify(Measure(tuple(branch._replace(value=()) for branch in measure.branches), measure.checks))
     return Number(plus(*(_mass(branch, simplified) for branch in simplified.branches)), simplified.checks)
 

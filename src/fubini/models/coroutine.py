@@ -102,7 +102,17 @@ def model(function: Callable[..., Generator]) -> Callable[..., JointCoroutine]:
     def make(*args: Any, **named: Any) -> JointCoroutine:
         return JointCoroutine(function, *args, **named)
 
+    make.makes_joints = True  # type: ignore[attr-defined]
     return make
+
+
+def is_model_function(value: Any) -> bool:
+    """Whether a value is a function under `@fb.model`.
+
+    >>> is_model_function(model(lambda: (yield))), is_model_function(len)
+    (True, False)
+    """
+    return getattr(value, "makes_joints", False) is True
 
 
 def _argument(value: Any) -> Any:

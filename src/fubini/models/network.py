@@ -120,6 +120,14 @@ class Network:
                     nearest=closest(name, self.variables),
                 )
 
+    def _require_hidden(self, names: Sequence[str]) -> None:
+        """Raise unless the names are of variables that are not observed."""
+        self._require(names, "a marginal")
+        seen = [name for name in names if name in self.evidence]
+        if seen:
+            value = self._shown(seen[0], self.evidence[seen[0]])
+            raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
+
     def joint(self) -> Joint:
         """The network as a joint distribution, conditioned on what has been observed: values are positions.
 
@@ -190,14 +198,22 @@ class Network:
         >>> {name: marginal.weights.tolist() for name, marginal in net.marginals().items()}
         {'a': [0.5, 0.5], 'b': [0.75, 0.25]}
         """
-        self._require(names, "a marginal")
-        seen = [name for name in names if name in self.evidence]
-        if seen:
-            value = self._shown(seen[0], self.evidence[seen[0]])
-            raise DataError(f"the marginal of {seen[0]!r}", expected=f"a variable not observed: it is {value!r}")
+        self._require_hidden(names)
         wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
         with self._represented():
             return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]
+
+    def marginal(self, *names: str, memory_limit: int | None = None) -> Factor:
+        """P(names | evidence), the joint distribution of several variables not observed.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.marginal("a", "b").weights.tolist()
+        [[0.25, 0.25], [0.5, 0.0]]
+        """
+        self._require_hidden(names)
+        others = [Variable(name, self.variables[name]) for name in self.hidden if name not in names]
+        with self._represented():
+            return eliminate(self.observed_factors, others, memory_limit=memory_limit).normalize()
 
     def map(self) -> dict[str, Any]:
         """The most probable values of the variables not observed, together: labels, and numbers of real variables.

@@ -19,7 +19,7 @@ from fubini.models.outline import Outline
 from fubini.models.paths import flat, flat_sites
 from fubini.models.sample import Given, Site
 from fubini.read.formula import UNKNOWN, Formulas, Part
-from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.show.styles import text
 
 LONGEST = 60  # characters of a parameter that are written out
@@ -27,6 +27,48 @@ LONGEST = 60  # characters of a parameter that are written out
 
 def statements(joint: Flavour) -> dict[str, str]:
     """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
+    observed = set(flat(getattr(joint, "observed", {})))
+    return {
+        name: _statement(site, parts, name in observed or site.observed) for name, (site, parts) in _read(joint).items()
+    }
+
+
+def index_arguments(joint: Flavour) -> dict[str, str]:
+    """The argument that indexes each site, where one alone does: that of `alpha[county]` is county.
+
+    >>> @fb.model
+    ... def pooled(group):
+    ...     level = yield fb.dist.Normal(0.0, 1.0).expand([3])
+    ...     y = yield fb.dist.Normal(level[group], 1.0)
+    >>> index_arguments(pooled(np.array([0, 2, 1, 1])))
+    {'level': 'group'}
+    """
+    known, pairs = {name for name, _ in named_arrays(joint)}, set()
+    for _, parts in _read(joint).values():
+        for part in parts:
+            pairs |= {(base, index) for base, index in _subscripts(part.notation) if index in known}
+    by_site = {base: {index for other, index in pairs if other == base} for base, _ in pairs}
+    return {site: next(iter(indices)) for site, indices in by_site.items() if len(indices) == 1}
+
+
+def _subscripts(notation: Notation) -> set[tuple[str, str]]:
+    """The names `base[index]` in a formula."""
+    match notation:
+        case Subscript(Symbol(base), (Symbol(index), *_)):
+            return {(base, index)}
+        case Infix(_, args):
+            parts = args
+        case Call(_, args, keywords):
+            parts = (*args, *(value for _, value in keywords))
+        case Subscript(base, indices):
+            parts = (base, *indices)
+        case _:
+            parts = ()
+    return set().union(*map(_subscripts, parts))
+
+
+def _read(joint: Flavour) -> dict[str, tuple[Site, list[Part]]]:
+    """Each site with its arrays as formulas: the parameters of its distribution, or its value."""
     flat_joint = FlatJoint(joint)
     sites: dict[str, Site] = {}
     counts: list[int] = []
@@ -44,9 +86,8 @@ def statements(joint: Flavour) -> dict[str, str]:
         paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
         inputs = [*map(writer.known, flat_joint.leaves), *(Part(Symbol(path)) for path in paths)]
         parts = iter(writer.read(traced.jaxpr, traced.consts, inputs))
-    observed = set(flat(getattr(joint, "observed", {})))
     return {
-        name: _statement(site, [next(parts) for _ in range(count)], name in observed or site.observed)
+        name: (site, [next(parts) for _ in range(count)])
         for (name, site), count in zip(sites.items(), counts, strict=True)
     }
 

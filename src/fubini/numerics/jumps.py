@@ -193,7 +193,10 @@ class _Walk:
             raise Opaque
         constant = left.constant - right.constant
         constant = constant if is_traced(constant) else np.asarray(constant, np.float64)
-        self.jumps.append(_jump(constant, np.asarray(slopes, np.float64), *COMPARISONS[name]))
+        slopes = np.asarray(slopes, np.float64)
+        shape = np.broadcast_shapes(np.shape(constant), slopes.shape[1:])  # edges may differ where slopes do not
+        slopes = np.stack([np.broadcast_to(slope, shape) for slope in slopes])
+        self.jumps.append(_jump(namespace(constant).broadcast_to(constant, shape), slopes, *COMPARISONS[name]))
         return _Piece(None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from fubini.errors import NameClash, listed
-from fubini.infer.agreement import split_rhat
-from fubini.terms.numbers import shown_grid
-
-STATISTICS = ("mean", "sd", "5%", "95%", "R-hat")
-ENTRIES = 3  # of an array that a summary has
+from fubini.questions.posterior_summary import ENTRIES, summarise
 
 
 def arviz() -> Any:
@@ -64,36 +59,15 @@ class Draws(dict[str, np.ndarray]):
 
     >>> Draws(x=np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]]))
     2 chains of 4 draws
-       mean     sd    5%   95%  R-hat
-    x     3  1.309  1.35  4.65  1.958
+       mean     sd    5%   95%  ESS  R-hat
+    x     3  1.309  1.35  4.65    7  1.958
     """
 
     def __repr__(self) -> str:
-        sizes = {value.shape[:2] for value in self.values()}
-        head = ", ".join(f"{chains} chains of {draws} draws" for chains, draws in sorted(sizes)) or "no draws"
-        rows = [row for name, value in self.items() for row in summary(name, value)]
-        if not rows:
-            return head
-        numbers = np.array([row[1:] for row in rows])
-        lines = shown_grid(numbers, ("", ""), ([row[0] for row in rows], STATISTICS))
-        return "\n".join([head, *lines])
+        return repr(summarise(self, ENTRIES))
 
     def to_arviz(
         self, dims: Mapping[str, Sequence[str]] | None = None, coords: Mapping[str, Sequence[Any]] | None = None
     ) -> Any:
         """As ArviZ data."""
         return arviz_data({"posterior": self}, dims, coords, method="gibbs")
-
-
-def summary(name: str, draws: np.ndarray) -> list[tuple]:
-    """Statistics of the first numbers of an array of draws [chain, draw, …]."""
-    rows = []
-    for entry in itertools.islice(np.ndindex(draws.shape[2:]), ENTRIES):
-        numbers = draws[:, :, *entry].astype(np.float64)
-        place = f"[{', '.join(map(str, entry))}]" if entry else ""
-        low, high = np.quantile(numbers, (0.05, 0.95))
-        rhat = float(split_rhat(numbers)) if numbers.shape[1] > 3 else np.nan
-        rows.append(
-            (f"{name}{place}", numbers.mean(), numbers.std(ddof=1) if numbers.size > 1 else 0.0, low, high, rhat)
-        )
-    return rows

@@ -20,7 +20,7 @@ from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run
 from fubini.infer.methods import METHODS, Settings, require_method
 from fubini.infer.nuts import NutsOptions
-from fubini.infer.report import report
+from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
 from fubini.models.checks import required
@@ -243,7 +243,7 @@ def _free_draws(
             method = "nuts"
     drawn = run(METHODS[method](target, settings), key, schedule, file, settings.progress)
     if method == "nuts":
-        report(drawn, settings.nuts.target_accept)
+        warn_of_draws(drawn, settings.nuts.target_accept)
     return drawn, method
 
 

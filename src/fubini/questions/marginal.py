@@ -25,7 +25,7 @@ ADVICE = "infer(key) gives draws of it"
 @exact_marginal.rule
 def marginal(model: FlatModel, name: Any) -> Factor:
     """p(x | observed)  =  ∫ p(x, others | observed) d others"""
-    return model.once((MARGINAL, name), lambda: _marginal(model, required(name, model.joint)))
+    return model.once((MARGINAL, name), lambda: _marginal(model, required(name, model.joint, _sites(model))))
 
 
 def _marginal(model: FlatModel, name: str) -> Factor:
@@ -48,6 +48,11 @@ def closed_marginal(model: FlatModel, name: str) -> Marginal:
     if not closed.is_closed:
         raise no_closed_form(f"marginal({name!r})", EliminatedModel(model, closed.whole.plan), ADVICE)
     return closed
+
+
+def _sites(model: FlatModel) -> list[str]:
+    """The sites that may be asked for; those of nested joints by path, "inner.x"."""
+    return [path for path, _ in model.joint.outline.free_domains()]
 
 
 def _others(model: FlatModel, name: str) -> list[str]:

@@ -72,15 +72,21 @@ class PosteriorFunction:
 
     def arrays(self, given: Mapping[str, Any]) -> list[np.ndarray]:
         """All arguments: those given by name, and the model's own for others."""
-        wanted = {leaf.name: (name, leaf) for name, leaf in self.compiled.data.items()}
+        wanted: dict[str, list[Leaf]] = {}
+        for leaf in self.compiled.data.values():
+            wanted.setdefault(leaf.name, []).append(leaf)
         for name in given:
             if name not in wanted:
                 raise DomainError(f"kernel({name}=…)", expected=f"arrays that it reads: {listed(wanted)}")
-        self._require_own(name for name in given if wanted[name][1].is_integer)
+        self._require_own(name for name in given if any(map(self._is_of_whole_numbers, wanted[name])))
         return [
             np.asarray(self._array(leaf, given), np.int64 if leaf.is_integer else float)
             for leaf in self.compiled.data.values()
         ]
+
+    def _is_of_whole_numbers(self, leaf: Leaf) -> bool:
+        """Whether a leaf holds whole numbers, or what was made of an argument."""
+        return leaf.is_integer or (leaf.role != "site" and leaf not in self.places)
 
     def _require_own(self, names: Iterable[str]) -> None:
         """Whole numbers may be replaced where each array of them was read as one of its own, and nothing made of it."""

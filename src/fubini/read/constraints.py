@@ -112,6 +112,8 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
 class Mark:
     """0 where a parameter is allowed, else not a number; an error where data alone decide it and are known."""
 
+    is_check = True  # which no formula shows
+
     def __init__(self, requirement: Requirement, is_random: bool) -> None:
         self.requirement, self.is_random = requirement, is_random
 

@@ -86,7 +86,8 @@ class Formulas:
 def _content(array: np.ndarray) -> tuple:
     """What distinguishes numbers, whatever their precision and axes of one entry."""
     shape = tuple(size for size in array.shape if size != 1)
-    return shape, np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else array.dtype).tobytes()
+    kinds = {"f": np.float32, "i": np.int64, "u": np.int64}
+    return shape, np.ascontiguousarray(array, kinds.get(array.dtype.kind, array.dtype)).tobytes()
 
 
 # -- operations -----------------------------------------------------------------------------------------------------

@@ -72,8 +72,10 @@ class Reader:
         self.marks: list[tuple[Any, SymbolicArray, Node]] = []  # of parameters that may leave their constraint
 
     def name(self, array: np.ndarray, name: str) -> None:
-        """Leaves of these numbers go by this name, unless they are given another."""
-        self._names.setdefault(_content(array), name)
+        """Leaves of these numbers, whole ones as real ones too, go by this name, unless they are given another."""
+        kinds = (np.int32, np.int64, np.float32, np.float64) if array.dtype.kind in "iub" else ()
+        for dtype in (array.dtype, *kinds):
+            self._names.setdefault(_content(array.astype(dtype)), name)
 
     def constant(self, data: Any, name: str = "") -> SymbolicArray:
         """Known numbers; of those that are traced, nothing but the shape is known."""

@@ -41,6 +41,17 @@ class Counted(Product):
         """Another factor that was computed from this one, with the same count."""
         return Counted(factor, self.divisions) if self.replaced else factor
 
+    def __repr__(self) -> str:
+        return f"{self.terms[0]!r}{self._note}"
+
+    def _repr_html_(self) -> str:
+        return f"{self.terms[0]._repr_html_()}{self._note}"
+
+    @property
+    def _note(self) -> str:
+        count = self.divisions
+        return f"\n{count} quotients replaced by the filter's states" if isinstance(count, int) and count else ""
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in self._declared.terms:
             raise AttributeError(name)

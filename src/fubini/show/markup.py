@@ -29,6 +29,9 @@ class Html(Text):
     def comparison(self, symbol: str, parts: Sequence[str]) -> str:
         return super().comparison(html.escape(symbol), parts)
 
+    def phrase(self, words: str) -> str:
+        return html.escape(words)
+
 
 class Latex(Text):
     """LaTeX, without dollar signs."""

@@ -69,12 +69,21 @@ class Text:
     def call(self, head: str, parts: Sequence[str]) -> str:
         return f"{head}({', '.join(parts)})"
 
+    def keyword(self, name: str, shown: str) -> str:
+        return f"{self.name(name)}={shown}"
+
     def index(self, base: str, parts: Sequence[str]) -> str:
         return f"{base}[{', '.join(parts)}]"
 
     def big(self, symbol: str, indices: Sequence[str], body: str) -> str:
         below = indices[0] if len(indices) == 1 else f"{{{','.join(indices)}}}"
         return f"{symbol}_{below} {body}"
+
+    def function(self, names: Sequence[str], body: str) -> str:
+        return f"lambda {', '.join(names)}: {body}"
+
+    def phrase(self, words: str) -> str:
+        return words
 
     # -- index notation ----------------------------------------------------------------------------------------------
 
@@ -165,7 +174,7 @@ def _infix(tree: Infix, style: Text) -> str:
 
 
 def _call(tree: Call, style: Text) -> str:
-    named = [f"{style.name(key)}={render(arg, style)}" for key, arg in tree.keywords]
+    named = [style.keyword(key, render(arg, style)) for key, arg in tree.keywords]
     called = style.name(tree.head) if isinstance(tree.head, str) else render(tree.head, style, ATOM)
     return style.call(called, [*(render(arg, style) for arg in tree.args), *named])
 
@@ -191,8 +200,8 @@ _RENDERED: dict[type, Callable[[Any, Text], str]] = {
     Relation: lambda tree, style: style.comparison(tree.symbol, [render(arg, style) for arg in tree.args]),
     Cases: lambda tree, style: style.choice(*(render(x, style) for x in (tree.test, tree.first, tree.second))),
     Binding: lambda tree, style: style.bound(tree),
-    Lambda: lambda tree, style: f"lambda {', '.join(tree.names)}: {render(tree.body, style)}",
-    Phrase: lambda tree, style: tree.words,
+    Lambda: lambda tree, style: style.function(tree.names, render(tree.body, style)),
+    Phrase: lambda tree, style: style.phrase(tree.words),
 }
 
 

@@ -39,7 +39,7 @@ def shown_array(array: np.ndarray) -> str:
 
 
 def shown_grid(
-    numbers: np.ndarray, names: Sequence[str], labels: Sequence[Sequence[object]], title: str = ""
+    numbers: np.ndarray, names: Sequence[str], labels: Sequence[Sequence[object]], title: str = "", rows: int = ROWS
 ) -> list[str]:
     """Numbers under the labels of their last axis, a line for each cell of the others.
 
@@ -49,13 +49,13 @@ def shown_grid(
     1      0.1    0
     """
     corner = " \\ ".join(filter(None, (", ".join(names[:-1]), names[-1]))) + title
-    rows = [[corner, *map(str, _ends(labels[-1]))]]
-    for cell in itertools.islice(np.ndindex(numbers.shape[:-1]), ROWS):
+    cells = [[corner, *map(str, _ends(labels[-1]))]]
+    for cell in itertools.islice(np.ndindex(numbers.shape[:-1]), rows):
         head = ", ".join(str(labels[axis][position]) for axis, position in enumerate(cell))
-        rows.append([head, *_ends([shown_number(number) for number in numbers[cell]])])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([head.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]) for head, *cells in rows]
-    return lines if len(rows) > np.prod(numbers.shape[:-1]) else [*lines, "…"]
+        cells.append([head, *_ends([shown_number(number) for number in numbers[cell]])])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join([head.ljust(widths[0]), *map(str.rjust, row, widths[1:])]) for head, *row in cells]
+    return lines if len(cells) > np.prod(numbers.shape[:-1]) else [*lines, "…"]
 
 
 def _ends(items: Sequence) -> list:

@@ -19,7 +19,7 @@ FEW = 100, 0.1  # effective draws for each chain, and of all draws: fewer than e
 LOOKED_AT = 2000  # numbers of which the effective draws are computed, at most
 
 
-def report(drawn: Draw, target_accept: float) -> None:
+def warn_of_draws(drawn: Draw, target_accept: float) -> None:
     """Warn of what is wrong with draws of the no-U-turn sampler; raise where no chain moved."""
     still = still_chains(drawn)
     moving = np.flatnonzero(~still)

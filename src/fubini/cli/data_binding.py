@@ -1,0 +1,241 @@
+"""Columns of a data file as the arguments and the observed sites of a model, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+
+from fubini.cli.data_file import Column
+from fubini.cli.model_file import ModelFile
+from fubini.errors import DataError, FubiniError, UnknownName, closest, listed
+from fubini.io.json_text import load_json
+from fubini.models.joint import Joint
+from fubini.models.statements import index_arguments
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model that has its data, and the labels of its axes."""
+
+    model: Joint
+    dims: dict[str, list[str]]
+    coords: dict[str, list[str]]
+    notes: tuple[str, ...]
+
+
+class Source:
+    """The columns by the names that a model asks for, their own or those of --map; and the values of --set."""
+
+    def __init__(self, columns: Mapping[str, Column], maps: Sequence[str], sets: Sequence[str]) -> None:
+        self.columns = dict(columns)
+        self.values = {name: _value(text) for name, text in map(_pair("--set"), sets)}
+        plain = {re.sub(r"\W", "_", name): [name] for name in columns}  # log.radon is log_radon in Python
+        self.sources = {name: sources for name, sources in plain.items() if name not in columns}
+        self.sources |= {name: text.split(",") for name, text in map(_pair("--map"), maps)}
+        for name, sources in self.sources.items():
+            for source in sources:
+                self._require(source, f"--map {name}={','.join(sources)}")
+
+    def _require(self, source: str, asked: str) -> None:
+        if source not in self.columns:
+            raise UnknownName(
+                asked,
+                expected=f"columns of the data: {listed(self.columns)}",
+                nearest=closest(source, self.columns),
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns or name in self.sources
+
+    def column(self, name: str) -> Column:
+        """The column, or the columns side by side, that a name stands for."""
+        parts = [self.columns[source] for source in self.sources.get(name, [name])]
+        if len(parts) == 1:
+            return parts[0]
+        labelled = [source for source, part in zip(self.sources[name], parts, strict=True) if part.labels]
+        if labelled:
+            raise DataError(f"--map {name}={','.join(self.sources[name])}", expected="columns of numbers",
+                            nearest=f"{labelled[0]!r} holds labels")  # fmt: skip
+        return Column(np.stack([part.values for part in parts], axis=1))
+
+    def used(self, names: Sequence[str]) -> list[str]:
+        """The columns that stand for these names."""
+        return list(dict.fromkeys(source for name in names for source in self.sources.get(name, [name])))
+
+    def kept(self, names: Sequence[str], rows: np.ndarray) -> None:
+        """Leave only some rows of the columns of these names."""
+        for source in self.used(names):
+            if self.columns[source].rows is not None:
+                self.columns[source] = self.columns[source][rows]
+
+
+def require_arguments(files: Sequence[ModelFile], sets: Sequence[str]) -> None:
+    """Raise unless each value of --set is an argument of one of the models."""
+    known = {name: None for file in files for name in file.parameters}
+    for name, _ in map(_pair("--set"), sets):
+        if name not in known:
+            raise UnknownName(
+                f"--set {name}=…",
+                expected=f"an argument of {', '.join(file.name for file in files)}: {listed(known)}",
+                nearest=closest(name, known),
+            )
+
+
+def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundModel:
+    """The model at the data: arguments by name, sites by name; an integer argument `n` is the number of rows, `n_site`
+    that of the labels of the column `site`.
+    """
+    wanted = [name for name in file.parameters if name in source]
+    sites = _sites(file, source, wanted)
+    notes = _complete(source, [*wanted, *sites], drop_missing)
+    arguments = _arguments(file, source)
+    joint = file.make(arguments)
+    observed = {name: source.column(name).values for name in joint.names if name in source}
+    if not observed and not getattr(joint, "observed", None):
+        raise UnknownName(
+            f"{file.name} at these data",
+            expected=f"a column for one of the sites {listed(joint.names)} at least: nothing is observed",
+            nearest=f"columns {listed(source.columns)}",
+            advice="name the column as the site, or give --map SITE=COLUMN",
+        )
+    for name in observed:
+        _require_codes(joint, name, source.column(name))
+    model = joint.condition(**observed) if observed else joint
+    unused = [name for name in source.columns if name not in source.used([*arguments, *observed])]
+    notes += [f"columns that the model does not use: {', '.join(unused)}"] if unused else []
+    dims, coords = _labels(joint, source, [*wanted, *observed])
+    return BoundModel(model, dims, coords, tuple(notes))
+
+
+def _require_codes(joint: Joint, name: str, column: Column) -> None:
+    """Labels are values of discrete sites alone, of as many."""
+    domain = joint.outline[name].domain
+    if not column.labels or (domain.is_finite and (domain.size or 0) >= len(column.labels)):
+        return
+    raise DataError(
+        f"labels as values of the site {name!r}",
+        expected=f"values of {domain}",
+        nearest=f"{len(column.labels)} labels: {', '.join(column.labels[:3])}{' …' * (len(column.labels) > 3)}",
+        advice="give a column of numbers, or a site with a value for each label (Bernoulli, Categorical)",
+    )
+
+
+def _sites(file: ModelFile, source: Source, wanted: Sequence[str]) -> list[str]:
+    """The sites that columns stand for, of the model at the data with its missing values."""
+    if not any(column.missing.any() for column in source.columns.values()):
+        return []
+    try:
+        names = file.make(_arguments(file, source)).names
+    except FubiniError:
+        return []
+    return [name for name in names if name in source and name not in wanted]
+
+
+def _complete(source: Source, names: Sequence[str], drop: bool) -> list[str]:
+    """Raise where a value is missing, or leave its row out; say how many."""
+    columns = {name: source.columns[name] for name in source.used(names)}
+    tables = {name: column for name, column in columns.items() if column.rows is not None}
+    missing = {name: np.flatnonzero(column.missing) for name, column in tables.items() if column.missing.any()}
+    if not missing:
+        return []
+    if not drop:
+        name, rows = next(iter(missing.items()))
+        raise DataError(
+            f"the column {name!r}",
+            expected="a finite number or a label in each row",
+            nearest=f"{len(rows)} without one, the first in row {rows[0] + 1}",
+            advice="give --drop-missing to leave such rows out, or fill them in",
+        )
+    count = next(iter(tables.values())).rows or 0
+    left_out = np.unique(np.concatenate(list(missing.values())))
+    keep = np.setdiff1d(np.arange(count), left_out)
+    source.kept(names, keep)
+    return [f"{len(left_out)} of {count} rows left out: {listed(missing)} missing there"]
+
+
+# -- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _arguments(file: ModelFile, source: Source) -> dict[str, Any]:
+    """The arguments of the model, by name."""
+    arguments: dict[str, Any] = {}
+    for name, parameter in file.parameters.items():
+        value = _argument(file, source, name, parameter)
+        if value is not Parameter.empty:
+            arguments[name] = value
+    return arguments
+
+
+def _argument(file: ModelFile, source: Source, name: str, parameter: Parameter) -> Any:
+    if name in source.values:
+        return source.values[name]
+    if name in source:
+        values = source.column(name).values
+        return values.item() if values.ndim == 0 else values
+    counted = _count(source, name)
+    if counted is not None:
+        return counted
+    is_optional = parameter.default is not Parameter.empty or parameter.kind in (
+        Parameter.VAR_KEYWORD,
+        Parameter.VAR_POSITIONAL,
+    )
+    if is_optional:
+        return Parameter.empty
+    raise UnknownName(
+        f"the argument {name!r} of {file.name}",
+        expected=f"a column of this name: {listed(source.columns)}",
+        nearest=closest(name, source.columns),
+        advice=f"give --map {name}=COLUMN (or several: A,B,C) or --set {name}=VALUE",
+    )
+
+
+def _count(source: Source, name: str) -> int | None:
+    """The number of rows as `n`, of labels or whole numbers from 0 on of a column as `n_column`."""
+    if name == "n":
+        return next((column.rows for column in source.columns.values() if column.rows is not None), None)
+    counted = name.removeprefix("n_")
+    if counted == name or counted not in source:
+        return None
+    column = source.column(counted)
+    if column.labels:
+        return len(column.labels)
+    return int(column.values.max()) + 1 if column.values.dtype.kind == "i" and column.values.min() >= 0 else None
+
+
+def _pair(flag: str) -> Any:
+    def split(text: str) -> tuple[str, str]:
+        name, separator, value = text.partition("=")
+        if not separator or not name or not value:
+            raise FubiniError(f"{flag} {text}", expected="NAME=VALUE")
+        return name, value
+
+    return split
+
+
+def _value(text: str) -> Any:
+    """A number, list or truth value written as JSON; any other text is itself."""
+    try:
+        value = load_json(text)
+    except FubiniError:
+        return text
+    return np.asarray(value) if isinstance(value, list) else value
+
+
+# -- labels ---------------------------------------------------------------------------------------------------------
+
+
+def _labels(joint: Joint, source: Source, names: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Axes named after the column of labels that indexes them: that of alpha in `alpha[county]` after county."""
+    labelled = {name: source.column(name).labels for name in names if source.column(name).labels}
+    dims: dict[str, list[str]] = {}
+    for site, argument in index_arguments(joint).items():
+        shape = joint.outline[site].domain.shape if site in joint.names else ()
+        if argument in labelled and shape and shape[0] == len(labelled[argument]):
+            dims[site] = [argument, *(f"{site}_dim_{axis}" for axis in range(1, len(shape)))]
+    used = {argument for axes in dims.values() for argument in axes}
+    return dims, {name: list(labels) for name, labels in labelled.items() if name in used}

@@ -1,0 +1,153 @@
+"""`fubini infer model.py --data data.csv --out report.html`: draws from the posterior, a summary and a report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import jax
+
+from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments
+from fubini.cli.data_file import read_data
+from fubini.cli.model_file import load_model
+from fubini.errors import FubiniError, Intractable
+from fubini.infer.methods import METHODS
+from fubini.questions.posterior_summary import summarise
+from fubini.report.document import report
+
+MODEL = "a Python file that defines a model, which is run; FILE:NAME where it defines several"
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser."""
+    parser = commands.add_parser("infer", help="draws from the posterior of a model, and a report")
+    add_model_options(parser)
+    parser.add_argument("--out", "-o", type=Path, metavar="FILE", help="write the report: one HTML file")
+    parser.add_argument("--netcdf", type=Path, metavar="FILE", help="write the draws as ArviZ data (NetCDF)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--draws", type=int, default=1000, help="draws of each chain (1000)")
+    parser.add_argument("--chains", type=int, default=4, help="chains (4)")
+    parser.add_argument("--warmup", type=int, metavar="N", help="draws to adapt in, which are not kept")
+    parser.add_argument("--method", choices=sorted(METHODS), help="how the remaining latents are drawn")
+    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="keep the run here; a killed run goes on from it"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress")
+    parser.set_defaults(run=run)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Where the model and its data come from."""
+    parser.add_argument("model", help=MODEL)
+    add_data_options(parser)
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """The data, and how their columns are named in the model."""
+    kinds = "CSV, TSV, Parquet, JSON or NetCDF"
+    parser.add_argument("--data", "-d", type=Path, metavar="FILE",
+                        help=f"{kinds}; columns are arguments and sites of the same name")  # fmt: skip
+    parser.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN[,COLUMN…]",
+                        help="the column of an argument or site of another name; several make a matrix")  # fmt: skip
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="an argument that is no column: a number, or a list as JSON")  # fmt: skip
+    parser.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+
+
+def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[BoundModel]:
+    """The models of files at the data of the options."""
+    files = [load_model(place) for place in places]
+    require_arguments(files, options.set)
+    columns = read_data(options.data) if options.data is not None else {}
+    return [bind(file, Source(columns, options.map, options.set), options.drop_missing) for file in files]
+
+
+def run(options: argparse.Namespace) -> str:
+    """Infer, write what is asked for, and summarise."""
+    for path in (options.out, options.netcdf, options.checkpoint):
+        require_writable(path)
+    (bound,) = bind_options([options.model], options)
+    for note in bound.notes:
+        print(f"fubini: {note}", file=sys.stderr)
+    draws = bound.model.infer(  # type: ignore[attr-defined]
+        jax.random.key(options.seed),
+        draws=options.draws,
+        chains=options.chains,
+        warmup=options.warmup,
+        method=options.method,
+        checkpoint=options.checkpoint,
+        dims=bound.dims,
+        coords=bound.coords,
+        progress=not options.quiet and sys.stderr.isatty(),
+    )
+    summary = summarise(draws.posterior)
+    evidence = log_evidence(bound.model)
+    if options.netcdf is not None:
+        _write_netcdf(draws, options.netcdf)
+    if options.out is not None:
+        command = shlex.join(["fubini", *sys.argv[1:]])
+        report(bound.model, draws, command=command, seed=options.seed).save(options.out)
+    if options.json:
+        return json.dumps({"model": bound.model.title, "log_evidence": evidence, **summary.to_json()}, indent=2)
+    return "\n\n".join([str(bound.model), str(summary), _closing(evidence, options)])
+
+
+def log_evidence(model: Any) -> float | None:
+    """The log-evidence where it has a closed form."""
+    try:
+        return float(model.log_evidence())
+    except Intractable:
+        return None
+
+
+def _closing(evidence: float | None, options: argparse.Namespace) -> str:
+    lines = [f"log evidence {evidence:.6g}" if evidence is not None else "the evidence has no closed form"]
+    lines += [f"report: {options.out}"] if options.out is not None else []
+    lines += [f"draws: {options.netcdf}"] if options.netcdf is not None else []
+    return "\n".join(lines)
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def require_writable(path: Path | None) -> None:
+    """Raise before the work, not after it, where a file cannot be written."""
+    if path is None:
+        return
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> FubiniError:
+    """The error of a file that cannot be written."""
+    return FubiniError(
+        f"writing {path}",
+        expected="a folder that exists, may be written to and has room",
+        nearest=error.strerror or str(error),
+        advice="give another path",
+    )
+
+
+def _write_netcdf(draws: Any, path: Path) -> None:
+    """Write to a file beside it, then put that in its place: what was there before stays until then."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        draws.to_netcdf(str(beside))
+        os.replace(beside, path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        beside.unlink(missing_ok=True)

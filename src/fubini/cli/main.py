@@ -1,0 +1,68 @@
+"""`fubini COMMAND`: arguments, errors without tracebacks, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+
+from fubini.cli import bench_command, compare_command, demo_command, explain_command, infer_command, query_command
+from fubini.errors import FubiniError, escaped
+from fubini.version import __version__
+
+DESCRIPTION = """Automatic integration for probabilistic programs.
+
+A model file is a Python program, and is run: open only those that you trust. Nothing in a data file is executed."""
+EPILOG = """exit codes: 0 done; 1 an error in the model, the data or the question; 2 wrong arguments; 130 interrupted"""
+COMMANDS = (demo_command, infer_command, explain_command, compare_command, query_command, bench_command)
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors of the library go to standard error."""
+    options = build_parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
+    try:
+        print(escaped(options.run(options), keep="\n"))
+    except FubiniError as error:
+        if options.traceback:
+            raise
+        print(escaped(f"fubini: {error}", keep="\n"), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("fubini: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone: `fubini … | head`
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="fubini", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"fubini {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an error was raised")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for command in COMMANDS:
+        command.add_to(commands)
+    completion = commands.add_parser("completion", help="a script that completes commands in a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(run=lambda options: _completion(options.shell))
+    return parser
+
+
+def _completion(shell: str) -> str:
+    try:
+        import shtab
+    except ImportError as error:
+        raise FubiniError("fubini completion", expected="the package shtab", advice="pip install shtab") from error
+    return shtab.complete(build_parser(), shell=shell)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Warnings on one line each, without the line of code that gave them."""
+    print(escaped(f"fubini: warning: {message}", keep="\n"), file=sys.stderr)

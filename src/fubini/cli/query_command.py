@@ -1,0 +1,184 @@
+"""`fubini query FILE --evidence A=b C=d --target X`: questions to a network of a file."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fubini.base.names import Name
+from fubini.eliminate.explain import explain
+from fubini.errors import FubiniError, Intractable, escaped
+from fubini.io.files import read_bif, read_json, read_uai
+from fubini.models.network import Network
+from fubini.show.bars import bars, curve
+from fubini.terms.factor import Factor
+from fubini.terms.value import Array, to_array
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser."""
+    query = commands.add_parser("query", help="marginals, the most probable values or samples of a network file")
+    query.add_argument("file", type=Path, help="network.bif, .uai or .json, plain or compressed")
+    query.add_argument("--evidence", "-e", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+                       help="observed values")  # fmt: skip
+    query.add_argument("--target", "-t", nargs="+", action="extend", default=[], metavar="NAME",
+                       help="variables asked for; A,B asks for their joint distribution")  # fmt: skip
+    asked = query.add_mutually_exclusive_group()
+    asked.add_argument("--map", action="store_true", help="the most probable values of all variables, together")
+    asked.add_argument("--samples", type=int, metavar="N", help="samples of all variables")
+    query.add_argument("--seed", type=int, default=0, help="of the samples (0)")
+    query.add_argument("--format", choices=("text", "json", "csv"), default="text", help="of the answer")
+    query.add_argument("--plan", action="store_true", help="show the plan too")
+    query.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """The answer to a question given evidence, in the format asked for."""
+    network = read_network(options.file)
+    for text in options.evidence:
+        network = network.condition(dict([_observation(network, text)]))
+    answer = _answer(network, options)
+    return f"{explain(network)}\n\n{answer}" if options.plan and options.format == "text" else answer
+
+
+def _answer(network: Network, options: argparse.Namespace) -> str:
+    if options.map:
+        values = {name: _plain(value) for name, value in network.map().items()}
+        text = "\n".join(f"{name} = {value}" for name, value in values.items())
+        return text if options.format == "text" else _rows([values], options.format)
+    if options.samples is not None:
+        return _rows(_samples(network, options), "csv" if options.format == "text" else options.format)
+    joints = {target: network.marginal(*target.split(",")) for target in options.target if "," in target}
+    single = [target for target in options.target if "," not in target]
+    marginals = network.marginals(*single) if single or not joints else {}
+    if options.format == "text":
+        parts = [show_distributions(marginals)] if marginals else []
+        return "\n".join([*parts, *map(str, joints.values())])
+    return _rows(_cells({**marginals, **joints}), options.format)
+
+
+def _samples(network: Network, options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.samples < 1:
+        raise FubiniError(f"--samples {options.samples}", expected="a number from 1 on")
+    drawn = network.sample(jax.random.key(options.seed), options.samples)
+    return [{name: _plain(values[k]) for name, values in drawn.items()} for k in range(options.samples)]
+
+
+def _cells(marginals: Mapping[str, Factor]) -> list[dict[str, Any]]:
+    """One row for each value of a discrete marginal, or mean and deviation of a real one."""
+    rows: list[dict[str, Any]] = []
+    for target, factor in marginals.items():
+        if not all(domain.is_finite for domain in factor.inputs.values()):
+            name = next(iter(factor.inputs))
+            mean, variance = np.asarray(factor.mean(name)), np.asarray(factor.variance(name))
+            rows.append({"target": target, "value": "", "probability": "", "mean": mean.tolist(),
+                         "sd": np.sqrt(variance).tolist()})  # fmt: skip
+            continue
+        names = list(factor.inputs)
+        order = [names.index(name) for name in (target.split(",") if len(names) > 1 else names)]
+        domains = [factor.inputs[names[axis]] for axis in order]
+        shares = np.exp(np.asarray(factor.log().data)).transpose(order)
+        for position in np.ndindex(shares.shape):
+            labels = [str(domain.label(index)) for domain, index in zip(domains, position, strict=True)]
+            rows.append({"target": target, "value": ",".join(labels), "probability": float(shares[position])})
+    return rows
+
+
+def _rows(rows: list[dict[str, Any]], form: str) -> str:
+    """Rows as JSON or CSV."""
+    if form == "json":
+        return json.dumps(rows, indent=2)
+    text = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0 else value
+
+
+def read_network(path: Path) -> Network:
+    """Read a network file of any format, which its name decides."""
+    stem = path.name.removesuffix(".gz").removesuffix(".xz")
+    readers = {".bif": read_bif, ".uai": read_uai, ".json": read_json}
+    reader = readers.get(Path(stem).suffix)
+    if reader is None:
+        raise FubiniError(
+            f"the network {path}", expected="a file called *.bif, *.uai or *.json, perhaps with .gz or .xz"
+        )
+    return reader(path)
+
+
+def _observation(network: Network, text: str) -> tuple[str, str | int | float]:
+    """NAME=VALUE, where the value is a label, a position where there are no labels, or a number."""
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise FubiniError(f"the evidence {text!r}", expected="NAME=VALUE", advice="for example --evidence HR=HIGH")
+    domain = network.variables.get(name)
+    if domain is not None and not domain.is_finite:
+        return name, _number(name, value)
+    labelled = domain is None or domain.labels is not None
+    return name, value if labelled or not value.isdigit() else int(value)
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise FubiniError(f"the evidence {name}={value!r}", expected="a number: the variable is real") from None
+
+
+# -- distributions as bars ----------------------------------------------------------------------------------------
+
+
+def show_distribution(name: Name, factor: Factor, width: int = 40) -> str:
+    """The marginal of one variable: a line for each value, or mean, deviation and outline of a real number.
+
+    >>> from fubini.base.domains import Bint
+    >>> print(show_distribution("rain", fb.Table([0.75, 0.25], {"rain": Bint.labelled("dry", "wet")}), 8))
+    rain
+      dry  0.7500 ██████
+      wet  0.2500 ██
+    >>> print(show_distribution("height", fb.dist.Normal(170.0, 10.0)("height"), 16))
+    height
+      170 ± 10  from 140 to 200: ▁▁▁▂▄▅▇██▇▅▄▂▁▁▁
+    """
+    domain = factor.inputs[name]
+    if not domain.is_finite:
+        return f"{escaped(str(name))}\n{_outline(name, factor, width)}"
+    shares = np.exp(np.asarray(factor.log().data))
+    labels = [escaped(str(domain.label(index))) for index in range(len(shares))]
+    return "\n".join([escaped(str(name)), *bars(labels, shares, width)])
+
+
+def _outline(name: Name, factor: Factor, width: int) -> str:
+    """Mean ± deviation, and the density over three deviations on either side as a row of blocks."""
+    if factor.inputs[name].shape:
+        mean, deviation = np.asarray(factor.mean(name)), np.sqrt(np.asarray(factor.variance(name)))
+        return f"  {np.array2string(mean, precision=4)} ± {np.array2string(deviation, precision=4)}"
+    mean, deviation = float(factor.mean(name)), float(factor.variance(name)) ** 0.5
+    summary = f"  {mean:.6g} ± {deviation:.4g}"
+    low, high = mean - 3 * deviation, mean + 3 * deviation
+    try:
+        density = np.exp(
+            np.asarray(to_array(factor({name: Array(np.linspace(low, high, width), ("at",))}).log()).array)
+        )
+    except Intractable:  # a point mass among densities: no curve to draw
+        return f"{summary}, with mass at a point"
+    return f"{summary}  from {low:.6g} to {high:.6g}: {curve(density)}"
+
+
+def show_distributions(marginals: Mapping[str, Factor]) -> str:
+    """Several marginals, one under the other."""
+    return "\n".join(show_distribution(name, factor) for name, factor in marginals.items())

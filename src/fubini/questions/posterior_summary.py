@@ -1,0 +1,110 @@
+"""Draws in few numbers: mean, deviation, 90 % interval, effective draws and R-hat of each entry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fubini.infer.agreement import split_rhat
+from fubini.infer.nuts_warnings import effective
+from fubini.terms.numbers import shown_grid
+
+STATISTICS = ("mean", "sd", "5%", "95%", "ESS", "R-hat")
+ENTRIES = 8  # of an array that a printed summary has
+ROWS = 20  # of a printed summary
+
+
+@dataclass(frozen=True)
+class EntrySummary:
+    """The draws of one number: a site, or an entry of one."""
+
+    name: str
+    mean: float
+    sd: float
+    low: float
+    high: float
+    effective_draws: float
+    r_hat: float
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The statistics in the order in which they are printed."""
+        return self.mean, self.sd, self.low, self.high, round(self.effective_draws), self.r_hat
+
+
+@dataclass(frozen=True)
+class PosteriorSummary:
+    """The entries of all sites; prints as a table."""
+
+    chains: int
+    draws: int
+    entries: Mapping[str, Sequence[EntrySummary]]
+    count: int  # of all entries, those that were not summarised too
+
+    def __repr__(self) -> str:
+        head = f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws} draws"
+        shown = [one for entries in self.entries.values() for one in entries[:ENTRIES]][:ROWS]
+        if not shown:
+            return head
+        labels = [one.name for one in shown], STATISTICS
+        table = shown_grid(np.array([one.numbers for one in shown]), ("", ""), labels, rows=ROWS)
+        hidden = self.count - len(shown)
+        return "\n".join([head, *table, *([f"and {hidden} entries more"] if hidden else [])])
+
+    def to_json(self) -> dict[str, Any]:
+        """All entries as a JSON object; numbers that are not finite are null."""
+        rows = [asdict(one) for entries in self.entries.values() for one in entries]
+        plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+        return {"chains": self.chains, "draws": self.draws, "entries": plain}
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def summarise(values: Mapping[Any, Any], most: int | None = None) -> PosteriorSummary:
+    """Summarise draws by site: arrays [chain, draw, …], or those of an ArviZ posterior, whose labels name the entries.
+
+    Of each site, the first `most` entries, or all.
+
+    >>> summarise({"x": np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])})
+    2 chains of 4 draws
+       mean     sd    5%   95%  ESS  R-hat
+    x     3  1.309  1.35  4.65    7  1.958
+    """
+    entries = {str(name): _entries(str(name), value, most) for name, value in values.items()}
+    shapes = [np.shape(value) for value in values.values()]
+    chains, draws = shapes[0][:2] if shapes else (0, 0)
+    return PosteriorSummary(chains, draws, entries, sum(math.prod(shape[2:]) for shape in shapes))
+
+
+def _entries(name: str, value: Any, most: int | None) -> list[EntrySummary]:
+    array = np.asarray(value)
+    labels = _labels(value, array.shape[2:])
+    places = zip(np.ndindex(array.shape[2:]), itertools.product(*labels), strict=True)
+    return [
+        summarise_entry(f"{name}[{', '.join(label)}]" if label else name, array[:, :, *position])
+        for position, label in itertools.islice(places, most)
+    ]
+
+
+def _labels(value: Any, shape: tuple[int, ...]) -> list[list[str]]:
+    """The labels of each axis after chain and draw; positions where there are none."""
+    dims = getattr(value, "dims", None)
+    if dims is None:
+        return [list(map(str, range(size))) for size in shape]
+    return [[str(label) for label in value[dim].values] for dim in dims[2:]]
+
+
+def summarise_entry(name: str, draws: np.ndarray) -> EntrySummary:
+    """The statistics of one number's draws [chain, draw]."""
+    numbers = draws.astype(np.float64)
+    low, high = np.quantile(numbers, (0.05, 0.95))
+    sd = float(numbers.std(ddof=1)) if numbers.size > 1 else 0.0
+    r_hat = float(split_rhat(numbers)) if numbers.shape[1] > 3 else np.nan
+    return EntrySummary(name, float(numbers.mean()), sd, float(low), float(high), effective(numbers), r_hat)

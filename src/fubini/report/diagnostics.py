@@ -1,0 +1,191 @@
+"""R-hat and effective sample sizes by ArviZ, and what they say, in words."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fubini.questions.draws import arviz
+from fubini.questions.represented import BACKWARD
+from fubini.report.posterior_draws import PosteriorDraws, Quantity
+
+RHAT_GOOD, RHAT_BAD = 1.01, 1.05  # Vehtari et al. 2021; Gelman et al. 2013
+ESS_GOOD, ESS_BAD = 100, 25  # effective draws for each chain (Vehtari et al. 2021)
+INTERVAL = 0.05, 0.95
+INDEPENDENT = {
+    "exact": "drawn from the exact posterior",
+    "grid": "drawn from the posterior on a grid that describes it",
+    BACKWARD: "drawn backwards through the chain",
+}
+APPROXIMATE = {"svi": "variational inference", "laplace": "Laplace's approximation"}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean, standard deviation and 90 % interval of a number, with its diagnostics."""
+
+    name: str
+    mean: float
+    sd: float
+    low: float
+    high: float
+    rhat: float = np.nan
+    ess_bulk: float = np.nan
+    ess_tail: float = np.nan
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the diagnostics say: good, doubtful or bad, and why."""
+
+    level: str
+    sentences: tuple[str, ...]
+
+
+def summarise(quantities: Sequence[Quantity]) -> list[Summary]:
+    """The summaries of numbers of one site."""
+    if not quantities:
+        return []
+    rhat, bulk, tail = diagnose(np.stack([one.draws for one in quantities], axis=-1))
+    return [
+        Summary(one.name, *describe(one.finite), rhat=float(r), ess_bulk=float(b), ess_tail=float(t))
+        for one, r, b, t in zip(quantities, rhat, bulk, tail, strict=True)
+    ]
+
+
+def describe(numbers: np.ndarray) -> tuple[float, float, float, float]:
+    """Mean, standard deviation, 5 % and 95 % quantile."""
+    if not numbers.size:
+        return np.nan, np.nan, np.nan, np.nan
+    low, high = np.quantile(numbers, INTERVAL)
+    return float(numbers.mean()), float(numbers.std(ddof=1)) if numbers.size > 1 else 0.0, float(low), float(high)
+
+
+def diagnose(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """R-hat (rank-normalised), bulk and tail effective sample size of draws [chain, draw, number].
+
+    NaN of what does not vary or is not finite, of fewer than four draws, and R-hat of one chain.
+    """
+    az, values = arviz(), draws.astype(np.float64)
+    nothing = np.full(values.shape[-1], np.nan)
+    if values.shape[1] < 4:
+        return nothing, nothing, nothing
+    known = np.isfinite(values).all(axis=(0, 1))
+    values = np.where(known, values, 0.0)
+    varies = values.std(axis=(0, 1)) > 0
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        logging.getLogger("arviz").addFilter(_silent)
+        try:
+            data = az.convert_to_dataset({"x": values})
+            rhat = az.rhat(data)["x"].values if values.shape[0] > 1 else nothing
+            bulk, tail = (az.ess(data, method=method)["x"].values for method in ("bulk", "tail"))
+        finally:
+            logging.getLogger("arviz").removeFilter(_silent)
+    rhat, bulk, tail = (np.where(varies, each, np.nan) for each in (rhat, bulk, tail))
+    return rhat, bulk, tail
+
+
+def shown_rhat(rhat: float) -> str:
+    """R-hat in three digits; what is large says no more than that.
+
+    >>> shown_rhat(1.0234), shown_rhat(1e6), shown_rhat(float("nan"))
+    ('1.023', '> 100', '–')
+    """
+    return "–" if rhat != rhat else f"{rhat:.3f}" if rhat <= 100 else "> 100"
+
+
+def _silent(record: logging.LogRecord) -> bool:
+    return False
+
+
+def judge(draws: PosteriorDraws) -> Verdict:
+    """The verdict on all draws."""
+    worst = {name: _worst(site.checked()) for name, site in draws.sites.items()}
+    rhat = max(((r, name) for name, (r, _) in worst.items() if r == r), default=(np.nan, ""))
+    ess = min(((e, name) for name, (_, e) in worst.items() if e == e), default=(np.nan, ""))
+    broken = [name for name, site in draws.sites.items() if not np.isfinite(site.draws).all()]
+    return verdict(rhat, ess, draws.shape, draws.method, draws.diverging or 0, broken)
+
+
+def _worst(draws: np.ndarray) -> tuple[float, float]:
+    rhat, bulk, tail = diagnose(draws)
+    ess = np.minimum(bulk, tail)
+    return (
+        float(np.nanmax(rhat)) if np.isfinite(rhat).any() else np.nan,
+        float(np.nanmin(ess)) if np.isfinite(ess).any() else np.nan,
+    )
+
+
+def verdict(
+    rhat: tuple[float, str],
+    ess: tuple[float, str],
+    shape: tuple[int, int],
+    method: str,
+    diverging: int = 0,
+    broken: Sequence[str] = (),
+) -> Verdict:
+    """What the highest R-hat and the lowest effective sample size say, each with the site it is of.
+
+    `broken` are sites with draws that are not finite numbers.
+    """
+    if method in APPROXIMATE:
+        return Verdict(
+            "doubtful",
+            (
+                f"These draws are from a normal approximation ({APPROXIMATE[method]}), not from the posterior itself.",
+                'R-hat and effective sample size say nothing of its error: compare with method="nuts".',
+            ),
+        )
+    judged = [_of_rhat(*rhat, shape), _of_ess(*ess, shape), _of_divergences(diverging, shape), _of_broken(broken)]
+    found = [each for each in judged if each is not None]
+    level = max((level for level, _ in found), key=("good", "doubtful", "bad").index, default="good")
+    first = {"good": "No problem was found.", "doubtful": "Look closer.", "bad": "Do not rely on these draws yet."}
+    independent = f"The draws are independent of each other: {INDEPENDENT[method]}." if method in INDEPENDENT else ""
+    return Verdict(level, tuple(filter(None, (first[level], independent, *(sentence for _, sentence in found)))))
+
+
+def _of_rhat(rhat: float, site: str, shape: tuple[int, int]) -> tuple[str, str] | None:
+    if rhat != rhat:
+        said = "R-hat needs two chains or more that vary: run several, to see whether they agree."
+        return ("doubtful", said) if shape[0] == 1 else None
+    rhat = round(rhat, 3)  # as it is shown
+    if rhat <= RHAT_GOOD:
+        return "good", f"The chains agree: the highest R-hat is {rhat:.3f} (of {site}; at most {RHAT_GOOD} is wanted)."
+    if rhat <= RHAT_BAD:
+        said = f"The chains nearly agree: the highest R-hat is {rhat:.3f}, of {site} (at most {RHAT_GOOD} is wanted)."
+        return "doubtful", f"{said} Draw more."
+    said = f"The chains do not agree: R-hat is {shown_rhat(rhat)} for {site}, where at most {RHAT_GOOD} is wanted."
+    advice = (
+        "Draw more with a longer warmup. Where labels of groups can be exchanged, chains may number the same groups "
+        "differently: give the groups an order, or look at what does not depend on their numbers."
+    )
+    return "bad", f"{said} {advice}"
+
+
+def _of_ess(ess: float, site: str, shape: tuple[int, int]) -> tuple[str, str] | None:
+    if ess != ess:
+        return None
+    said = f"the effective sample size is {ess:,.0f} at least (of {site}), from {shape[0] * shape[1]:,} draws"
+    if ess >= ESS_GOOD * shape[0]:
+        return "good", f"There are enough draws for means and 90 % intervals: {said}."
+    level = "bad" if ess < ESS_BAD * shape[0] else "doubtful"
+    return level, f"Draws are few: {said}; {ESS_GOOD} for each chain are wanted. Draw more."
+
+
+def _of_divergences(diverging: int, shape: tuple[int, int]) -> tuple[str, str] | None:
+    if not diverging:
+        return None
+    share = diverging / max(shape[0] * shape[1], 1)
+    said = (
+        f"{diverging:,} of the draws ({share:.1%}) ended in a divergence: where the density bends sharply it may not be"
+    )
+    return "bad" if share > 0.01 else "doubtful", f"{said} explored. Set target_accept closer to 1, or rescale."
+
+
+def _of_broken(sites: Sequence[str]) -> tuple[str, str] | None:
+    return ("bad", f"Some draws are not finite numbers: of {', '.join(sites)}.") if sites else None

@@ -1,0 +1,199 @@
+"""`fb.report`: the document, and how it is saved."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from fubini.eliminate.explanation import Explanation
+from fubini.errors import DomainError, FileFormatError, FubiniError, escaped
+from fubini.models.joint import Joint
+from fubini.questions.label_sampler import LabelSampler
+from fubini.report.closing_sections import (
+    evidence_of,
+    evidence_section,
+    loop_section,
+    origin_section,
+    predictive_section,
+)
+from fubini.report.derivation_section import derivation_section
+from fubini.report.diagnostics import judge
+from fubini.report.exact_marginals import exact_marginals
+from fubini.report.glance import glance_section
+from fubini.report.html_elements import Markup, element
+from fubini.report.model_section import model_section
+from fubini.report.posterior_draws import read_draws
+from fubini.report.posterior_section import posterior_section
+from fubini.report.roles import elimination, roles
+
+LONGEST = 300  # characters of the title of a model
+HEIGHT = 640  # of the frame in a notebook
+POLICY = "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
+CONTENTS = {
+    "glance": "At a glance",
+    "model": "Model",
+    "derivation": "Integration",
+    "posterior": "Posterior",
+    "predictive": "Predictive checks",
+    "evidence": "Evidence",
+    "loop": "Generated loop",
+    "origin": "To make it again",
+}
+
+
+class Report:
+    """A report as one HTML document; shown in a frame in a notebook, and saved to a file.
+
+    >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+    >>> fb.report(model.condition(x=0.5)).html[:15]
+    '<!doctype html>'
+    """
+
+    def __init__(self, title: str, html: str) -> None:
+        self.title, self.html = title, html
+
+    def __repr__(self) -> str:
+        return f"Report {self.title!r}, {len(self.html.encode()) / 1000:,.0f} kB; .save(path) writes it"
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the document to a file: at once, or not at all.
+
+        >>> import tempfile
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fb.report(model.condition(x=0.5)).save(f"{folder}/report.html").name
+        'report.html'
+        """
+        target = Path(path)
+        if target.is_dir():
+            raise FileFormatError(f"a report saved to {path}", expected="the name of a file", nearest="it is a folder")
+        try:
+            _write(target, self.html.encode())
+        except OSError as error:
+            raise FileFormatError(
+                f"a report saved to {path}",
+                expected=f"a folder {str(target.parent)!r} that can be written to, with room for the file",
+                nearest=error.strerror or str(error),
+                advice="give another path",
+            ) from error
+        return target
+
+    def _repr_html_(self) -> str:
+        frame = f'sandbox="allow-scripts" width="100%" height="{HEIGHT}" title="{escape(self.title)}"'
+        return f'<iframe srcdoc="{escape(self.html)}" {frame}></iframe>'
+
+
+def report(
+    post: Joint,
+    draws: Any = None,
+    *,
+    title: str | None = None,
+    command: str | None = None,
+    seed: Any = None,
+    sampler: LabelSampler | None = None,
+) -> Report:
+    """A report of a model given its observations: graph, derivation, posterior, checks, evidence; one HTML file.
+
+    `draws` is what `post.infer(key)` gave, or what a label sampler drew; without it exact marginals are shown, where
+    there are any. `sampler` is a label sampler, whose loop is shown. `command` and `seed` are shown as they are given.
+
+    >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+    >>> fb.report(model.condition(x=0.5), title="A normal mean")
+    Report 'A normal mean', ... kB; .save(path) writes it
+    """
+    if not isinstance(post, Joint):
+        raise DomainError(
+            f"a report of {type(post).__name__}",
+            expected="a model with observations: post = model(…).condition(y=…)",
+            advice="fb.report(post, post.infer(key))",
+        )
+    _require_sampler(sampler)
+    explanation, known = _explanation(post), None if draws is None else read_draws(draws)
+    verdict = None if known is None else judge(known)
+    exact = {} if known is not None else exact_marginals(post)
+    by_sampler = None if sampler is None else sampler.eliminated_model.eliminated
+    site_roles = roles(post, elimination(explanation, known, by_sampler))
+    evidence = evidence_of(post)
+    sections = [
+        glance_section(site_roles, known, verdict, evidence),
+        model_section(post, site_roles, known, exact),
+        derivation_section(post, explanation, sampler, known is not None),
+        posterior_section(post, known, verdict, exact),
+        predictive_section(known),
+        evidence_section(post, evidence, explanation),
+        loop_section(sampler),
+        origin_section(command, seed),
+    ]
+    shown_title = escaped(title) if title is not None else f"Report on {post.title.partition('(')[0]}"
+    return Report(shown_title, _page(shown_title, shortened(post.title), sections))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _explanation(post: Joint) -> Explanation | None:
+    try:
+        return post.explain()
+    except (FubiniError, NotImplementedError):
+        return None
+
+
+def _require_sampler(sampler: Any) -> None:
+    if sampler is not None and not isinstance(sampler, LabelSampler):
+        raise DomainError(
+            f"a report with sampler={type(sampler).__name__}",
+            expected="a compiled sampler of labels",
+            advice='fb.report(post, draws, sampler=post.eliminate("mu").gibbs("y"))',
+        )
+
+
+def _page(title: str, subtitle: str, sections: Sequence[Markup | None]) -> str:
+    present = [each for each in sections if each is not None]
+    links = [
+        element("li", element("a", words, href=f"#{name}"))
+        for name, words in CONTENTS.items()
+        if any(f'id="{name}"' in each[:80] for each in present)
+    ]
+    style, script = (_file(name) for name in ("style.css", "page.js"))
+    return Template(_file("page.html")).substitute(
+        title=escape(title),
+        subtitle=escape(escaped(subtitle)),
+        policy=POLICY.format(style=_hash(style), script=_hash(script)),
+        style=style,
+        script=script,
+        contents="".join(links),
+        body="\n".join(present),
+    )
+
+
+def _file(name: str) -> str:
+    return (resources.files("fubini.report") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The source of a policy that allows this very text and no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write to a file beside the target, then put that in its place."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

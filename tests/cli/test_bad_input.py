@@ -1,0 +1,118 @@
+"""Errors of the command line: a message, no traceback, an exit code; and nothing is lost."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from fubini.cli import main
+from fubini.cli.main import build_parser
+
+QUICK = ("--draws", "20", "--chains", "1")
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The message of a command that fails."""
+    assert main(list(arguments)) == 1
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.err and shown.out == ""
+    return shown.err
+
+
+def test_missing_files(folder, capsys):
+    assert "'data.csv'" in refused(capsys, "infer", "level.py", "--data", "dat.csv")
+    assert "'level.py'" in refused(capsys, "infer", "levels.py", "--data", "data.csv")
+    assert "a folder nowhere" in refused(capsys, "infer", "level.py", "--data", "nowhere/data.csv")
+
+
+def test_a_column_that_matches_nothing(folder, capsys):
+    Path("data.csv").write_text("doze,response\n1,2\n2,3\n")
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv")
+    assert "the argument 'dose' of level" in message and "nearest:  'doze'" in message and "--map dose=" in message
+    Path("data.csv").write_text("dose,respons\n1,2\n2,3\n")
+    assert "nothing is observed" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--map", "response=responze")
+    assert "nearest:  'respons'" in message
+    assert "'dose'" in refused(capsys, "infer", "level.py", "--data", "data.csv", "--set", "does=3")
+
+
+def test_wrong_types(folder, capsys):
+    Path("data.csv").write_text("dose,response\n1,low\n2,high\n")
+    assert "'response'" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+    Path("data.json").write_text('{"dose": [[1, 2], [3]], "response": [1, 2]}')
+    assert "equal lengths" in refused(capsys, "infer", "level.py", "--data", "data.json")
+    Path("data.json").write_text('{"dose": [1, 2')
+    assert "not JSON" in refused(capsys, "infer", "level.py", "--data", "data.json")
+    Path("data.csv").write_text("dose,response\n")
+    assert "at least one row" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+    Path("data.nc").write_bytes(b"not NetCDF at all")
+    assert "NetCDF" in refused(capsys, "infer", "level.py", "--data", "data.nc")
+    Path("data.txt").write_text("1 2")
+    assert ".csv" in refused(capsys, "infer", "level.py", "--data", "data.txt")
+
+
+def test_missing_numbers(folder, capsys):
+    Path("data.csv").write_text("dose,response\n1,2\n,3\n")
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv")
+    assert "the column 'dose'" in message and "row 2" in message and "--drop-missing" in message
+
+
+def test_models_that_do_not_load(folder, capsys):
+    Path("broken.py").write_text("import fubini as fb\nimport no_such_module\n")
+    message = refused(capsys, "infer", "broken.py", "--data", "data.csv")
+    assert "in line 2" in message and "no_such_module" in message
+    Path("broken.py").write_text("def model(:\n")
+    assert "SyntaxError in line 1" in refused(capsys, "infer", "broken.py", "--data", "data.csv")
+    Path("broken.py").write_text("x = 1\n")
+    assert "defines none" in refused(capsys, "infer", "broken.py", "--data", "data.csv")
+    Path("broken.py").write_text("raise SystemExit(3)\n")
+    assert "SystemExit" in refused(capsys, "infer", "broken.py", "--data", "data.csv")
+
+
+def test_two_models_in_a_file(folder, capsys):
+    Path("two.py").write_text(Path("level.py").read_text() + "\n\nother = level\n")
+    message = refused(capsys, "infer", "two.py", "--data", "data.csv")
+    assert "it defines 'level', 'other'" in message and "two.py:level" in message
+    assert "'other'" in refused(capsys, "infer", "two.py:othr", "--data", "data.csv")
+    assert main(["explain", "two.py:other", "--data", "data.csv"]) == 0
+
+
+def test_outputs_that_cannot_be_written(folder, capsys, monkeypatch):
+    """The folder is tried before the work begins."""
+    for flag in ("--out", "--netcdf", "--checkpoint"):
+        message = refused(capsys, "infer", "level.py", "--data", "data.csv", flag, "nowhere/file")
+        assert "writing nowhere/file" in message
+    assert "is a folder" in refused(capsys, "infer", "level.py", "--data", "data.csv", "--out", str(folder))
+
+
+def test_a_full_disk_keeps_the_old_file(folder, capsys, monkeypatch):
+    """Files are written beside the old ones and then put in their places."""
+    Path("report.html").write_text("old")
+    Path("draws.nc").write_text("old")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("fubini.cli.infer_command.os.replace", full)
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--netcdf", "draws.nc", *QUICK)
+    assert "No space left" in message and Path("draws.nc").read_text() == "old"
+    assert [path.name for path in folder.glob(".draws*")] == []
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--out", "report.html", *QUICK)
+    assert "No space left" in message and Path("report.html").read_text() == "old"
+
+
+def test_usage_errors(folder, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["infer"])
+    assert caught.value.code == 2
+    assert "NAME=VALUE" in refused(capsys, "infer", "level.py", "--data", "data.csv", "--set", "dose")
+    assert "model file is a Python program, and is run" in build_parser().format_help()
+
+
+def test_interrupt(folder, capsys, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fubini.cli.infer_command.read_data", interrupt)
+    assert main(["infer", "level.py", "--data", "data.csv"]) == 130
+    assert capsys.readouterr().err == "fubini: interrupted\n"
