@@ -74,7 +74,7 @@ def _read_once(f: Factor) -> Piecewise | None:
     if is_traced(*leaves) or sum(np.asarray(leaf).nbytes for leaf in leaves) > MOST_BYTES:
         return _read(f)
     contents = tuple((is_jax(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
-    key = (f.key, bool(jax.config.jax_enable_x64), contents)
+    key = (f.key, jnp.result_type(float), contents)
     if key in _known:
         return _known[key]
     made = _read(f)
