@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
 from fubini.base.arrays import Data
-from fubini.distributions.blueprint import LogProbability
+from fubini.distributions.blueprint import Blueprint, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, NoRule, listed
 from fubini.terms.value import to_array
@@ -37,13 +38,23 @@ def draw(distribution: Distribution, key: Data) -> Data:
     """One value; of parameters that are not numbers, none: NaN, or −1 of whole numbers."""
     given = parameters(distribution)
     try:
-        value = in_domain(distribution, _with_whole_count(distribution.blueprint.build(iter(given))).sample(key))
+        sampler = _with_whole_count(without_slopes(distribution.blueprint, given))
+        value = in_domain(distribution, sampler.sample(key))
     except NotImplementedError as error:
         raise NoRule(f"a draw from {distribution}", expected="a family that can be sampled") from error
     floats = [leaf for leaf in given if jnp.issubdtype(leaf.dtype, jnp.floating)]
     lost = sum((jnp.any(jnp.isnan(leaf)) for leaf in floats), start=jnp.asarray(False))
     none = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
     return jnp.where(lost, jnp.asarray(none, value.dtype), value)
+
+
+def without_slopes(blueprint: Blueprint, leaves: Sequence[Data]) -> Any:
+    """numpyro's distribution, of whole numbers at parameters without derivatives, which their draws do not have.
+
+    The loops of some samplers could not be differentiated.
+    """
+    made = blueprint.build(iter(leaves))
+    return blueprint.build(iter(map(jax.lax.stop_gradient, leaves))) if made.is_discrete else made
 
 
 def _with_whole_count(numpyro_distribution: Any) -> Any:
