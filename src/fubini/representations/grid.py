@@ -115,8 +115,8 @@ class GridChain:
         assert own is not None, "a grid is named"
         self.chain = chain
         self._init, self._factor = (product(*map(promoted, terms_of(each))) for each in (chain.init, chain.factor))
-        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid)}
         self.domains = merge_inputs(chain.init.inputs, chain.factor.inputs, chain.domains)
+        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in self.domains}
         _require_summed(named, chain)
         _require_plain({name: each for name, each in own.by_name.items() if name in self.domains and name not in named})
         self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, self.domains[n]) for n, each in named.items()}
