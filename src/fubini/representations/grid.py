@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any
 
+import jax
 import numpy as np
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
@@ -52,15 +53,25 @@ class Grid(Representation):
     projects = False
 
     def __init__(self, ends: Any, n: Any) -> None:
-        self.ends, self.n = ends, n
-        pairs = [ends] if np.ndim(ends) == 1 else list(ends)
-        for pair in pairs:
-            low, high = (float(end) for end in pair)
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise DataError(f"Grid({ends!r}, {n!r})", expected="finite ends, low < high, for each axis")
-        for count in np.atleast_1d(n):
-            if count != int(count) or count < 2:
-                raise DataError(f"Grid({ends!r}, {n!r})", expected="a whole number of cells, at least 2, for each axis")
+        asked = f"Grid({ends}, {n})"
+        _require_known(asked, ends, n)
+        pairs, counts = _numbers(ends), _numbers(n)
+        if (
+            pairs is None
+            or pairs.ndim not in (1, 2)
+            or pairs.shape[-1:] != (2,)
+            or not (pairs[..., 0] < pairs[..., 1]).all()
+        ):
+            raise DataError(asked, expected="(low, high), two finite ends, low < high; or such a pair for each axis")
+        if counts is None or counts.ndim > 1 or (counts % 1 != 0).any() or (counts < 2).any():
+            raise DataError(asked, expected="a whole number of cells, at least 2, for each axis")
+        self.ends: Any = _plain(ends)
+        self.n: Any = _plain(n)
+        self._exact = (tuple(map(tuple, np.atleast_2d(pairs))), tuple(np.atleast_1d(counts)), pairs.ndim, counts.ndim)
+
+    @property
+    def structure(self) -> tuple:
+        return (type(self), self._exact)
 
     @property
     def mark(self) -> Exactness:
@@ -88,6 +99,32 @@ class Grid(Representation):
 
     def __repr__(self) -> str:
         return f"Grid({self.ends!r}, {self.n!r})"
+
+
+def _require_known(asked: str, *given: Any) -> None:
+    if is_traced(*jax.tree.leaves(given)):
+        raise DataError(
+            asked,
+            expected="ends and numbers of cells that are known when a function is traced",
+            nearest="an array of jax.jit, jax.vmap or jax.grad",
+            advice="make them arguments that are static, or numbers",
+        )
+
+
+def _numbers(given: Any) -> np.ndarray | None:
+    """Finite numbers as an array; None where they are not."""
+    try:
+        data = np.asarray(given, float)
+    except (TypeError, ValueError):
+        return None
+    return data if np.isfinite(data).all() else None
+
+
+def _plain(given: Any) -> Any:
+    """The numbers of Python, in tuples: they print in full."""
+    if np.ndim(given):
+        return tuple(_plain(each) for each in given)
+    return given.item() if hasattr(given, "item") else given
 
 
 @lru_cache(maxsize=1024)
