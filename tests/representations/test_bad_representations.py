@@ -173,6 +173,17 @@ def test_bad_counts() -> None:
         fb.rep.Particles(0, jax.random.key(0))
 
 
+@pytest.mark.parametrize("rep", [fb.rep.Mixture(2), fb.rep.Particles(9, jax.random.key(0))], ids=repr)
+def test_a_start_without_the_state(rep: Any) -> None:
+    step = chain(Y).factor
+    flat = fb.Chain(init=fb.Table(1.0), factor=step, time="t", step={"x": "x_next"})
+    with (
+        fb.represent(x=rep),
+        pytest.raises(fb.FubiniError, match=r"a start that is a density of 'x'(.|\n)*nothing of 'x'"),
+    ):
+        flat.log_evidence()
+
+
 # -- particles, division, constraints -------------------------------------------------------------------------------
 
 
