@@ -143,3 +143,16 @@ def test_sparse_states_beside_particles() -> None:
         answer, evidence = chain.filter().mean("b_next").data, chain.log_evidence()
     assert answer == pytest.approx(exact, abs=0.05)
     assert float(evidence) == pytest.approx(float(chain.log_evidence()), abs=0.05)
+
+
+def test_a_method_of_a_factor_is_as_the_question() -> None:
+    factors = [CHAIN.init, fb.markov(STEP, time="t", step={"x": "x_next"})]
+    with fb.represent(x=fb.rep.Particles(50, KEY)):
+        by_method = (factors[0] * factors[1]).sum("x", "x_next").log()
+        by_question = fb.eliminate(factors, ("x", "x_next")).log()
+    assert float(by_method) == pytest.approx(float(by_question))
+
+
+def test_explanations_have_the_plan_of_a_step() -> None:
+    with fb.represent(x=fb.rep.Truncated()):
+        assert "each step is" in str(CHAIN.explain())

@@ -278,6 +278,12 @@ def _converted(term: Factor, own: Represent) -> Factor:
     return stored[changed[0]] if changed else term
 
 
+def asked_by(question: str) -> AbstractContextManager:
+    """The interpretation in force, for the parts of a question that has found its names."""
+    own = represented()
+    return nullcontext() if own is None else _replaced(current(), own, own.known(question))
+
+
 def storing_results() -> AbstractContextManager:
     """The interpretation in force, where factors that are converted are products of stored ones."""
     own = represented()

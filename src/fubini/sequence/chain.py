@@ -18,7 +18,14 @@ from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.eliminate.plan import Plan
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.represent import Representation, represent_by_draws, representation_of, require_known, within
+from fubini.factors.represent import (
+    Representation,
+    asked_by,
+    represent_by_draws,
+    representation_of,
+    require_known,
+    within,
+)
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
@@ -336,7 +343,8 @@ class Chain:
                 start, hidden = (carry.factor,), carry.hidden
         names = [name for name in self.links.oldest if name in {*self.init.inputs, *self.factor.inputs}]
         try:
-            return explain([*start, *terms], sum=[*names, *hidden])
+            with asked_by("a sequence"):
+                return explain([*start, *terms], sum=[*names, *hidden])
         except (Intractable, NoRule):
             if not hidden and not representations_of(self.domains):
                 raise
