@@ -20,7 +20,7 @@ from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.promotion import promoted
-from fubini.factors.represent import Represent, Representation, represented
+from fubini.factors.represent import Represent, Representation, is_plain, represented
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
@@ -311,7 +311,7 @@ def _require_summed(named: Mapping[Name, Grid], chain: Chain) -> None:
 def _require_plain(beside: Mapping[Name, Representation]) -> None:
     """Raise where a variable beside the grid has a representation by which a chain of cells would not go."""
     for name, each in beside.items():
-        if not each.is_plain:
+        if not is_plain(each):
             raise Intractable(
                 f"represent({name}={each!r}) beside fb.rep.Grid",
                 expected="fb.rep.Grid or fb.rep.Dense for all variables of the chain",
