@@ -122,10 +122,48 @@ def test_a_grid_too_large(traced: bool) -> None:
     refused(ask, traced, "12,800,000,000 bytes", "at most 4,294,967,296 bytes", "use fewer cells", data=np.zeros(4))
 
 
-@pytest.mark.parametrize("bad", [((1, -1), 10), ((0, np.inf), 10), ((0, 1), 1), ((0, 1), 2.5)])
+ENDS = ((1, -1), (0, np.inf), 5, None, (0, 1, 2), "ab", [(0, 1), (2, 1)], ((0, 1), 2))
+COUNTS = (1, 2.5, np.nan, np.inf, None, "ten", [[3]], (10, 1))
+
+
+@pytest.mark.parametrize("bad", [*((ends, 10) for ends in ENDS), *(((0, 1), n) for n in COUNTS)], ids=str)
 def test_bad_grids(bad: tuple) -> None:
-    with pytest.raises(fb.FubiniError, match="Grid"):
+    with pytest.raises(fb.FubiniError, match=r"Grid(.|\n)*(low < high|at least 2)"):
         fb.rep.Grid(*bad)
+
+
+def test_a_grid_of_traced_ends() -> None:
+    with pytest.raises(fb.FubiniError, match=r"Grid(.|\n)*known when a function is traced"):
+        jax.jit(lambda high: fb.rep.Grid((0.0, high), 10).n)(1.0)
+
+
+def test_grids_are_equal_where_their_numbers_are() -> None:
+    """Also those that print alike."""
+    low, high = (fb.rep.Grid(np.array([-6.0, end]), 60) for end in (6.00000000001, 6.00000000002))
+    assert low != high
+    assert repr(low) == "Grid((-6.0, 6.00000000001), 60)"
+    assert fb.rep.Grid((-6, 6), 60) == fb.rep.Grid([-6.0, 6.0], np.int64(60)) != fb.rep.Grid([(-6, 6)], 60)
+
+
+@pytest.mark.parametrize("vtree", [["a", "b"], ("a", 3), ("a", ["b", "c"]), ("a", "b", "c")], ids=str)
+def test_bad_vtrees(vtree: Any) -> None:
+    with pytest.raises(fb.FubiniError, match="nested pairs of names"):
+        fb.rep.Circuit(vtree)
+
+
+@pytest.mark.parametrize("sides", [1.0, (np.array([0.0, 1.0]), np.inf), (0.0, 1.0, 2.0), "ab", (0.0, None)], ids=str)
+def test_bad_boxes(sides: Any) -> None:
+    with pytest.raises(fb.FubiniError, match=r"a box of 'x'(.|\n)*two numbers(.|\n)*fb\.ops\.where\(x > ends"):
+        fb.Piecewise([({"x": sides}, dist.Normal(0.0, 1.0)("x"))])
+
+
+def test_boxes_with_traced_ends() -> None:
+    def ask(low: Any) -> Any:
+        return fb.Piecewise([({"x": (low, np.inf)}, dist.Normal(0.0, 1.0)("x"))]).sum("x").log().data
+
+    assert ask(jnp.asarray(0.0)) == pytest.approx(np.log(0.5))
+    with pytest.raises(fb.FubiniError, match=r"ends are traced(.|\n)*fb\.ops\.where\(x > end"):
+        jax.jit(ask)(0.0)
 
 
 def test_bad_counts() -> None:
@@ -133,6 +171,17 @@ def test_bad_counts() -> None:
         fb.rep.Mixture(0)
     with pytest.raises(fb.FubiniError, match="at least 1"):
         fb.rep.Particles(0, jax.random.key(0))
+
+
+@pytest.mark.parametrize("rep", [fb.rep.Mixture(2), fb.rep.Particles(9, jax.random.key(0))], ids=repr)
+def test_a_start_without_the_state(rep: Any) -> None:
+    step = chain(Y).factor
+    flat = fb.Chain(init=fb.Table(1.0), factor=step, time="t", step={"x": "x_next"})
+    with (
+        fb.represent(x=rep),
+        pytest.raises(fb.FubiniError, match=r"a start that is a density of 'x'(.|\n)*nothing of 'x'"),
+    ):
+        flat.log_evidence()
 
 
 # -- particles, division, constraints -------------------------------------------------------------------------------

@@ -128,3 +128,31 @@ def log_evidence(chain: fb.Chain) -> Any:
     """Outside of all representations."""
     with fb.exact:
         return chain.log_evidence()
+
+
+# -- beside particles -------------------------------------------------------------------------------------------------
+
+
+def test_sparse_states_beside_particles() -> None:
+    init = fb.Table([0.5, 0.5], ("a",)) * fb.Table([0.5, 0.5], ("b",))
+    moves = fb.Table([[0.7, 0.3], [0.4, 0.6]], ("a", "a_next")) * fb.Table([[0.5, 0.5], [0.2, 0.8]], ("b", "b_next"))
+    step = moves * fb.Table([[0.9, 0.1], [0.2, 0.8]], ("a_next", "b_next"))
+    chain = fb.Chain(init=init, factor=step, time="t", step={"a": "a_next", "b": "b_next"}, length=2)
+    exact = chain.filter().mean("b_next").data
+    with fb.represent(a=fb.rep.Particles(400, KEY), b=fb.rep.Sparse(10)):
+        answer, evidence = chain.filter().mean("b_next").data, chain.log_evidence()
+    assert answer == pytest.approx(exact, abs=0.05)
+    assert float(evidence) == pytest.approx(float(chain.log_evidence()), abs=0.05)
+
+
+def test_a_method_of_a_factor_is_as_the_question() -> None:
+    factors = [CHAIN.init, fb.markov(STEP, time="t", step={"x": "x_next"})]
+    with fb.represent(x=fb.rep.Particles(50, KEY)):
+        by_method = (factors[0] * factors[1]).sum("x", "x_next").log()
+        by_question = fb.eliminate(factors, ("x", "x_next")).log()
+    assert float(by_method) == pytest.approx(float(by_question))
+
+
+def test_explanations_have_the_plan_of_a_step() -> None:
+    with fb.represent(x=fb.rep.Truncated()):
+        assert "each step is" in str(CHAIN.explain())

@@ -87,7 +87,11 @@ class Piecewise(Factor):
 
     @property
     def is_of_points(self) -> bool:
-        """Whether its mass stands at points: the middles of the boxes."""
+        """Whether its mass stands at points: the middles of the boxes, as that of answers on a grid.
+
+        >>> Piecewise([({"x": (0.0, 1.0)}, fb.Table(1.0))]).is_of_points
+        False
+        """
         return isinstance(promoted(self.parts), Table) and all(cut.at_middle for cut in self.cuts)
 
     @property

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fubini.base import ops
+from fubini.base.arrays import is_traced
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable
@@ -62,6 +64,7 @@ def _domains(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> dict[Name, Dom
     domains = {}
     for box, _ in pieces:
         for name, sides in box.items():
+            _require_sides(name, sides)
             several = isinstance(sides, Sequence) and len(sides) > 0 and not _is_interval(sides)
             domain = inputs.get(name, Real[len(sides)] if several else Real)
             if domain.is_finite:
@@ -70,8 +73,31 @@ def _domains(pieces: Sequence[tuple[dict[Name, Any], Factor]]) -> dict[Name, Dom
     return domains
 
 
+def _require_sides(name: Name, sides: Any) -> None:
+    """Raise where a box has something else than intervals of known numbers."""
+    if is_traced(*jax.tree.leaves(sides)):
+        raise DataError(
+            f"a box of {name!r} whose ends are traced",
+            expected="numbers that are known when a function is traced",
+            advice=f"compare with them in a density: fb.ops.where({name} > end, …)",
+        )
+    each = [sides] if sides is None or _is_interval(sides) else sides
+    if not isinstance(each, (Sequence, np.ndarray)) or not all(one is None or _is_interval(one) for one in each):
+        raise DomainError(
+            f"a box of {name!r}: {sides!r}",
+            expected="an interval (low, high) of two numbers, or one for each element; None is the whole line",
+            advice=f"ends that differ along a batch or in time are compared with: fb.ops.where({name} > ends, …)",
+        )
+
+
 def _is_interval(sides: Any) -> bool:
-    return len(sides) == 2 and all(isinstance(side, (int, float, np.number)) for side in sides)
+    """Whether it is a pair of numbers."""
+    return isinstance(sides, (Sequence, np.ndarray)) and len(sides) == 2 and all(map(_is_number, sides))
+
+
+def _is_number(side: Any) -> bool:
+    is_single = isinstance(side, (np.ndarray, jax.Array)) and side.ndim == 0
+    return is_single or isinstance(side, (int, float, np.number))
 
 
 def _intervals(box: Mapping[Name, Any], domains: Mapping[Name, Domain]) -> dict[tuple[Name, int], Interval]:

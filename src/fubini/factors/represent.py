@@ -54,12 +54,6 @@ class Representation:
         return factor
 
     @property
-    def is_plain(self) -> bool:
-        """Whether factors stay as they are, in sequences and elsewhere."""
-        kind, base = type(self), Representation
-        return (kind.layout, kind.recast, kind.convert) == (base.layout, base.recast, base.convert)
-
-    @property
     def structure(self) -> tuple:
         """What it is, without its key."""
         return (type(self), repr(self))
@@ -278,6 +272,12 @@ def _converted(term: Factor, own: Represent) -> Factor:
     return stored[changed[0]] if changed else term
 
 
+def asked_by(question: str) -> AbstractContextManager:
+    """The interpretation in force, for the parts of a question that has found its names."""
+    own = represented()
+    return nullcontext() if own is None else _replaced(current(), own, own.known(question))
+
+
 def storing_results() -> AbstractContextManager:
     """The interpretation in force, where factors that are converted are products of stored ones."""
     own = represented()
@@ -313,9 +313,15 @@ def known_in(names: Callable[[], Iterable[Name]], asked: str, handed_on: Iterabl
     return _replaced(current(), own, own.known(asked))
 
 
+def is_plain(representation: Representation) -> bool:
+    """Whether factors stay as they are, in sequences and elsewhere."""
+    kind, base = type(representation), Representation
+    return (kind.layout, kind.recast, kind.convert) == (base.layout, base.recast, base.convert)
+
+
 def is_of_steps(representation: Representation) -> bool:
     """Whether only sequences have a representation: no factor is stored by it otherwise."""
-    return not representation.is_plain and type(representation).convert is Representation.convert
+    return not is_plain(representation) and type(representation).convert is Representation.convert
 
 
 def require_stored(asked: str, handed_on: Iterable[Name] = ()) -> None:

@@ -54,3 +54,9 @@ def put_in_front(first: Factor, many: Factor, name: Name, place: Name) -> Factor
         pairs = zip(start.leaves(), every.leaves(), strict=True)
         leaves = [jnp.concatenate([jnp.asarray(one)[None], others]) for one, others in pairs]
     return name_axis(every.rebuilt(map(np.asarray, leaves) if is_numpy else iter(leaves)), place)
+
+
+def alone_at(factor: Factor, place: Name) -> Factor:
+    """One factor along `place`, which has one value."""
+    leaves = [leaf[None] if is_jax(leaf) else np.asarray(leaf)[None] for leaf in factor.leaves()]
+    return name_axis(factor.rebuilt(iter(leaves)), place)

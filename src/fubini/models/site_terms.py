@@ -91,7 +91,7 @@ class SiteTerms:
             return next(outputs).at()
         if chain is not None:
             numbers = [next(outputs) for _ in range(chain.arrays)]
-            if chain.step is not None and not chain.lead:
+            if not chain.lead:
                 self.chains[name] = ChainPart(chain, numbers)
             return chain_term(chain, numbers, self.reader)
         source: Distribution = site.source

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from fubini.algebra.binding import opened, replaced
 from fubini.algebra.build import ONE, ZERO, factors_in, index, multiply, plus, scale, times
 from fubini.algebra.node import Index, Leaf, Node
@@ -20,7 +22,7 @@ from fubini.eliminate.explanation import Explanation
 from fubini.errors import Intractable, listed
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import Represent
-from fubini.factors.slices import put_in_front
+from fubini.factors.slices import alone_at, put_in_front
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.models.chain_site import ChainPart
 from fubini.models.flat_model import FlatModel
@@ -37,11 +39,12 @@ TIME = fixed_bound("step")
 
 
 class ChainOfSites(NamedTuple):
-    """The chain, and its states by site."""
+    """The chain, and its states by site. Of one time alone, what comes after the first is left out of the answers."""
 
     chain: Chain
     states: Mapping[str, TimeState]
     conversions: tuple[Conversion, ...]
+    is_single: bool = False
 
     def explain(self) -> Explanation:
         """Explain the chain, and what its densities became."""
@@ -62,13 +65,19 @@ class ChainOfSites(NamedTuple):
         smooth = self.chain.smooth()
         before, after = state.before.name, state.after.name
         first = _alone(smooth.initial, before, self.chain.links.before)
+        if self.is_single:
+            return smooth.counting(alone_at(first, f"{name}_place"))
         later = rename(_alone(smooth.terms[0], after, self.chain.links.newest), {after: before})
         return smooth.counting(put_in_front(first, later, TIME, f"{name}_place"))
 
     def assignment(self, values: Mapping[Name, Data]) -> dict[Name, Data]:
         """Values of the states along time as those of the sites; other axes come first."""
         shared = {name: values[name] for name in self.chain.globals}
-        return {**shared, **{name: _along_time(state, values) for name, state in self.states.items()}}
+        every = {name: _along_time(state, values) for name, state in self.states.items()}
+        if self.is_single:
+            time = {name: -1 - len(state.before.output.shape) for name, state in self.states.items()}
+            every = {name: namespace(data).take(data, np.array([0]), time[name]) for name, data in every.items()}
+        return {**shared, **every}
 
     def _state(self, name: str) -> TimeState:
         if name not in self.states:
@@ -95,7 +104,9 @@ def chain_of_sites(model: FlatModel, names: Sequence[str]) -> ChainOfSites | Non
     """The chain of a model whose sites with these names are arrays along time; None where they are no chain."""
     domains = model.reading.domains
     lengths = {domains[name].shape[0] for name in names if name in domains and domains[name].shape}
-    if len(lengths) != 1 or (length := lengths.pop()) < 2:
+    if len(lengths) != 1 or (length := lengths.pop()) < 1:
+        return None
+    if length == 1 and not any(name in model.reading.chains for name in names):
         return None
     factors = _FactorsInTime(model, length)
     for name in model.reading.terms:
@@ -113,7 +124,8 @@ class _FactorsInTime:
         sites = self.reading.sites
         self.states = {n: _state(n, d, sites[n]) for n, d in self.reading.domains.items() if d.shape[:1] == (length,)}
         by_leaf = {sites[name]: state for name, state in self.states.items()}
-        self.steps = Index(length - 1, "t")
+        self.is_single = length == 1
+        self.steps = Index(max(length - 1, 1), "t")
         self.at_first = StepValues(self.reading, by_leaf, model.numbers, None, TIME)
         self.at_steps = StepValues(self.reading, by_leaf, model.numbers, self.steps, TIME)
         self.first: list[Factor] = []
@@ -146,8 +158,9 @@ class _FactorsInTime:
     def _chain(self, part: ChainPart) -> tuple[list[Factor], list[Factor]]:
         """p(x₀), and p(x_t | x_(t−1)) for each step"""
         site, here = part.site, self.at_steps.here
-        assert site.step is not None, "a chain of one value is no chain"
         first = whole_distribution(site.init, iter(part.first), self.at_first.array)
+        if site.step is None:
+            return [Density(first, self.at_first.array(slice_at(part.value, ZERO), site.init.domain))], []
         later = [slice_at(leaf, here) for leaf in part.later]
         step = whole_distribution(site.step, iter(later), self.at_steps.array)
         begin = self.at_first.array(slice_at(part.value, ZERO), site.init.domain)
@@ -159,7 +172,7 @@ class _FactorsInTime:
         shape, here = part.source.domain.shape, self.at_steps.here
         if shape[:1] == (self.length,):
             first = cell_at(part, ZERO, self.at_first.array)
-            return [first], [cell_at(part, plus(here, ONE), self.at_steps.array)]
+            return [first], [] if self.is_single else [cell_at(part, plus(here, ONE), self.at_steps.array)]
         if shape[:1] == (self.length - 1,):
             return [], [cell_at(part, here, self.at_steps.array)]
         raise NotInCells(f"{shape}")
@@ -189,11 +202,13 @@ class _FactorsInTime:
             if not is_whole and i.size != self.length - 1:
                 continue
             try:
-                step = _weight(self.at_steps, total(rest, replaced(body, {index(i): moved})))
+                later = (
+                    [] if self.is_single else [_weight(self.at_steps, total(rest, replaced(body, {index(i): moved})))]
+                )
                 start = [_weight(self.at_first, total(rest, replaced(body, {index(i): ZERO})))] if is_whole else []
             except NotInCells:
                 continue
-            return start, [step]
+            return start, later
         return None
 
     @property
@@ -201,10 +216,14 @@ class _FactorsInTime:
         """Whether some factor has states before and after a step."""
         before = {state.before.name for state in self.states.values()}
         after = {state.after.name for state in self.states.values()}
-        return any(before & set(factor.inputs) and after & set(factor.inputs) for factor in self.later)
+        return self.is_single or any(
+            before & set(factor.inputs) and after & set(factor.inputs) for factor in self.later
+        )
 
     def chain(self) -> ChainOfSites:
         """The chain of these factors; sites that only the first time depends on are summed out of it."""
+        if self.is_single:
+            self.later = self._copies()
         of_states = {variable.name for state in self.states.values() for variable in (state.before, state.after)}
         others = [name for name in self.reading.sites if name not in of_states]
         shared = [name for name in others if any(name in factor.inputs for factor in self.later)]
@@ -224,10 +243,15 @@ class _FactorsInTime:
             factor=product(*later),
             time=TIME,
             step={(state.before.name,): (state.after.name,) for state in self.states.values()},
-            length=self.length - 1,
+            length=max(self.length - 1, 1),
             sum=shared,
         )
-        return ChainOfSites(chain, self.states, tuple(told))
+        return ChainOfSites(chain, self.states, tuple(told), self.is_single)
+
+    def _copies(self) -> list[Factor]:
+        """Of one time: the densities of its states once more, of a state after it that says nothing of it."""
+        names: dict[Name, Name] = {state.before.name: state.after.name for state in self.states.values()}
+        return [rename(factor, names) for factor in self.first if factor.own in names]
 
 
 def _state(name: str, domain: Domain, leaf: Leaf) -> TimeState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fubini.base.names import Name
+from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, NameClash, UnknownName, closest, listed
 from fubini.factors.circuit import Circuit as CircuitFactor
 from fubini.factors.circuit_algebra import everything, table_over
@@ -88,8 +88,10 @@ def _leaves(vtree: Nested) -> Iterator[Name]:
             if len(part) != 2:
                 raise DomainError(f"a vtree with {part!r}", expected="nested pairs of names: (('a', 'b'), 'c')")
             todo += [part[1], part[0]]
-        else:
+        elif isinstance(part, (str, Bound)):
             yield part
+        else:
+            raise DomainError(f"a vtree with {part!r}", expected="nested pairs of names: (('a', 'b'), 'c')")
 
 
 def _numbered(vtree: Nested, leaves: Sequence[Name]) -> Nested:

@@ -11,15 +11,16 @@ from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any
 
+import jax
 import numpy as np
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable
 from fubini.factors.promotion import promoted
-from fubini.factors.represent import Represent, Representation, represented
+from fubini.factors.represent import Represent, Representation, is_plain, represented
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.scaled import Scaled
@@ -52,15 +53,25 @@ class Grid(Representation):
     projects = False
 
     def __init__(self, ends: Any, n: Any) -> None:
-        self.ends, self.n = ends, n
-        pairs = [ends] if np.ndim(ends) == 1 else list(ends)
-        for pair in pairs:
-            low, high = (float(end) for end in pair)
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise DataError(f"Grid({ends!r}, {n!r})", expected="finite ends, low < high, for each axis")
-        for count in np.atleast_1d(n):
-            if count != int(count) or count < 2:
-                raise DataError(f"Grid({ends!r}, {n!r})", expected="a whole number of cells, at least 2, for each axis")
+        asked = f"Grid({ends}, {n})"
+        _require_known(asked, ends, n)
+        pairs, counts = _numbers(ends), _numbers(n)
+        if (
+            pairs is None
+            or pairs.ndim not in (1, 2)
+            or pairs.shape[-1:] != (2,)
+            or not (pairs[..., 0] < pairs[..., 1]).all()
+        ):
+            raise DataError(asked, expected="(low, high), two finite ends, low < high; or such a pair for each axis")
+        if counts is None or counts.ndim > 1 or (counts % 1 != 0).any() or (counts < 2).any():
+            raise DataError(asked, expected="a whole number of cells, at least 2, for each axis")
+        self.ends: Any = _plain(ends)
+        self.n: Any = _plain(n)
+        self._exact = (tuple(map(tuple, np.atleast_2d(pairs))), tuple(np.atleast_1d(counts)), pairs.ndim, counts.ndim)
+
+    @property
+    def structure(self) -> tuple:
+        return (type(self), self._exact)
 
     @property
     def mark(self) -> Exactness:
@@ -90,6 +101,32 @@ class Grid(Representation):
         return f"Grid({self.ends!r}, {self.n!r})"
 
 
+def _require_known(asked: str, *given: Any) -> None:
+    if is_traced(*jax.tree.leaves(given)):
+        raise DataError(
+            asked,
+            expected="ends and numbers of cells that are known when a function is traced",
+            nearest="an array of jax.jit, jax.vmap or jax.grad",
+            advice="make them arguments that are static, or numbers",
+        )
+
+
+def _numbers(given: Any) -> np.ndarray | None:
+    """Finite numbers as an array; None where they are not."""
+    try:
+        data = np.asarray(given, float)
+    except (TypeError, ValueError):
+        return None
+    return data if np.isfinite(data).all() else None
+
+
+def _plain(given: Any) -> Any:
+    """The numbers of Python, in tuples: they print in full."""
+    if np.ndim(given):
+        return tuple(_plain(each) for each in given)
+    return given.item() if hasattr(given, "item") else given
+
+
 @lru_cache(maxsize=1024)
 def _index(name: Name, element: int) -> Bound:
     """The name of the cells of an axis: the same each time, so that compiled functions can be looked up."""
@@ -115,8 +152,8 @@ class GridChain:
         assert own is not None, "a grid is named"
         self.chain = chain
         self._init, self._factor = (product(*map(promoted, terms_of(each))) for each in (chain.init, chain.factor))
-        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid)}
         self.domains = merge_inputs(chain.init.inputs, chain.factor.inputs, chain.domains)
+        named = {name: each for name, each in own.by_name.items() if isinstance(each, Grid) and name in self.domains}
         _require_summed(named, chain)
         _require_plain({name: each for name, each in own.by_name.items() if name in self.domains and name not in named})
         self.axes: dict[Name, list[GridAxis]] = {n: each.axes(n, self.domains[n]) for n, each in named.items()}
@@ -274,7 +311,7 @@ def _require_summed(named: Mapping[Name, Grid], chain: Chain) -> None:
 def _require_plain(beside: Mapping[Name, Representation]) -> None:
     """Raise where a variable beside the grid has a representation by which a chain of cells would not go."""
     for name, each in beside.items():
-        if not each.is_plain:
+        if not is_plain(each):
             raise Intractable(
                 f"represent({name}={each!r}) beside fb.rep.Grid",
                 expected="fb.rep.Grid or fb.rep.Dense for all variables of the chain",

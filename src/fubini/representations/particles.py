@@ -22,9 +22,10 @@ from fubini.errors import DataError, Intractable, listed
 from fubini.factors.carry import Advance, Carried, CarryLayout, after_step, default_layout, filled, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.piecewise import Piecewise
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import promoted, to_kind
 from fubini.factors.represent import Representation, key_of, representation_of, samples_states
 from fubini.factors.samples import Samples
+from fubini.factors.sparse import Sparse
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key
@@ -142,7 +143,7 @@ class ParticleLayout(CarryLayout):
 
     def shown(self, carry: Factor) -> Factor:
         assert isinstance(carry, Samples), "a carry of this layout"
-        return carry.shown()
+        return carry.shown() if not isinstance(carry.weight, Sparse) else _with_table(carry).shown()
 
     @property
     def cells(self) -> dict[Name, Domain]:
@@ -196,7 +197,7 @@ class ParticleLayout(CarryLayout):
         """Particles in proportion to their weight, all with the same weight then, where few carry most of it."""
         cells = self.cells
         exact = [name for name in cloud.weight.inputs if name not in cells]
-        weights = summed([cloud.weight], exact)
+        weights = to_kind(summed([cloud.weight], exact), Table)
         assert isinstance(weights, Table), "all but the particles and the batch is summed"
         logs = align(read_log(weights.pair), weights.names, tuple(cells))
         n = logs.shape[0]
@@ -252,6 +253,7 @@ def propose(
         whole = summed([whole], [n for n in oldest if n in whole.inputs and not whole.inputs[n].is_finite])
     hidden = [name for name in others if name in whole.inputs]
     source = summed([whole], hidden) if not isinstance(whole, Product) else whole
+    source = to_kind(source, Table) if isinstance(source, Sparse) else source
     if not isinstance(source, (Table, Gaussian)) or not all(name in source.inputs for name in names):
         draws = drawn(terms, names, randomness)
         return dict(draws.points), joined(draws.terms)  # type: ignore[arg-type]
@@ -283,6 +285,11 @@ def _is_closed(term: Factor, names: Sequence[Name]) -> bool:
     if isinstance(term, Piecewise):
         return not any(name in dict(term.reals) for name in names)
     return isinstance(term, (Table, Gaussian)) or not any(name in term.inputs for name in names)
+
+
+def _with_table(carry: Samples) -> Samples:
+    """The same, its cells that are not zero among all: sums over particles that stay open have them so."""
+    return Samples(carry.located, to_kind(carry.weight, Table))
 
 
 def _along_samples(carry: Samples) -> Samples:

@@ -16,7 +16,7 @@ from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.numerics.quadratic import Quadratic
 from fubini.terms.factor import Factor, substitute
-from fubini.terms.value import Value, Variable, to_array
+from fubini.terms.value import Array, Value, Variable, to_array
 
 
 def stack_factors(factors: Sequence[Factor], along: Name) -> Factor | None:
@@ -70,7 +70,8 @@ def _stack_pieces(pieces: Sequence[Piecewise], along: Name) -> Piecewise | None:
     first = pieces[0]
     if len({tuple(cut[:2] for cut in f.cuts) for f in pieces}) > 1:
         return None
-    if not all(_same([f.edges[k].array for f in pieces]) for k in range(len(first.cuts))):
+    edges = [_stack_edges([f.edges[k] for f in pieces], along) for k in range(len(first.cuts))]
+    if any(edge is None for edge in edges):
         return None
     parts = []
     for f in pieces:
@@ -78,4 +79,14 @@ def _stack_pieces(pieces: Sequence[Piecewise], along: Name) -> Piecewise | None:
         same: dict[Name, Value] = {own.interval: Variable(cut.interval, f.indices[own.interval]) for own, cut in pairs}
         parts.append(promoted(substitute(f.parts, same)))
     stacked = stack_factors(parts, along)
-    return None if stacked is None else first.with_parts(stacked)
+    return None if stacked is None else Piecewise._of(stacked, first.cuts, edges, first.reals)  # type: ignore[arg-type]
+
+
+def _stack_edges(edges: Sequence[Array], along: Name) -> Array | None:
+    """As many edges in each, where these are."""
+    first = edges[0]
+    if len({(edge.names, edge.array.shape, edge.output) for edge in edges}) > 1:
+        return None
+    data, names = _stack([edge.array for edge in edges], first.names, along)
+    inputs: dict[Name, Any] = {along: Bint[len(edges)]} if along in names else {}
+    return Array._of(data, names, {**inputs, **first.inputs}, first.output)

@@ -18,7 +18,14 @@ from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.eliminate.plan import Plan
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
-from fubini.factors.represent import Representation, represent_by_draws, representation_of, require_known, within
+from fubini.factors.represent import (
+    Representation,
+    asked_by,
+    represent_by_draws,
+    representation_of,
+    require_known,
+    within,
+)
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
@@ -252,7 +259,8 @@ class Chain:
         try:
             return run(question, outline, [start, terms_of(self.factor)], *arrays, **static)
         except (Intractable, NoRule) as error:
-            if representations_of(self.domains):  # the representation says itself what it expects
+            if own := representations_of(self.domains):  # the representation says itself what it expects
+                self._require_start(own, error)
                 raise
             raise Intractable(
                 f"the {question.__name__} of {self}: {str(error).splitlines()[0]}",
@@ -260,6 +268,17 @@ class Chain:
                 nearest=" ".join(line.strip() for line in str(error).splitlines()[1:3]),
                 advice="`with fb.moment_matching(window=1):` where discrete and real states mix; "
                 "`with fb.monte_carlo(key, n):` where a step is not linear",
+            ) from error
+
+    def _require_start(self, own: Mapping[Name, Representation], error: Exception) -> None:
+        """Raise where the start lacks a represented state, which is what failed."""
+        silent = [name for name in self.links.before if name in own and name not in self.init.inputs]
+        if silent:
+            raise Intractable(
+                f"a chain that starts from {self.init} under {own[silent[0]]} of {silent[0]!r}",
+                expected=f"a start that is a density of {listed(silent)}",
+                nearest=f"it says nothing of {listed(silent)}: {str(error).splitlines()[0]}",
+                advice=f"multiply init by one, as dist.Normal(0.0, 10.0)({str(silent[0])!r})",
             ) from error
 
     def _tagged(self, answer: Factor) -> Factor:
@@ -324,7 +343,8 @@ class Chain:
                 start, hidden = (carry.factor,), carry.hidden
         names = [name for name in self.links.oldest if name in {*self.init.inputs, *self.factor.inputs}]
         try:
-            return explain([*start, *terms], sum=[*names, *hidden])
+            with asked_by("a sequence"):
+                return explain([*start, *terms], sum=[*names, *hidden])
         except (Intractable, NoRule):
             if not hidden and not representations_of(self.domains):
                 raise

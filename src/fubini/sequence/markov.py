@@ -11,7 +11,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import DomainError, Intractable
-from fubini.factors.represent import Representation, representation_of
+from fubini.factors.represent import Representation, asked_by, representation_of
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.links import Links, fixed_bound, length_of, linked, links_of
@@ -127,7 +127,8 @@ def join_markov(f: Markov) -> Factor:
 
 def bare(f: Markov, semiring: Semiring) -> Factor:
     """The product of all steps."""
-    steps_product = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
+    with asked_by("a sequence"):
+        steps_product = run(questions.whole, f.outline(False), [terms_of(f.body)], semiring=semiring)
     return tagged(steps_product, [f.body], dict(f.states))
 
 
@@ -147,7 +148,8 @@ def absorb_into_markov(semiring: Semiring, f: Markov, others: tuple) -> Factor:
         same = {fresh: Variable(name, dict(f.states)[name]) for name, fresh in away.items()}
         return substitute(ring, same)
     outline, past = with_past(f.outline(True, flat))
-    total = run(questions.through, outline, [[*flat, *past], terms_of(f.body)], semiring=semiring)
+    with asked_by("a sequence"):
+        total = run(questions.through, outline, [[*flat, *past], terms_of(f.body)], semiring=semiring)
     forgotten = [name for name in outline.links.after if name not in f.links.after and name in total.inputs]
     remaining = total.reduce(semiring, *forgotten) if forgotten else total
     return tagged(remaining, [*flat, f.body], dict(f.states))
