@@ -38,6 +38,9 @@ ALLOWED = {  # modules that may name families, or packages of them, and why
     "measures/flat.py": "base measures",
     "io/json_network.py": "a format in which a node is Normal",
     "integrate/latent_distributions.py": "what a block of latents is",
+    "show/mathml_elements.py": "letters of the alphabet: Γ, Δ",
+    "cli/hospitals.py": "the models of the demo",
+    "cli/bench_command.py": "a model that is timed",
 }
 
 

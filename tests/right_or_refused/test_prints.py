@@ -143,7 +143,9 @@ def test_draws_and_fits_print_a_summary() -> None:
     draws = np.random.default_rng(0).normal(size=(2, 100, 5))
     text = repr(Draws(x=draws, z=np.zeros((2, 100), int)))
     assert text.startswith("2 chains of 100 draws\n") and f"{draws[:, :, 0].mean():.4g}" in text
-    assert len(text.splitlines()) == 6  # a title, a head, three entries of x, and z
+    assert len(text.splitlines()) == 8  # a title, a head, the five entries of x, and z
+    many = repr(Draws(x=np.zeros((2, 10, 5000))))
+    assert len(many.splitlines()) == 11 and many.endswith("and 4992 entries more")
     level = fb.JointNamed(dict(m=dist.Normal(0.0, fb.param(1.0, fb.Positive)), x=lambda m: dist.Normal(m, 1.0)))
     found = fb.fit(level.condition(x=3.0), steps=300, progress=False)
     assert repr(found).startswith("fitted in 300 steps, objective -3.51551 → -2.51")
