@@ -60,7 +60,7 @@ def _network() -> Callable[[], Any]:
 
 def _regression() -> Callable[[], Any]:
     @model
-    def regression(X):
+    def regression(X: Any) -> Any:
         v = yield dist.InverseGamma(3.0, 2.0)
         w = yield dist.Normal(0.0, v**0.5).expand([10])
         y = yield dist.Normal(X @ w, v**0.5)

@@ -115,7 +115,7 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
 def _require_codes(joint: Joint, name: str, column: Column) -> None:
     """Labels are values of discrete sites alone, of as many."""
     domain = joint.outline[name].domain
-    if not column.labels or (domain.is_finite and (domain.size or 0) >= len(column.labels)):
+    if not column.labels or domain is None or (domain.is_finite and (domain.size or 0) >= len(column.labels)):
         return
     raise DataError(
         f"labels as values of the site {name!r}",
@@ -234,7 +234,8 @@ def _labels(joint: Joint, source: Source, names: Sequence[str]) -> tuple[dict[st
     labelled = {name: source.column(name).labels for name in names if source.column(name).labels}
     dims: dict[str, list[str]] = {}
     for site, argument in index_arguments(joint).items():
-        shape = joint.outline[site].domain.shape if site in joint.names else ()
+        domain = joint.outline[site].domain if site in joint.names else None
+        shape = domain.shape if domain is not None else ()
         if argument in labelled and shape and shape[0] == len(labelled[argument]):
             dims[site] = [argument, *(f"{site}_dim_{axis}" for axis in range(1, len(shape)))]
     used = {argument for axes in dims.values() for argument in axes}

@@ -34,7 +34,7 @@ class Column:
         empty = self.values < 0 if self.labels else ~np.isfinite(self.values) if self.values.dtype.kind == "f" else None
         if empty is None:
             return np.zeros(self.rows or 0, bool)
-        return empty.reshape(self.rows, -1).any(axis=1) if self.rows is not None else np.atleast_1d(empty)
+        return np.atleast_1d(empty.reshape(self.rows, -1).any(axis=1) if self.rows is not None else empty)
 
     def __getitem__(self, rows: np.ndarray) -> Column:
         return Column(self.values[rows], self.labels)

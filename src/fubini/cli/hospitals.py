@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,7 +16,7 @@ DEATHS = np.array([0, 18, 8, 46, 8, 13, 9, 31, 14, 8, 29, 24])
 
 
 @model
-def hospitals(operations):
+def hospitals(operations: Any) -> Any:
     """Each hospital has a rate of its own, about that of usual or of risky hospitals."""
     usual = yield dist.Beta(2.0, 30.0)
     high = yield dist.Beta(4.0, 28.0)
@@ -26,7 +28,7 @@ def hospitals(operations):
 
 
 @model
-def two_kinds(operations):
+def two_kinds(operations: Any) -> Any:
     """Two rates, and which of them is that of each hospital."""
     share = yield dist.Dirichlet(jnp.ones(2))
     rate = yield dist.Beta(jnp.array([2.0, 4.0]), jnp.array([30.0, 28.0]))
@@ -35,14 +37,14 @@ def two_kinds(operations):
 
 
 @model
-def one_rate(operations):
+def one_rate(operations: Any) -> Any:
     """All hospitals have the same rate."""
     rate = yield dist.Beta(1.0, 9.0)
     deaths = yield dist.Binomial(operations, rate)
 
 
 @model
-def own_rates(operations):
+def own_rates(operations: Any) -> Any:
     """Each hospital has its own rate, and they have nothing in common."""
     rate = yield dist.Beta(1.0, 9.0).expand([12])
     deaths = yield dist.Binomial(operations, rate)
