@@ -93,7 +93,7 @@ def test_a_full_disk_keeps_the_old_file(folder, capsys, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("fubini.cli.infer_command.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--netcdf", "draws.nc", *QUICK)
     assert "No space left" in message and Path("draws.nc").read_text() == "old"
     assert [path.name for path in folder.glob(".draws*")] == []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from fubini.cli.infer_command import MODEL, add_data_options, bind_options
+from fubini.cli.model_file import split_place
 from fubini.errors import NameClash
 from fubini.questions.compare import compare
 
@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> str:
 
 def _name(place: str) -> str:
     """A model is called as it is in its file, or as the file."""
-    path, _, name = place.rpartition(":") if ".py:" in place else (place, "", "")
-    return name or Path(path).stem
+    path, name = split_place(place)
+    return name or path.stem

@@ -10,8 +10,8 @@ from typing import Any
 
 import jax
 
+from fubini.base.whole_files import require_writable
 from fubini.cli.hospitals import DEATHS, NAMES, OPERATIONS, hospitals, one_rate, own_rates, two_kinds
-from fubini.cli.infer_command import require_writable
 from fubini.questions.compare import compare
 from fubini.questions.posterior_summary import summarise
 from fubini.report.document import report
@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Print each part when it is ready; the report comes last."""
-    require_writable(options.out)
+    require_writable(options.out, f"writing {options.out}")
     last = ""
     for part in _parts(options.out):
         if last:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import jax
 
+from fubini.base.whole_files import require_writable, written_whole
 from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
-from fubini.errors import FubiniError, Intractable
+from fubini.errors import Intractable
 from fubini.infer.methods import METHODS
 from fubini.questions.posterior_summary import summarise
 from fubini.report.document import report
@@ -73,7 +72,8 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
 def run(options: argparse.Namespace) -> str:
     """Infer, write what is asked for, and summarise."""
     for path in (options.out, options.netcdf, options.checkpoint):
-        require_writable(path)
+        if path is not None:
+            require_writable(path, f"writing {path}")
     (bound,) = bind_options([options.model], options)
     for note in bound.notes:
         print(f"fubini: {note}", file=sys.stderr)
@@ -88,10 +88,11 @@ def run(options: argparse.Namespace) -> str:
         coords=bound.coords,
         progress=not options.quiet and sys.stderr.isatty(),
     )
+    if options.netcdf is not None:  # before all that might fail
+        with written_whole(options.netcdf, f"writing {options.netcdf}") as beside:
+            draws.to_netcdf(str(beside))
     summary = summarise(draws.posterior)
     evidence = log_evidence(bound.model)
-    if options.netcdf is not None:
-        _write_netcdf(draws, options.netcdf)
     if options.out is not None:
         command = shlex.join(["fubini", *sys.argv[1:]])
         report(bound.model, draws, command=command, seed=options.seed).save(options.out)
@@ -113,41 +114,3 @@ def _closing(evidence: float | None, options: argparse.Namespace) -> str:
     lines += [f"report: {options.out}"] if options.out is not None else []
     lines += [f"draws: {options.netcdf}"] if options.netcdf is not None else []
     return "\n".join(lines)
-
-
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
-def require_writable(path: Path | None) -> None:
-    """Raise before the work, not after it, where a file cannot be written."""
-    if path is None:
-        return
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
-    except OSError as error:
-        raise unwritable(path, error) from error
-
-
-def unwritable(path: Path, error: OSError) -> FubiniError:
-    """The error of a file that cannot be written."""
-    return FubiniError(
-        f"writing {path}",
-        expected="a folder that exists, may be written to and has room",
-        nearest=error.strerror or str(error),
-        advice="give another path",
-    )
-
-
-def _write_netcdf(draws: Any, path: Path) -> None:
-    """Write to a file beside it, then put that in its place: what was there before stays until then."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        draws.to_netcdf(str(beside))
-        os.replace(beside, path)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    finally:
-        beside.unlink(missing_ok=True)

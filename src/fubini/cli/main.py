@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -22,9 +23,10 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors of the library go to standard error."""
     options = build_parser().parse_args(arguments)
-    warnings.showwarning = _show_warning
     try:
-        print(escaped(options.run(options), keep="\n"))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            print(escaped(options.run(options), keep="\n"), flush=True)
     except FubiniError as error:
         if options.traceback:
             raise
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("fubini: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone: `fubini … | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return 0
 

@@ -38,10 +38,20 @@ class ModelFile:
         return from_numpyro(self.defined, **arguments)
 
 
+def split_place(place: str) -> tuple[Path, str]:
+    """The file and the name of a model: FILE, or FILE:NAME.
+
+    >>> split_place("models.py:line")[1], split_place("models.py")[1]
+    ('line', '')
+    """
+    path, _, name = place.rpartition(":") if ".py:" in place else (place, "", "")
+    return Path(path), name
+
+
 def load_model(place: str) -> ModelFile:
     """The model of FILE, or of FILE:NAME where it has several."""
-    path, _, name = place.rpartition(":") if ".py:" in place else (place, "", "")
-    models = _models(_run(Path(path)))
+    path, name = split_place(place)
+    models = _models(_run(path))
     if name:
         if name not in models:
             raise FubiniError(

@@ -50,6 +50,11 @@ def run(options: argparse.Namespace) -> str:
 
 
 def _answer(network: Network, options: argparse.Namespace) -> str:
+    if options.target and (options.map or options.samples is not None):
+        raise FubiniError(
+            f"--target {' '.join(options.target)} with {'--map' if options.map else '--samples'}",
+            expected="no target: the answer is of all variables together",
+        )
     if options.map:
         values = {name: _plain(value) for name, value in network.map().items()}
         text = "\n".join(f"{name} = {value}" for name, value in values.items())
@@ -77,7 +82,13 @@ def _cells(marginals: Mapping[str, Factor]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for target, factor in marginals.items():
         if not all(domain.is_finite for domain in factor.inputs.values()):
-            name = next(iter(factor.inputs))
+            if len(factor.inputs) > 1:
+                raise FubiniError(
+                    f"the joint distribution of {target} as rows",
+                    expected="discrete variables",
+                    advice="ask for each real variable alone, or for --format text",
+                )
+            (name,) = factor.inputs
             mean, variance = np.asarray(factor.mean(name)), np.asarray(factor.variance(name))
             rows.append({"target": target, "value": "", "probability": "", "mean": mean.tolist(),
                          "sd": np.sqrt(variance).tolist()})  # fmt: skip

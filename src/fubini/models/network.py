@@ -14,7 +14,7 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
-from fubini.errors import DataError, DomainError, UnknownName, closest, listed
+from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
 from fubini.factors.represent import known_in
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
@@ -211,6 +211,8 @@ class Network:
         [[0.25, 0.25], [0.5, 0.0]]
         """
         self._require_hidden(names)
+        if not names or len(set(names)) < len(names):
+            raise NameClash(f"the marginal of {listed(names)}", expected="one variable or more, each once")
         others = [Variable(name, self.variables[name]) for name in self.hidden if name not in names]
         with self._represented():
             return eliminate(self.observed_factors, others, memory_limit=memory_limit).normalize()

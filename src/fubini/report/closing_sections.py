@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fubini.eliminate.explanation import Explanation
-from fubini.errors import FubiniError
+from fubini.errors import FubiniError, Intractable, NoRule
 from fubini.models.joint import Joint
 from fubini.report.html_elements import Markup, Part, element, section, table
 from fubini.report.posterior_draws import PosteriorDraws
@@ -36,7 +36,7 @@ def evidence_of(post: Joint) -> tuple[float, str] | None:
     try:
         answer = post.log_evidence()
         return float(answer), repr(answer.exactness)
-    except (FubiniError, NotImplementedError):
+    except (Intractable, NoRule):
         return None
 
 

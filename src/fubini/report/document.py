@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
@@ -13,8 +12,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from fubini.base.whole_files import written_whole
 from fubini.eliminate.explanation import Explanation
-from fubini.errors import DomainError, FileFormatError, FubiniError, escaped
+from fubini.errors import DomainError, Intractable, NoRule, escaped
 from fubini.models.joint import Joint
 from fubini.questions.label_sampler import LabelSampler
 from fubini.report.closing_sections import (
@@ -72,19 +72,9 @@ class Report:
         ...     fb.report(model.condition(x=0.5)).save(f"{folder}/report.html").name
         'report.html'
         """
-        target = Path(path)
-        if target.is_dir():
-            raise FileFormatError(f"a report saved to {path}", expected="the name of a file", nearest="it is a folder")
-        try:
-            _write(target, self.html.encode())
-        except OSError as error:
-            raise FileFormatError(
-                f"a report saved to {path}",
-                expected=f"a folder {str(target.parent)!r} that can be written to, with room for the file",
-                nearest=error.strerror or str(error),
-                advice="give another path",
-            ) from error
-        return target
+        with written_whole(path, f"a report saved to {path}") as beside:
+            beside.write_bytes(self.html.encode())
+        return Path(path)
 
     def _repr_html_(self) -> str:
         frame = f'sandbox="allow-scripts" width="100%" height="{HEIGHT}" title="{escape(self.title)}"'
@@ -115,7 +105,7 @@ def report(
             expected="a model with observations: post = model(…).condition(y=…)",
             advice="fb.report(post, post.infer(key))",
         )
-    _require_sampler(sampler)
+    _require_sampler(sampler, post)
     explanation, known = _explanation(post), None if draws is None else read_draws(draws)
     verdict = None if known is None else judge(known)
     exact = {} if known is not None else exact_marginals(post)
@@ -144,16 +134,21 @@ def shortened(text: str) -> str:
 def _explanation(post: Joint) -> Explanation | None:
     try:
         return post.explain()
-    except (FubiniError, NotImplementedError):
+    except (Intractable, NoRule):
         return None
 
 
-def _require_sampler(sampler: Any) -> None:
+def _require_sampler(sampler: Any, post: Joint) -> None:
     if sampler is not None and not isinstance(sampler, LabelSampler):
         raise DomainError(
             f"a report with sampler={type(sampler).__name__}",
             expected="a compiled sampler of labels",
             advice='fb.report(post, draws, sampler=post.eliminate("mu").gibbs("y"))',
+        )
+    if sampler is not None and set(sampler.eliminated_model.joint.names) != set(post.names):
+        raise DomainError(
+            f"a report on {post.title} with a sampler of {sampler.eliminated_model.joint}",
+            expected="a sampler of the same model",
         )
 
 
@@ -183,17 +178,3 @@ def _file(name: str) -> str:
 def _hash(text: str) -> str:
     """The source of a policy that allows this very text and no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write to a file beside the target, then put that in its place."""
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
-    try:
-        with beside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

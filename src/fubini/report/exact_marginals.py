@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fubini.errors import FubiniError
+from fubini.errors import FubiniError, Intractable, NoRule
 from fubini.models.joint import Joint
 from fubini.report.densities import curve, support
 from fubini.report.diagnostics import Summary
@@ -38,7 +38,7 @@ def exact_marginals(post: Joint) -> dict[str, ExactMarginal]:
     for name, _ in post.outline.free_domains():
         try:
             found[name] = _exact(name, post.marginal(name))
-        except (FubiniError, NotImplementedError):
+        except (Intractable, NoRule):
             continue
     return found
 

@@ -169,7 +169,7 @@ class MixtureLayout(ProjectedLayout):
         return made
 
     def _after(self, f: Factor, links: Any) -> Factor:
-        """A factor of a step with the state after it under the names of the layout, and that before it apart."""
+        """A factor of a step: the state after it under the names of the layout, the one before it under others."""
         old: dict[Name, Name] = {name: self._before[name] for name in links.oldest}
         return rename(rename(promoted(f), old), links.moves)
 
