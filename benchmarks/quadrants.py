@@ -105,7 +105,8 @@ def _made(others: dict[str, Callable[[], peers.Asked]]) -> Iterator[tuple[str, p
 
 def ask_all(options: argparse.Namespace, chain: fb.Chain) -> list[Aim]:
     """Every question of the chain under the smallest of each kind."""
-    table = Table("questions", ("representation", *(f"{name:>12}" for name in QUESTIONS for _ in range(2))), first=18)
+    columns = ("representation", *(f"{name:>12}" for name in options.questions for _ in range(2)))
+    table = Table("questions", columns, first=18)
     aims = []
     seen: set[str] = set()
     for label, named, _ in contests(options):
@@ -114,7 +115,7 @@ def ask_all(options: argparse.Namespace, chain: fb.Chain) -> list[Aim]:
             continue
         seen.add(kind)
         cells = []
-        for question in QUESTIONS:
+        for question in options.questions:
             function = partial(ask, chain, named, question)
             first, again = elapsed(function), elapsed(function)
             cells += [duration(first), duration(again)]

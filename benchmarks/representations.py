@@ -35,7 +35,7 @@ import numpy as np
 
 import fubini as fb
 from benchmarks.networks import SEED, draw_sample, find_networks
-from benchmarks.quadrants import compare_quadrants
+from benchmarks.quadrants import QUESTIONS, compare_quadrants
 from benchmarks.report import Aim, Table, difference, duration, print_header, print_summary, ratio
 from benchmarks.timing import elapsed
 from examples.quadrants import SETTINGS
@@ -283,6 +283,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(2, 4, 8, 16))
     parser.add_argument("--setting", default="HARD", choices=SETTINGS, help="of the quadrants")
     parser.add_argument("--only", nargs="+", default=["truncated", "particles", "grid"], help="of the quadrants")
+    parser.add_argument("--questions", nargs="*", choices=QUESTIONS, default=QUESTIONS, help="of the quadrants")
     parser.add_argument("--particles", type=lambda text: tuple(map(int, text.split(","))), default=(1000, 10_000))
     parser.add_argument("--cells", type=lambda text: tuple(map(int, text.split(","))), default=(80, 160, 320))
     parser.add_argument("representation", choices=("sparse", "diagram", "train", "quadrants"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -152,6 +152,19 @@ def test_truncated_hard_whatever_the_order_of_the_factors(order: tuple[int, ...]
         answer = in_order(order, mentions).log_evidence()
     assert float(answer) == pytest.approx(-35.5901315, abs=1e-6)
     assert repr(answer.exactness) == "projected(Truncated()) × 16"
+
+
+@pytest.mark.parametrize(
+    "representation",
+    [fb.rep.Mixture(8), fb.rep.Grid((-8, 8), 80), fb.rep.Particles(300, jax.random.key(3))],
+    ids=repr,
+)
+def test_the_order_of_the_factors_makes_no_difference(representation: Any) -> None:
+    found = []
+    for order, mentions in ((ORDERS[0], False), (ORDERS[3], True)):
+        with fb.represent(F=representation):
+            found.append(float(in_order(order, mentions).log_evidence()))
+    assert found[1] == pytest.approx(found[0], abs=1e-9)
 
 
 def test_mixture_hard() -> None:

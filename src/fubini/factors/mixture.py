@@ -55,7 +55,11 @@ class Mixture(Factor):
         >>> (fb.dist.Normal(-1.0, 1.0)("x") + fb.dist.Normal(1.0, 1.0)("x")).size
         2
         """
-        return sum(math.prod(d.extent for d in self.bound_in(component).values()) for component in self.components)
+        return sum(map(self.terms_of, self.components))
+
+    def terms_of(self, component: Factor) -> int:
+        """The number of terms of one component."""
+        return math.prod(domain.extent for domain in self.bound_in(component).values())
 
     @property
     def pins(self) -> tuple[Name, ...]:
@@ -178,7 +182,8 @@ def mixture(components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> Facto
     if len(others) == 1 and not used:
         return others[0]
     made = Mixture(others, used)
-    require_within_cap(made.size, made)
+    # Atoms are stored one by one already (particles, as many as were asked for); their sum takes no more room.
+    require_within_cap(sum(made.terms_of(component) for component in others if not component.pins), made)
     return made
 
 

@@ -29,8 +29,7 @@ from fubini.representations.grid_checks import (
     is_inside,
     require_counted,
     require_fine,
-    require_inside,
-    require_spread,
+    require_shown,
 )
 from fubini.representations.grid_tables import Axes, GridAxis, array_at, back_to_reals, to_tables, volume
 from fubini.sequence.chain import Chain, Smoothed
@@ -209,8 +208,7 @@ class GridChain:
         answer = self._cells.smooth()
         (one,) = self._require_shown(np.ones(()))
         for part in (answer.terms[0], answer.initial):
-            (one,) = require_inside(part, self.axes, self._states, one)
-            (one,) = require_spread(part, self.axes, self._states, one)
+            (one,) = require_shown(part, self.axes, self._states, one)
         inside = Table._of(Scaled(one, 0.0), {})
         return Smoothed(self._back(product(answer.terms[0], inside)), self._back(product(answer.initial, inside)))
 
@@ -258,8 +256,7 @@ class GridChain:
         first, later = self._first(), filtered or self._cells.filter()
         last = [self._cells.final()] if any(name in self.axes for name in self.chain.globals) else []
         for answer in (first, later, *last):
-            poisoned = require_inside(answer, self.axes, self._states, *poisoned)
-            poisoned = require_spread(answer, self.axes, self._states, *poisoned)
+            poisoned = require_shown(answer, self.axes, self._states, *poisoned)
         before = [first, rename(promoted(later), self._cells.links.to_before)]
         for factor, answers in ((self.chain.init, [first]), (self.chain.factor, before)):
             densities = [term for term in terms_of(factor) if is_checked_by_sums(term, self.axes)]

@@ -32,25 +32,32 @@ LEAST_SPREAD_SEEN = (
 MOST_MISCOUNTED = 0.01  # of the mass of a step
 
 
-def require_inside(answer: Factor, axes: Axes, states: Collection[Name], *poisoned: Data) -> tuple[Data, ...]:
-    """Raise where states have mass in the outermost cells, for any value of the other names; NaN under tracing."""
-    for axis, share in _at_edges(answer, axes, states):
-        poisoned = require(share <= MOST_AT_EDGE, lambda axis=axis, share=share: _at_edge(axis, share), *poisoned)
+def require_shown(answer: Factor, axes: Axes, states: Collection[Name], *poisoned: Data) -> tuple[Data, ...]:
+    """Raise where states have mass in the outermost cells, for any value of the other names, or stand in one cell or
+    two, so that their deviation cannot be told; NaN under tracing.
+    """
+    for axis, shares in _marginals(answer, axes, states):
+        share = _at_ends(axis, shares)
+        if share is not None:
+            poisoned = require(share <= MOST_AT_EDGE, lambda axis=axis, share=share: _at_edge(axis, share), *poisoned)
+        middle = (shares * axis.centres).sum(axis=-1, keepdims=True)
+        variance = (shares * (axis.centres - middle) ** 2).sum(axis=-1).min()
+        ok = variance >= (LEAST_SPREAD_SEEN * axis.width) ** 2
+        poisoned = require(ok, lambda axis=axis: _too_narrow(axis), *poisoned)
     return poisoned
 
 
 def is_inside(answer: Factor, axes: Axes, states: Collection[Name]) -> bool:
     """Whether it is known that states have no mass in the outermost cells."""
-    shares = [share for _, share in _at_edges(answer, axes, states)]
+    found = [_at_ends(axis, shares) for axis, shares in _marginals(answer, axes, states)]
+    shares = [share for share in found if share is not None]
     return not is_traced(*shares) and all(share <= MOST_AT_EDGE for share in shares)
 
 
-def _at_edges(answer: Factor, axes: Axes, states: Collection[Name]) -> Iterator[tuple[GridAxis, Data]]:
-    """The greatest share of an outermost cell of each axis, unless that cell ends where the variable does."""
-    for axis, shares in _marginals(answer, axes, states):
-        ends = [k for k in (0, -1) if (axis.low, axis.high)[k] != axis.support[k]]
-        if ends:
-            yield axis, shares[..., np.array(ends)].max()
+def _at_ends(axis: GridAxis, shares: Data) -> Data | None:
+    """The greatest share of an outermost cell; None where those cells end where the variable does."""
+    ends = [k for k in (0, -1) if (axis.low, axis.high)[k] != axis.support[k]]
+    return shares[..., np.array(ends)].max() if ends else None
 
 
 def _marginals(answer: Factor, axes: Axes, states: Collection[Name]) -> Iterator[tuple[GridAxis, Data]]:
@@ -125,16 +132,6 @@ def _too_wide(axis: GridAxis, precision: Data) -> DataError:
 
 
 # -- cells that are too wide for a state, or for a step to it ---------------------------------------------------------
-
-
-def require_spread(answer: Factor, axes: Axes, states: Collection[Name], *poisoned: Data) -> tuple[Data, ...]:
-    """Raise where a state stands in one cell or two: its deviation cannot be told; NaN under tracing."""
-    for axis, shares in _marginals(answer, axes, states):
-        middle = (shares * axis.centres).sum(axis=-1, keepdims=True)
-        variance = (shares * (axis.centres - middle) ** 2).sum(axis=-1).min()
-        ok = variance >= (LEAST_SPREAD_SEEN * axis.width) ** 2
-        poisoned = require(ok, lambda axis=axis: _too_narrow(axis), *poisoned)
-    return poisoned
 
 
 def is_checked_by_sums(term: Factor, axes: Axes) -> bool:

@@ -5,7 +5,7 @@ Known as Rao-Blackwellised particle filtering, or delayed sampling. The evidence
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from fubini.factors.represent import Representation, key_of, representation_of, 
 from fubini.factors.samples import Samples
 from fubini.factors.sparse import Sparse
 from fubini.factors.table import Table
+from fubini.factors.tally import note_replaced, tallied
 from fubini.numerics.named_axes import align
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key
 from fubini.numerics.resampling import systematic
@@ -38,6 +39,7 @@ from fubini.terms.heads import DIVIDE, DRAW
 from fubini.terms.value import Array
 
 PARTICLE = Bound("particle")
+BLOCK = 2048  # points after a step that are weighed against all before it at once
 
 
 @samples_states
@@ -224,14 +226,17 @@ class ParticleLayout(CarryLayout):
         fresh = {**steps.links.moves_back, PARTICLE: after_step(PARTICLE)}
         then = rename(later, fresh)
         assert isinstance(then, Samples), "a renamed carry is one"
-        at = {**carry.located, **then.located}
-        here = [carry.weight, *(promoted(substitute(term, at)) for term in terms)]
         oldest = tuple(name for name in steps.links.oldest if name not in self.names)
-        before = summed(here, (*oldest, PARTICLE))
-        ratio = interpret(DIVIDE, then.weight, before)
         newest = tuple(name for name in steps.links.newest if name not in then.located)
-        weight = summed([*here, ratio], (*newest, after_step(PARTICLE)))
-        return Samples(carry.located, settled(weight, self.inner))
+
+        def share(then: Samples) -> Factor:
+            """What some of the points after the step add to the weights before it."""
+            at = {**carry.located, **then.located}
+            here = [carry.weight, *(promoted(substitute(term, at)) for term in terms)]
+            ratio = interpret(DIVIDE, then.weight, summed(here, (*oldest, PARTICLE)))
+            return settled(summed([*here, ratio], (*newest, after_step(PARTICLE))), self.inner)
+
+        return Samples(carry.located, _in_blocks(share, then))
 
 
 def propose(
@@ -247,6 +252,7 @@ def propose(
     form with these are evaluated at the points.
     """
     terms = [part for factor in given for term in terms_of(factor) for part in _split(promoted(term))]
+    terms.sort(key=lambda term: sorted(map(str, term.inputs)))  # the same draws whatever the order of the factors
     evaluated = [term for term in terms if not _is_closed(term, names)]
     whole = joined([term for term in terms if _is_closed(term, names)])
     if all(name in whole.inputs for name in names) and not isinstance(whole, Product):
@@ -266,6 +272,32 @@ def propose(
     share = jax.lax.stop_gradient(interpret(DIVIDE, total, there))
     rest = [substitute(term, points) for term in (whole, *evaluated)]
     return points, summed([*rest, share], [name for name in oldest if any(name in r.inputs for r in rest)])
+
+
+def _in_blocks(share: Callable[[Samples], Factor], cloud: Samples) -> Factor:
+    """Σ of a share over the points after a step, some at a time: all with all would be n² numbers at once."""
+    name = after_step(PARTICLE)
+    count = cloud.inputs[name].extent
+    if count <= BLOCK:
+        return share(cloud)
+    places = np.arange(-(-count // BLOCK) * BLOCK).reshape(-1, BLOCK)  # the last points again, of weight 0
+
+    def one(places: Data) -> tuple[Factor, Data]:
+        index = Array._of(jnp.minimum(places, count - 1), (name,), {name: Bint[BLOCK]}, Bint[count])
+        points = {each: value({name: index}) for each, value in cloud.located.items()}
+        counted = Table(jnp.where(places < count, 1.0, 0.0), {name: Bint[BLOCK]})
+        with tallied() as tally:
+            own = share(Samples(points, joined([substitute(cloud.weight, {name: index}), counted])))
+        replaced = tally.total_replaced()
+        return own, jnp.zeros((), int) if replaced is None else replaced
+
+    def add(total: tuple[Factor, Data], places: Data) -> tuple[tuple[Factor, Data], None]:
+        own, replaced = one(places)
+        return (promoted(total[0] + own), total[1] + replaced), None
+
+    (weight, replaced), _ = jax.lax.scan(add, one(places[0]), places[1:])
+    note_replaced(replaced)
+    return weight
 
 
 def _split(term: Factor) -> tuple[Factor, ...]:
