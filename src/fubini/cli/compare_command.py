@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
+from fubini.cli.data_binding import LEFT_OUT
 from fubini.cli.infer_command import MODEL, add_data_options, bind_options
 from fubini.cli.model_file import split_place
 from fubini.errors import NameClash
@@ -28,6 +30,8 @@ def run(options: argparse.Namespace) -> str:
         if names.count(name) > 1:
             raise NameClash(f"two models called {name!r}", expected="files or models of different names")
     bound = bind_options(options.models, options)
+    for note in dict.fromkeys(note for one in bound for note in one.notes if LEFT_OUT in note):
+        print(f"fubini: {note}", file=sys.stderr)
     found = compare(**{name: one.model for name, one in zip(names, bound, strict=True)})
     return json.dumps({name: row._asdict() for name, row in found.items()}, indent=2) if options.json else str(found)
 

@@ -17,6 +17,8 @@ from fubini.io.json_text import load_json
 from fubini.models.joint import Joint
 from fubini.models.statements import index_arguments
 
+LEFT_OUT = "rows left out"
+
 
 @dataclass(frozen=True)
 class BoundModel:
@@ -34,8 +36,9 @@ class Source:
     def __init__(self, columns: Mapping[str, Column], maps: Sequence[str], sets: Sequence[str]) -> None:
         self.columns = dict(columns)
         self.values = {name: _value(text) for name, text in map(_pair("--set"), sets)}
-        plain = {re.sub(r"\W", "_", name): [name] for name in columns}  # log.radon is log_radon in Python
-        self.sources = {name: sources for name, sources in plain.items() if name not in columns}
+        plain = [re.sub(r"\W", "_", name) for name in columns]  # log.radon is log_radon in Python
+        named = zip(plain, columns, strict=True)
+        self.sources = {name: [own] for name, own in named if name not in columns and plain.count(name) == 1}
         self.sources |= {name: text.split(",") for name, text in map(_pair("--map"), maps)}
         for name, sources in self.sources.items():
             for source in sources:
@@ -67,11 +70,11 @@ class Source:
         """The columns that stand for these names."""
         return list(dict.fromkeys(source for name in names for source in self.sources.get(name, [name])))
 
-    def kept(self, names: Sequence[str], rows: np.ndarray) -> None:
-        """Leave only some rows of the columns of these names."""
-        for source in self.used(names):
-            if self.columns[source].rows is not None:
-                self.columns[source] = self.columns[source][rows]
+    def keep(self, count: int, rows: np.ndarray) -> None:
+        """Leave only some rows of all columns that have this many."""
+        for name, column in self.columns.items():
+            if column.rows == count:
+                self.columns[name] = column[rows]
 
 
 def require_arguments(files: Sequence[ModelFile], sets: Sequence[str]) -> None:
@@ -90,11 +93,15 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
     """The model at the data: arguments by name, sites by name; an integer argument `n` is the number of rows, `n_site`
     that of the labels of the column `site`.
     """
-    wanted = [name for name in file.parameters if name in source]
-    sites = _sites(file, source, wanted)
-    notes = _complete(source, [*wanted, *sites], drop_missing)
-    arguments = _arguments(file, source)
+    wanted = [name for name in file.parameters if name in source and name not in source.values]
+    notes = _complete(source, wanted, drop_missing)
+    arguments = _arguments(file, source, wanted)
     joint = file.make(arguments)
+    left_out = _complete(source, [name for name in joint.names if name in source], drop_missing)
+    if left_out:
+        notes += left_out
+        arguments = _arguments(file, source, wanted)
+        joint = file.make(arguments)
     observed = {name: source.column(name).values for name in joint.names if name in source}
     if not observed and not getattr(joint, "observed", None):
         raise UnknownName(
@@ -106,9 +113,11 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
     for name in observed:
         _require_codes(joint, name, source.column(name))
     model = joint.condition(**observed) if observed else joint
-    unused = [name for name in source.columns if name not in source.used([*arguments, *observed])]
+    used = source.used([*wanted, *observed, *(name.removeprefix("n_") for name in arguments if name.startswith("n_"))])
+    unused = [name for name in source.columns if name not in used]
     notes += [f"columns that the model does not use: {', '.join(unused)}"] if unused else []
-    dims, coords = _labels(joint, source, [*wanted, *observed])
+    dims, coords, unnamed = _labels(joint, source, [*wanted, *observed])
+    notes += unnamed
     return BoundModel(model, dims, coords, tuple(notes))
 
 
@@ -125,59 +134,56 @@ def _require_codes(joint: Joint, name: str, column: Column) -> None:
     )
 
 
-def _sites(file: ModelFile, source: Source, wanted: Sequence[str]) -> list[str]:
-    """The sites that columns stand for, of the model at the data with its missing values."""
-    if not any(column.missing.any() for column in source.columns.values()):
-        return []
-    try:
-        names = file.make(_arguments(file, source)).names
-    except FubiniError:
-        return []
-    return [name for name in names if name in source and name not in wanted]
-
-
 def _complete(source: Source, names: Sequence[str], drop: bool) -> list[str]:
     """Raise where a value is missing, or leave its row out; say how many."""
     columns = {name: source.columns[name] for name in source.used(names)}
-    tables = {name: column for name, column in columns.items() if column.rows is not None}
-    missing = {name: np.flatnonzero(column.missing) for name, column in tables.items() if column.missing.any()}
+    missing = {name: np.flatnonzero(column.missing) for name, column in columns.items() if column.missing.any()}
     if not missing:
         return []
+    name, rows = next(iter(missing.items()))
+    count = columns[name].rows
+    if count is None:
+        raise DataError(f"the value {name!r} of the data", expected="a finite number", nearest="it is missing")
     if not drop:
-        name, rows = next(iter(missing.items()))
         raise DataError(
             f"the column {name!r}",
             expected="a finite number or a label in each row",
             nearest=f"{len(rows)} without one, the first in row {rows[0] + 1}",
             advice="give --drop-missing to leave such rows out, or fill them in",
         )
-    count = next(iter(tables.values())).rows or 0
+    other = next((other for other in missing if columns[other].rows != count), None)
+    if other is not None:
+        raise DataError(
+            f"--drop-missing: {name!r} and {other!r} have missing values",
+            expected="columns of the same number of rows",
+            nearest=f"{count} and {columns[other].rows}",
+            advice="fill them in",
+        )
     left_out = np.unique(np.concatenate(list(missing.values())))
-    keep = np.setdiff1d(np.arange(count), left_out)
-    source.kept(names, keep)
-    return [f"{len(left_out)} of {count} rows left out: {listed(missing)} missing there"]
+    source.keep(count, np.setdiff1d(np.arange(count), left_out))
+    return [f"{len(left_out)} of {count} {LEFT_OUT}: {listed(missing)} missing there"]
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
 
-def _arguments(file: ModelFile, source: Source) -> dict[str, Any]:
-    """The arguments of the model, by name."""
+def _arguments(file: ModelFile, source: Source, wanted: Sequence[str]) -> dict[str, Any]:
+    """The arguments of the model, by name; `wanted` are those that are columns."""
     arguments: dict[str, Any] = {}
     for name, parameter in file.parameters.items():
-        value = _argument(file, source, name, parameter)
+        value = _argument(file, source, wanted, name, parameter)
         if value is not Parameter.empty:
             arguments[name] = value
     return arguments
 
 
-def _argument(file: ModelFile, source: Source, name: str, parameter: Parameter) -> Any:
+def _argument(file: ModelFile, source: Source, wanted: Sequence[str], name: str, parameter: Parameter) -> Any:
     if name in source.values:
         return source.values[name]
-    if name in source:
+    if name in wanted:
         values = source.column(name).values
         return values.item() if values.ndim == 0 else values
-    counted = _count(source, name)
+    counted = _count(source, wanted, name)
     if counted is not None:
         return counted
     is_optional = parameter.default is not Parameter.empty or parameter.kind in (
@@ -194,10 +200,10 @@ def _argument(file: ModelFile, source: Source, name: str, parameter: Parameter) 
     )
 
 
-def _count(source: Source, name: str) -> int | None:
+def _count(source: Source, wanted: Sequence[str], name: str) -> int | None:
     """The number of rows as `n`, of labels or whole numbers from 0 on of a column as `n_column`."""
     if name == "n":
-        return next((column.rows for column in source.columns.values() if column.rows is not None), None)
+        return _rows(source, wanted)
     counted = name.removeprefix("n_")
     if counted == name or counted not in source:
         return None
@@ -205,6 +211,22 @@ def _count(source: Source, name: str) -> int | None:
     if column.labels:
         return len(column.labels)
     return int(column.values.max()) + 1 if column.values.dtype.kind == "i" and column.values.min() >= 0 else None
+
+
+def _rows(source: Source, wanted: Sequence[str]) -> int | None:
+    """The number of rows of the columns that are arguments; of all columns where none is."""
+    for names in (source.used(wanted), source.columns):
+        counts = {name: source.columns[name].rows for name in names if source.columns[name].rows is not None}
+        if len(set(counts.values())) > 1:
+            raise DataError(
+                "the number of rows, n",
+                expected="columns of the same length",
+                nearest=", ".join(f"{name} has {count}" for name, count in counts.items()),
+                advice="give --set n=NUMBER",
+            )
+        if counts:
+            return next(iter(counts.values()))
+    return None
 
 
 def _pair(flag: str) -> Any:
@@ -229,14 +251,30 @@ def _value(text: str) -> Any:
 # -- labels ---------------------------------------------------------------------------------------------------------
 
 
-def _labels(joint: Joint, source: Source, names: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Axes named after the column of labels that indexes them: that of alpha in `alpha[county]` after county."""
-    labelled = {name: source.column(name).labels for name in names if source.column(name).labels}
+def _labels(
+    joint: Joint, source: Source, names: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], list[str]]:
+    """Axes named after the column of labels that indexes them: that of alpha in `alpha[county]` after county.
+
+    An argument is known by its codes: where two columns have the same, their labels are not given, and a note says so.
+    """
+    labelled = {name: source.column(name) for name in names if source.column(name).labels}
     dims: dict[str, list[str]] = {}
+    notes: list[str] = []
     for site, argument in index_arguments(joint).items():
         domain = joint.outline[site].domain if site in joint.names else None
         shape = domain.shape if domain is not None else ()
-        if argument in labelled and shape and shape[0] == len(labelled[argument]):
-            dims[site] = [argument, *(f"{site}_dim_{axis}" for axis in range(1, len(shape)))]
+        if argument not in labelled or not shape or shape[0] != len(labelled[argument].labels):
+            continue
+        twins = [name for name, column in labelled.items() if _is_twin(column, labelled[argument])]
+        if twins:
+            notes.append(f"{site} has numbers for labels: {listed((argument, *twins))} have the same codes")
+            continue
+        dims[site] = [argument, *(f"{site}_dim_{axis}" for axis in range(1, len(shape)))]
     used = {argument for axes in dims.values() for argument in axes}
-    return dims, {name: list(labels) for name, labels in labelled.items() if name in used}
+    return dims, {name: list(column.labels) for name, column in labelled.items() if name in used}, notes
+
+
+def _is_twin(column: Column, other: Column) -> bool:
+    """Whether two columns have the same codes for other labels."""
+    return column.labels != other.labels and np.array_equal(column.values, other.values)

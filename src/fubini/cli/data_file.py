@@ -91,7 +91,18 @@ def _frame(path: Path, kind: str) -> dict[str, Column]:
         ) from error
     except (ValueError, OSError, EOFError, OverflowError) as error:  # parser, encoding, compression
         raise FileFormatError(f"the data file {path}", expected=f"{kind[1:].upper()}", nearest=str(error)) from error
-    return _columns({str(name): frame[name] for name in frame.columns})
+    return _columns({str(name): _series(frame[name]) for name in frame.columns})
+
+
+def _series(series: Any) -> np.ndarray:
+    """A column of pandas as an array: numbers, with NaN where one is missing, or objects with None there."""
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(series.dtype):
+        return series.astype(object).where(series.notna(), None).to_numpy()
+    if isinstance(series.dtype, np.dtype):
+        return series.to_numpy()
+    return series.to_numpy(float, na_value=np.nan) if series.isna().any() else series.to_numpy(series.dtype.numpy_dtype)
 
 
 def _columns(series: Mapping[str, Any]) -> dict[str, Column]:
@@ -112,8 +123,9 @@ def column_of(name: str, values: Any) -> Column:
     if array.ndim != 1:
         raise FileFormatError(f"the column {name!r}", expected="numbers, or one label for each row")
     present = np.array([one is not None and one == one for one in array], bool)
-    texts = np.array([str(one) for one in array[present]])
-    labels, codes = np.unique(texts, return_inverse=True) if len(texts) else (np.array([], str), np.array([], int))
+    if not present.any():
+        return Column(np.full(len(array), np.nan))
+    labels, codes = np.unique([str(one) for one in array[present]], return_inverse=True)
     values = np.full(len(array), -1)
     values[present] = codes
     return Column(values, tuple(map(str, labels)))

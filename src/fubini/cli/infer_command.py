@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,12 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
     files = [load_model(place) for place in places]
     require_arguments(files, options.set)
     columns = read_data(options.data) if options.data is not None else {}
-    return [bind(file, Source(columns, options.map, options.set), options.drop_missing) for file in files]
+    source = Source(columns, options.map, options.set)
+    bound = [bind(file, source, options.drop_missing) for file in files]
+    if len(files) == 1 or not options.drop_missing:
+        return bound
+    # Rows that one model leaves out, the others leave out too.
+    return [replace(bind(file, source), notes=one.notes) for file, one in zip(files, bound, strict=True)]
 
 
 def run(options: argparse.Namespace) -> str:
