@@ -33,12 +33,17 @@ class BoundModel:
 class Source:
     """The columns by the names that a model asks for, their own or those of --map; and the values of --set."""
 
-    def __init__(self, columns: Mapping[str, Column], maps: Sequence[str], sets: Sequence[str]) -> None:
+    def __init__(
+        self, columns: Mapping[str, Column], maps: Sequence[str], sets: Sequence[str], skip: Sequence[str] = ()
+    ) -> None:
         self.columns = dict(columns)
+        for name in skip:
+            self._require(name, f"--skip {name}")
+            del self.columns[name]
         self.values = {name: _value(text) for name, text in map(_pair("--set"), sets)}
-        plain = [re.sub(r"\W", "_", name) for name in columns]  # log.radon is log_radon in Python
-        named = zip(plain, columns, strict=True)
-        self.sources = {name: [own] for name, own in named if name not in columns and plain.count(name) == 1}
+        plain = [re.sub(r"\W", "_", name) for name in self.columns]  # log.radon is log_radon in Python
+        named = zip(plain, self.columns, strict=True)
+        self.sources = {name: [own] for name, own in named if name not in self.columns and plain.count(name) == 1}
         self.sources |= {name: text.split(",") for name, text in map(_pair("--map"), maps)}
         for name, sources in self.sources.items():
             for source in sources:
@@ -110,7 +115,8 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
             nearest=f"columns {listed(source.columns)}",
             advice="name the column as the site, or give --map SITE=COLUMN",
         )
-    for name in observed:
+    for name, values in observed.items():
+        _require_shape(joint, name, values)
         _require_codes(joint, name, source.column(name))
     model = joint.condition(**observed) if observed else joint
     used = source.used([*wanted, *observed, *(name.removeprefix("n_") for name in arguments if name.startswith("n_"))])
@@ -119,6 +125,18 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
     dims, coords, unnamed = _labels(joint, source, [*wanted, *observed])
     notes += unnamed
     return BoundModel(model, dims, coords, tuple(notes))
+
+
+def _require_shape(joint: Joint, name: str, values: np.ndarray) -> None:
+    """A column whose name a site happens to have is no observation of it."""
+    site = joint.outline[name]
+    if site.domain is not None and values.shape != site.shape:
+        raise DataError(
+            f"the column {name!r} as observations of the site {name!r}",
+            expected=f"the shape {site.shape}",
+            nearest=f"the shape {values.shape}",
+            advice=f"where the site is not what the column holds, give --skip {name}, or the site another name",
+        )
 
 
 def _require_codes(joint: Joint, name: str, column: Column) -> None:
@@ -261,16 +279,20 @@ def _labels(
     labelled = {name: source.column(name) for name in names if source.column(name).labels}
     dims: dict[str, list[str]] = {}
     notes: list[str] = []
-    for site, argument in index_arguments(joint).items():
+    for site, arguments in index_arguments(joint).items():
         domain = joint.outline[site].domain if site in joint.names else None
         shape = domain.shape if domain is not None else ()
-        if argument not in labelled or not shape or shape[0] != len(labelled[argument].labels):
-            continue
-        twins = [name for name, column in labelled.items() if _is_twin(column, labelled[argument])]
-        if twins:
-            notes.append(f"{site} has numbers for labels: {listed((argument, *twins))} have the same codes")
-            continue
-        dims[site] = [argument, *(f"{site}_dim_{axis}" for axis in range(1, len(shape)))]
+        axes = [f"{site}_dim_{axis}" for axis in range(len(shape))]
+        for axis, (argument, size) in enumerate(zip(arguments, shape, strict=False)):
+            if argument not in labelled or size != len(labelled[argument].labels):
+                continue
+            twins = [name for name, column in labelled.items() if _is_twin(column, labelled[argument])]
+            if twins:
+                notes.append(f"{site} has numbers for labels: {listed((argument, *twins))} have the same codes")
+            else:
+                axes[axis] = argument
+        if any(axis in labelled for axis in axes):
+            dims[site] = axes
     used = {argument for axes in dims.values() for argument in axes}
     return dims, {name: list(column.labels) for name, column in labelled.items() if name in used}, notes
 

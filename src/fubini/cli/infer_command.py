@@ -59,6 +59,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
                         help="the column of an argument or site of another name; several make a matrix")  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument that is no column: a number, or a list as JSON")  # fmt: skip
+    parser.add_argument("--skip", action="append", default=[], metavar="COLUMN",
+                        help="a column that is not to be used, whatever its name")  # fmt: skip
     parser.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
 
 
@@ -67,7 +69,7 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
     files = [load_model(place) for place in places]
     require_arguments(files, options.set)
     columns = read_data(options.data) if options.data is not None else {}
-    source = Source(columns, options.map, options.set)
+    source = Source(columns, options.map, options.set, options.skip)
     bound = [bind(file, source, options.drop_missing) for file in files]
     if len(files) == 1 or not options.drop_missing:
         return bound

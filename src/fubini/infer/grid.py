@@ -22,13 +22,15 @@ from fubini.errors import Intractable
 from fubini.infer.sampler import Draw
 from fubini.infer.stored_states import fault_of_numbers
 from fubini.infer.target import Target
-from fubini.infer.target_points import by_name, evaluation, plausible_box
+from fubini.infer.target_points import by_name, evaluation, operations, plausible_box
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 from fubini.numerics.mode_search import UNSEEN, Mode, Survey, surveyed
 from fubini.numerics.randomness import fault_of_generator, generator_of, generator_state, words
 
 MOST_NUMBERS = 3  # of a point
 NODES = {1: (1025, 4097), 2: (49, 97, 193), 3: (33, 49)}  # along an axis: more where proposals are refused
+POINTS = {1: 5_000, 2: 20_000, 3: 100_000}  # at which a density is looked at, about
+WORK = 1e10  # operations that are worth it where another method is at hand: some seconds
 PILOT = 1024  # proposals by which a grid is judged
 ACCEPTED = 0.9  # of them, at least
 HOPELESS = 0.5  # so few accepted that a finer grid is not tried
@@ -36,6 +38,11 @@ OVERWEIGHT = 10.0  # the density to that of the proposals, at most, with 1 for t
 HIGH = 8.0  # nats below the greatest density at which nodes that were looked at are compared too
 TOGETHER = 1024  # proposals that are weighed at once
 DISCARDED = 16  # steps of each chain before its draws
+
+
+def is_worthwhile(target: Target) -> bool:
+    """Whether a grid takes few operations, for so few numbers of a density that is quickly computed."""
+    return target.size in POINTS and operations(target) * POINTS[target.size] <= WORK
 
 
 class GridPath(NamedTuple):

@@ -66,20 +66,34 @@ def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) 
     return log_density
 
 
+def operations(target: Target) -> float:
+    """About how many operations the density takes at one point; nothing is compiled."""
+    lowered = _lowered(
+        target.log_density, tuple(target.shapes.items()), abstract(target.numbers), is_double_precision(), BLOCK
+    )
+    cost = lowered.cost_analysis()
+    return float(cost.get("flops", 0.0)) / BLOCK if isinstance(cost, dict) else 0.0
+
+
 @lru_cache(maxsize=64)
-def _compiled(
-    log_density: FreeDensity, shapes: Shapes, given: Abstract, float64: bool
-) -> tuple[int, Callable[..., Data]]:
-    """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
+def _lowered(log_density: FreeDensity, shapes: Shapes, given: Abstract, float64: bool, block: int) -> Any:
+    """The density at points [point, number], traced, in one precision."""
     numbers = jax.tree_util.tree_unflatten(*given)
     size = sum(math.prod(shape) for _, shape in shapes)
     many = jax.jit(
         lambda points, numbers: jax.vmap(lambda point: log_density(by_name(point, dict(shapes)), numbers))(points)
     )
+    return many.lower(jax.ShapeDtypeStruct((block, size), float if float64 else np.float32), numbers)
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    log_density: FreeDensity, shapes: Shapes, given: Abstract, float64: bool
+) -> tuple[int, Callable[..., Data]]:
+    """How many points at once, and the density at so many [point, number]: compiled once, in one precision."""
 
     def compiled(block: int) -> tuple[Any, int]:
-        points = jax.ShapeDtypeStruct((block, size), float if float64 else np.float32)
-        executable = many.lower(points, numbers).compile()
+        executable = _lowered(log_density, shapes, given, float64, block).compile()
         memory = executable.memory_analysis()
         return executable, 0 if memory is None else int(memory.temp_size_in_bytes)
 

@@ -19,6 +19,7 @@ from fubini.algebra.build import (
     call,
     const,
     divide,
+    factors_in,
     minus,
     multiply,
     plus,
@@ -267,9 +268,21 @@ def _care_of(every: Sequence[Square]) -> Care:
 
 
 def _has_many_rows(square: Square) -> bool:
-    """More than the data: rows for each entry of a latent and each of the data are too many to keep."""
+    """More than the data: rows for each entry of a latent and each of the data are too many to keep.
+
+    Where a test [c = e] says in which class c a row is, there is one for e alone.
+    """
     largest = max((math.prod(leaf.shape) for leaf in square.offset.leaves | square.weight.leaves), default=1)
-    return math.prod(i.size for i in square.over) > largest
+    tested = {i for base, _ in factors_in(square.weight) if base.kind == "eq" for i in _class_of(base)}
+    return math.prod(i.size for i in square.over if i not in tested) > largest
+
+
+def _class_of(test: Node) -> tuple[Index, ...]:
+    """The index c of a test [c = e]."""
+    for one, entry in (test.args, test.args[::-1]):
+        if one.kind == "index" and one.args[0] not in entry.free:
+            return (one.args[0],)
+    return ()
 
 
 def require_inside(place: Place, weight: Node, latent: Leaf) -> None:

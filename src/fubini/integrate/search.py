@@ -8,6 +8,7 @@ that leaves some, other orders are tried, and the one that leaves least is taken
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,6 +45,8 @@ class PartialElimination(NamedTuple):
 
 ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
 TRIES = 60  # steps attempted beyond the first order
+FORMS = 2  # in which one integral is looked at: orders of the same latents write the same function differently
+FEW = 16  # unknowns that are solved for together rather than one after another, where their slopes may cancel
 DENSE = 2_000  # more unknowns than this are not solved for together
 SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
 
@@ -73,6 +76,7 @@ class Search:
         self.latents, self.later, self.adjusted = latents, later, adjusted
         self.tries = TRIES
         self.seen: set[tuple[object, ...]] = set()
+        self.forms: Counter[frozenset[str]] = Counter()
         self.least: PartialElimination | None = None
 
     def best(self, terms: tuple[Node, ...]) -> PartialElimination:
@@ -96,9 +100,10 @@ class Search:
 
     def _visit(self, terms: tuple[Node, ...], steps: tuple[IntegrationStep, ...], waiting: list[str]) -> None:
         key = (frozenset(waiting), frozenset(terms))
-        if key in self.seen:
+        if key in self.seen or self.forms[key[0]] >= FORMS:
             return
         self.seen.add(key)
+        self.forms[key[0]] += 1
         blocked: dict[str, NoClosedForm] = {}
         for name in waiting:
             try:
@@ -142,7 +147,9 @@ class Search:
             if domain.kind != "real":
                 raise
             first = error
-        groups = dict.fromkeys(self._groups(terms, name, waiting))
+        groups = list(dict.fromkeys(self._groups(terms, name, waiting)))
+        if is_coupled:
+            groups.sort(key=lambda names: not 1 < len(names) <= self._unknowns(names) <= FEW)
         tried = alone is not None
         for names in groups:
             if alone is not None and len(names) == 1 and not is_coupled:
@@ -175,6 +182,9 @@ class Search:
         if alone.care:
             leaf, domain = self.latents[name]
             yield IntegrationStep((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+
+    def _unknowns(self, names: Sequence[str]) -> int:
+        return sum(math.prod(self.latents[name].leaf.shape) for name in names)
 
     def _are_spread(self, averaged: frozenset[Leaf], waiting: list[str]) -> bool:
         """Entries of a latent still to go would stand in as many squares as there are data, all of them in each."""

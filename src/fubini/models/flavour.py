@@ -89,7 +89,11 @@ class Flavour(ABC):
 def require_not_reserved(name: str) -> None:
     """Raise where a name is an argument of `sample` or `log_prob`."""
     if name in RESERVED:
-        raise NameClash(f"a site called {name!r}", expected=f"a name other than {listed(RESERVED)}")
+        raise NameClash(
+            f"a site called {name!r}",
+            expected=f"a name other than {listed(RESERVED)}, which are arguments of `sample` and `log_prob`",
+            advice="give the site another name",
+        )
 
 
 def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site, Any]:

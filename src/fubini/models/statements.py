@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -33,29 +34,35 @@ def statements(joint: Flavour) -> dict[str, str]:
     }
 
 
-def index_arguments(joint: Flavour) -> dict[str, str]:
-    """The argument that indexes each site, where one alone does: that of `alpha[county]` is county.
+def index_arguments(joint: Flavour) -> dict[str, tuple[str | None, ...]]:
+    """The arguments that index the axes of each site, where one alone does: that of `alpha[county]` is county.
 
     >>> @fb.model
     ... def pooled(group):
     ...     level = yield fb.dist.Normal(0.0, 1.0).expand([3])
     ...     y = yield fb.dist.Normal(level[group], 1.0)
     >>> index_arguments(pooled(np.array([0, 2, 1, 1])))
-    {'level': 'group'}
+    {'level': ('group',)}
     """
-    known, pairs = {name for name, _ in named_arrays(joint)}, set()
+    known, seen = {name for name, _ in named_arrays(joint)}, set()
     for _, parts in _read(joint).values():
         for part in parts:
-            pairs |= {(base, index) for base, index in _subscripts(part.notation) if index in known}
-    by_site = {base: {index for other, index in pairs if other == base} for base, _ in pairs}
-    return {site: next(iter(indices)) for site, indices in by_site.items() if len(indices) == 1}
+            seen |= {(base, indices) for base, indices in _subscripts(part.notation) if known & {*indices}}
+    by_site = {base: [indices for other, indices in sorted(seen) if other == base] for base, _ in sorted(seen)}
+    return {site: tuple(map(_only, zip_longest(*all_of))) for site, all_of in by_site.items()}
 
 
-def _subscripts(notation: Notation) -> set[tuple[str, str]]:
-    """The names `base[index]` in a formula."""
+def _only(found: Sequence[str | None]) -> str | None:
+    """The one index of an axis, or none."""
+    names = set(found)
+    return names.pop() if len(names) == 1 else None
+
+
+def _subscripts(notation: Notation) -> set[tuple[str, tuple[str, ...]]]:
+    """The names `base[i, j]` in a formula."""
     match notation:
-        case Subscript(Symbol(base), (Symbol(index), *_)):
-            return {(base, index)}
+        case Subscript(Symbol(base), indices):
+            return {(base, tuple(index.name if isinstance(index, Symbol) else "" for index in indices))}
         case Infix(_, args):
             parts = args
         case Call(_, args, keywords):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from fubini.errors import DataError, DomainError, Intractable, NoRule, Restricti
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run
+from fubini.infer.grid import is_worthwhile
 from fubini.infer.methods import METHODS, Settings, require_method
 from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
@@ -236,11 +238,10 @@ def _free_draws(
     key: Data, target: Target, method: str | None, settings: Settings, schedule: Schedule, file: Checkpoint | None
 ) -> tuple[Draw, str]:
     """Draws [chain, draw, …] of unconstrained numbers: by a grid, if none is asked for and it describes the density."""
-    if method is None:
-        try:
+    if method is None and is_worthwhile(target):
+        with suppress(Intractable):
             return _free_draws(key, target, "grid", settings, schedule, file)
-        except Intractable:
-            method = "nuts"
+    method = method or "nuts"
     drawn = run(METHODS[method](target, settings), key, schedule, file, settings.progress)
     if method == "nuts":
         warn_of_draws(drawn, settings.nuts.target_accept)

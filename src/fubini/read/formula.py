@@ -166,11 +166,24 @@ def _where(equation: Any, test: Notation, *cases: Notation) -> Notation:
 
 
 def _entry(equation: Any, array: Notation, position: Notation) -> Notation:
-    """array[position], along the first axis."""
+    """array[i, j, …], along the first axes."""
     numbers, sizes = equation.params["dimension_numbers"], tuple(equation.params["slice_sizes"])
-    first = tuple(numbers.start_index_map) == tuple(numbers.collapsed_slice_dims) == (0,)
-    plain = first and sizes == (1, *_shape(equation)[1:]) and not numbers.operand_batching_dims
-    return Subscript(array, (_without_axis(position),)) if plain else UNKNOWN
+    match position:
+        case Call("column_stack", columns):
+            at = columns
+        case _:
+            at = (position,)
+    along = tuple(range(len(at)))
+    first = tuple(numbers.start_index_map) == tuple(numbers.collapsed_slice_dims) == along
+    plain = first and sizes == (*(1 for _ in at), *_shape(equation)[len(at) :]) and not numbers.operand_batching_dims
+    return Subscript(array, tuple(map(_without_axis, at))) if plain else UNKNOWN
+
+
+def _columns(equation: Any, *parts: Notation) -> Notation:
+    """Positions along several axes, side by side: the form in which `gather` takes them."""
+    shapes = [var.aval.shape for var in equation.invars]
+    plain = equation.params["dimension"] == 1 and all(len(shape) == 2 and shape[1] == 1 for shape in shapes)
+    return Call("column_stack", tuple(map(_without_axis, parts))) if plain else UNKNOWN
 
 
 def _without_axis(position: Notation) -> Notation:
@@ -217,6 +230,7 @@ WRITTEN: dict[str, Callable[..., Notation]] = {
     "square": _power,
     "select_n": _where,
     "gather": _entry,
+    "concatenate": _columns,
     "dot_general": _product,
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
