@@ -62,6 +62,7 @@ from fubini.models.numpyro_model import from_numpyro as from_numpyro
 from fubini.models.param import param as param
 from fubini.models.sample import deterministic as deterministic
 from fubini.numerics.randomness import WhiteNoise as WhiteNoise
+from fubini.plots import posterior_plot as _posterior_plot  # noqa: F401  (rules of pictures are registered)
 from fubini.propagate.division_policy import Division as Division
 from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
 from fubini.propagate.propagation import propagate as propagate

@@ -1,0 +1,71 @@
+"""The picture of a posterior: of draws, or in closed form where there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fubini.errors import Intractable, NoRule, UnknownName, closest, listed
+from fubini.models.joint import Joint
+from fubini.plots.canvas import draw_panels
+from fubini.plots.panels import Panel
+from fubini.plots.site_panels import Layout, panel_of_draws, panel_of_marginal
+from fubini.report.posterior_draws import read_draws
+from fubini.show.picture import Picture
+from fubini.terms.heads import exact_plot
+
+MOST = 12  # panels
+
+
+def layout_of(options: dict[str, Any]) -> Layout:
+    """Where entries lie and which points are beside them, as arrays."""
+    at, points = options["at"], options["points"] or {}
+    return Layout(
+        {name: np.asarray(numbers, dtype=np.float64) for name, numbers in points.items()},
+        None if at is None else np.asarray(at, dtype=np.float64),
+        options["along"],
+    )
+
+
+@exact_plot.rule
+def plot_posterior(post: Joint, options: dict) -> Picture:
+    """A panel for each site: a density, intervals, a band, or probabilities of labels."""
+    layout, names = layout_of(options), options["names"]
+    if options["draws"] is not None:
+        return draw_panels(_drawn(post, options["draws"], names, layout))
+    return draw_panels(_exact(post, names, layout), "exact ")
+
+
+def _drawn(post: Joint, draws: Any, names: tuple[str, ...] | None, layout: Layout) -> list[Panel]:
+    known, domains = read_draws(draws), dict(post.outline.free_domains())
+    _require_known(names, known.sites)
+    wanted = names if names is not None else [name for name in known.sites][:MOST]
+    return [panel_of_draws(known.sites[name], domains.get(name), layout) for name in wanted]
+
+
+def _exact(post: Joint, names: tuple[str, ...] | None, layout: Layout) -> list[Panel]:
+    known = [name for name, _ in post.outline.free_domains()]
+    _require_known(names, known)
+    panels, refused = [], ""
+    for name in names if names is not None else known[:MOST]:
+        try:
+            panels.append(panel_of_marginal(name, post.marginal(name), layout))
+        except (Intractable, NoRule) as error:
+            if names is not None:
+                raise
+            refused = str(error).splitlines()[0]
+    if not panels:
+        raise Intractable(
+            f"a plot of {post:}",
+            expected="draws, or a site whose marginal has a closed form",
+            nearest=refused,
+            advice="post.plot(post.infer(key))",
+        )
+    return panels
+
+
+def _require_known(names: tuple[str, ...] | None, known: Any) -> None:
+    for name in names or ():
+        if name not in known:
+            raise UnknownName(f"a plot of {name!r}", expected=f"one of {listed(known)}", nearest=closest(name, known))
