@@ -74,6 +74,7 @@ from fubini.read.register_family import register_family as register_family
 from fubini.report.document import report as report
 from fubini.sequence.chain import Chain as Chain
 from fubini.sequence.markov import markov as markov
+from fubini.show.picture import Picture as Picture
 from fubini.terms import heads as heads
 from fubini.terms.composite import evaluate as evaluate
 from fubini.terms.factor import Factor as Factor
