@@ -1,7 +1,7 @@
 """Make the pages and notebooks of the gallery: `python -m gallery [names]`; models whose data are not there stay as they are.
 
-    python -m gallery eight_schools nile
-    python -m gallery --notebooks            # without running anything
+python -m gallery eight_schools nile
+python -m gallery --notebooks            # without running anything
 """
 
 from __future__ import annotations

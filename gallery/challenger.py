@@ -50,8 +50,11 @@ axes.axvline(31.0, color="0.5", ls=":")
 axes.set(xlabel="temperature (°F)", ylabel="damage")
 axes.legend(frameon=False, fontsize="small", loc="center right")
 cold = chance[:, 1]
-fb.Picture(figure, f"Probability of damage over temperature, falling from {cold.mean():.2f} at 31 °F, 90 % interval "
-                   f"{np.quantile(cold, 0.05):.2f} to {np.quantile(cold, 0.95):.2f}, to {chance[:, -1].mean():.2f} at 82 °F.")
+fb.Picture(
+    figure,
+    f"Probability of damage over temperature, falling from {cold.mean():.2f} at 31 °F, 90 % interval "
+    f"{np.quantile(cold, 0.05):.2f} to {np.quantile(cold, 0.95):.2f}, to {chance[:, -1].mean():.2f} at 82 °F.",
+)
 
 # %% [markdown]
 # Approximate: the evidence, by quadrature with a bound on its error. The draws are independent ones of the density itself.

@@ -54,8 +54,11 @@ axes = figure.subplots()
 axes.plot(sizes, chances, "o-")
 axes.axhline(0.5, color="0.6", lw=0.8)
 axes.set(xscale="log", xlabel="patients in each group", ylabel="P(effective)", ylim=(0, 1.02))
-fb.Picture(figure, f"Probability that the treatment is effective over the number of patients: {chances[0]:.2f} with five in "
-                   f"each group, {chances[-1]:.3f} with a thousand.")
+fb.Picture(
+    figure,
+    f"Probability that the treatment is effective over the number of patients: {chances[0]:.2f} with five in "
+    f"each group, {chances[-1]:.3f} with a thousand.",
+)
 
 # %% [markdown]
 # Exact: all of it.

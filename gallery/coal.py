@@ -48,8 +48,11 @@ above.set(ylabel="disasters")
 below.bar(years, chance)
 below.set(xlabel="year of change", ylabel="probability")
 likely = years[np.flatnonzero(chance > 0.02)]
-fb.Picture(figure, f"Above, disasters in each year, many before 1890 and few after. Below, the probability that the rate "
-                   f"changed in a year: greatest in {years[chance.argmax()]}, above 2 % from {likely[0]} to {likely[-1]}.")
+fb.Picture(
+    figure,
+    f"Above, disasters in each year, many before 1890 and few after. Below, the probability that the rate "
+    f"changed in a year: greatest in {years[chance.argmax()]}, above 2 % from {likely[0]} to {likely[-1]}.",
+)
 
 # %%
 post.plot(names=["early", "late"])

@@ -39,6 +39,7 @@ doc = np.repeat(np.arange(len(chosen)), [len(tokens[d]) for d in chosen["doc"]])
 truth = np.array([[names.index(name) for name in groups].index(topic) for topic in chosen["topic"]])
 len(chosen), len(used), len(word)
 
+
 # %%
 @fb.model
 def naive_bayes(doc, documents, words, classes):
@@ -76,7 +77,9 @@ for (row, column), count in np.ndenumerate(confusion):
 axes.set_xticks(range(4), groups.values())
 axes.set_yticks(range(4), groups.values())
 axes.set(xlabel="drawn most often", ylabel="newsgroup")
-fb.Picture(figure, f"Counts of articles by newsgroup and by the label drawn most often: {right:.0%} lie on the diagonal.")
+fb.Picture(
+    figure, f"Counts of articles by newsgroup and by the label drawn most often: {right:.0%} lie on the diagonal."
+)
 
 # %% [markdown]
 # Exact: the conditional of each label given all others, with every word probability integrated out.

@@ -36,8 +36,14 @@ fb.explain(post)
 size = 1000
 
 # %%
-draws = post.infer(jax.random.key(0), draws=size, chains=2, progress=False, coords={"school": list("ABCDEFGH")},
-                   dims={"theta": ["school"]})
+draws = post.infer(
+    jax.random.key(0),
+    draws=size,
+    chains=2,
+    progress=False,
+    coords={"school": list("ABCDEFGH")},
+    dims={"theta": ["school"]},
+)
 post.plot(draws)
 
 # %% [markdown]

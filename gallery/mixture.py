@@ -32,7 +32,7 @@ def galaxies(n, classes):
 post = galaxies(82, 4).condition(v=velocity)
 small = post.eliminate("share", "centre")
 sampler = small.gibbs("group")
-print(sampler.source())
+print(sampler.source().partition("def start")[2].partition("@njit")[2].partition("total = ")[0])
 
 # %% [markdown]
 # That is the loop of the sampler, derived from the density: taking a galaxy out of its class and putting it into another

@@ -57,5 +57,5 @@ def index(rows: Mapping[str, Sequence[tuple[str, str, str]]]) -> str:
         parts.append(f"## {theme}")
         for name, heading, question in models:
             parts.append(f"### [{heading}]({name}.md)\n\n{question}")
-            parts.append(f'<a href="{name}/"><img src="pictures/{name}.png" alt="" width="{WIDTH}"></a>')
+            parts.append(f'<a href="{name}/"><img src="pictures/{name}.png" alt="{heading}" width="{WIDTH}"></a>')
     return "\n\n".join(parts) + "\n"

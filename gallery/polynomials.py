@@ -46,8 +46,11 @@ left.legend(frameon=False, fontsize="small")
 right.bar(range(8), shares)
 right.set(xlabel="degree", ylabel="posterior probability")
 best = int(shares.argmax())
-fb.Picture(figure, f"Left: the data and posterior means of degrees 1, 3 and 7. Right: the posterior probability of each "
-                   f"degree, greatest for degree {best} with {shares[best]:.2f}.")
+fb.Picture(
+    figure,
+    f"Left: the data and posterior means of degrees 1, 3 and 7. Right: the posterior probability of each "
+    f"degree, greatest for degree {best} with {shares[best]:.2f}.",
+)
 
 # %% [markdown]
 # The data were made of a cubic. Exact: all of it.

@@ -4,7 +4,7 @@
 # How much radon is in the houses of a county of which only two were measured?
 #
 # 919 houses in 85 counties (Gelman and Hill 2007): an intercept for each county, drawn around a common mean, and a slope
-# for the floor. The 85 intercepts, their mean and the slope are integrated out as one block of normal latents.
+# for the floor on which it was measured. The 85 intercepts, their mean and the slope are integrated out as one block of normal latents.
 
 # %%
 import os
@@ -19,7 +19,7 @@ from fubini import dist
 
 table = pd.read_csv(Path(os.environ["FUBINI_DATA"]) / "classic" / "radon_minnesota.csv")
 county, houses = table["county"].to_numpy() - 1, table["county"].value_counts(sort=False).sort_index()
-floor, radon = 1.0 - table["basement"].map({"Y": 1.0, "N": 0.0}).fillna(0.0).to_numpy(), table["log.radon"].to_numpy()
+floor, radon = table["basement"].to_numpy(float), table["log.radon"].to_numpy()  # 1: first floor, 0: basement
 
 
 @fb.model
@@ -58,8 +58,11 @@ axes.plot(count, level.mean(0), ".")
 axes.axhline(float(draws.posterior["mean"].mean()), color="0.4", lw=0.8)
 axes.set(xscale="log", xlabel="houses measured in the county", ylabel="level (log radon)")
 wide = np.argmax(high - low)
-fb.Picture(figure, f"Level of each of 85 counties with its 90 % interval, over the number of houses measured. Intervals are "
-                   f"widest, {high[wide] - low[wide]:.2f}, with few houses, and shrink to {np.min(high - low):.2f}.")
+fb.Picture(
+    figure,
+    f"Level of each of 85 counties with its 90 % interval, over the number of houses measured. Intervals are "
+    f"widest, {high[wide] - low[wide]:.2f}, with few houses, and shrink to {np.min(high - low):.2f}.",
+)
 
 # %% [markdown]
 # Exact: the integral over 87 normal latents, by least squares; the draws of the two scales are independent.

@@ -54,8 +54,11 @@ axes.plot(new, middle, label="median")
 axes.plot(x, y, "k.", label="data")
 axes.set(xlabel="x", ylabel="y")
 axes.legend(frameon=False)
-fb.Picture(figure, f"A line through 25 points, with a band for new data that widens outside of them: at x = 10 it reaches "
-                   f"from {low[-1]:.1f} to {high[-1]:.1f}.")
+fb.Picture(
+    figure,
+    f"A line through 25 points, with a band for new data that widens outside of them: at x = 10 it reaches "
+    f"from {low[-1]:.1f} to {high[-1]:.1f}.",
+)
 
 # %% [markdown]
 # Exact: evidence, both posteriors, and the distribution that predictions are drawn from.

@@ -64,8 +64,11 @@ points = axes.scatter(x, y, c=np.median(weight, axis=0), cmap="cividis", s=18, z
 figure.colorbar(points, ax=axes, label="noise of the point")
 axes.set(xlabel="x", ylabel="y")
 axes.legend(frameon=False, fontsize="small")
-fb.Picture(figure, f"Thirty points, five of them far off. The robust line has slope {lines.mean(0)[1]:.2f}, that of least "
-                   f"squares {usual[1]:.2f}; 0.5 made the data. The points far off have the greatest noise.")
+fb.Picture(
+    figure,
+    f"Thirty points, five of them far off. The robust line has slope {lines.mean(0)[1]:.2f}, that of least "
+    f"squares {usual[1]:.2f}; 0.5 made the data. The points far off have the greatest noise.",
+)
 
 # %% [markdown]
 # Exact: the integral over the thirty precisions; the draws of the line are independent ones of its exact density.

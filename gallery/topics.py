@@ -52,8 +52,11 @@ for place, axes in enumerate(figure.subplots(1, 10)):
     axes.imshow(np.asarray(found)[order[place]].reshape(5, 5), cmap="gray_r", vmin=0, vmax=0.2)
     axes.set(xticks=[], yticks=[])
 pure = np.mean([np.sort(bar)[-5:].sum() for bar in np.asarray(found)])
-fb.Picture(figure, f"Ten topics drawn back after the last sweep, as images of 5 × 5 pixels: each is one dark row or column. "
-                   f"On average {pure:.0%} of a topic is on its five darkest pixels.")
+fb.Picture(
+    figure,
+    f"Ten topics drawn back after the last sweep, as images of 5 × 5 pixels: each is one dark row or column. "
+    f"On average {pure:.0%} of a topic is on its five darkest pixels.",
+)
 
 # %% [markdown]
 # Exact: the conditional of each pixel's topic, with 300 mixtures and ten topics integrated out; the topics are then drawn
