@@ -1,4 +1,4 @@
-"""Make the pages and notebooks of the gallery: `python -m gallery [names]`; models whose data are not there stay as they are.
+"""Make the pages, pictures and notebooks of the gallery; pages whose data are not there stay as they are.
 
 python -m gallery eight_schools nile
 python -m gallery --notebooks            # without running anything
@@ -40,13 +40,12 @@ def write_page(name: str) -> None:
     (PAGES / f"{name}.md").write_text(page(name, cells, outputs), encoding="utf-8")
 
 
-def write_index() -> None:
-    """Write the page with all pictures."""
-    rows = {
+def index_rows() -> dict[str, list[tuple[str, str, str]]]:
+    """Name, title and question of each model, by theme."""
+    return {
         theme: [(name, title(read(name)), first_sentence(read(name))) for name in names]
         for theme, names in CONTENTS.items()
     }
-    (PAGES / "index.md").write_text(index(rows), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.process_time()
         write_page(name)
         print(f"{name}: {time.process_time() - start:.1f} s of processor time", flush=True)
-    write_index()
+    (PAGES / "index.md").write_text(index(index_rows()), encoding="utf-8")
     return 0
 
 

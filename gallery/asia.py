@@ -3,8 +3,8 @@
 #
 # A patient is short of breath and has been to Asia: what is it?
 #
-# The network of Lauritzen and Spiegelhalter (1988), eight variables, written as tables. Networks in BIF, UAI and JSON files
-# answer the same questions: `fb.io.read_bif`.
+# The network of Lauritzen and Spiegelhalter (1988), eight variables, written as tables. Networks in BIF, UAI and JSON
+# files answer the same questions: `fb.io.read_bif`.
 
 # %%
 import fubini as fb

@@ -3,12 +3,11 @@
 #
 # Can one learn that a sensor is biased while one is tracking with it?
 #
-# Section 6.2 of the functional-tensor paper: an object moves in the plane, and five sensors see it, each with a bias that
-# never changes. The biases are global latent variables of a Kalman filter: they are integrated out together with all
-# states, by the same elimination.
+# Section 6.2 of the functional-tensor paper: an object moves in the plane, and five sensors see it, each with a bias
+# that never changes. The biases are global latent variables of a Kalman filter: they are integrated out together with
+# all states, by the same elimination.
 
 # %%
-import jax
 import numpy as np
 
 import fubini as fb
@@ -66,11 +65,11 @@ left.plot(*track.T, "k", lw=1, label="truth")
 for name, path in paths.items():
     left.plot(*path.T, "--" if "noise" in name else "-", label=name)
 left.legend(frameon=False, fontsize="small")
-left.set(xlabel="x", ylabel="y", aspect="equal", adjustable="datalim")
+left.set(xlabel="x", ylabel="y")
 right.plot(*bias.T, "k+", markersize=10, label="bias")
 right.plot(*learnt.T, "o", fillstyle="none", label="learnt")
 right.legend(frameon=False, fontsize="small")
-right.set(aspect="equal", adjustable="datalim", title="of each sensor")
+right.set(aspect="equal", adjustable="datalim", title="bias of each sensor")
 fb.Picture(
     figure,
     "Left: a track, what five sensors saw of it, and two filtered paths; with biases in the model the error is "
@@ -79,5 +78,5 @@ fb.Picture(
 )
 
 # %% [markdown]
-# Exact: evidence, filter, and the posterior of the ten numbers of the biases. No plate is unrolled, and no state space is
-# enlarged by hand.
+# Exact: evidence, filter, and the posterior of the ten numbers of the biases. No plate is unrolled, and no state space
+# is enlarged by hand.

@@ -1,7 +1,7 @@
 """Cells of a program in the percent format: read, written as a notebook, run.
 
-A cell begins with `# %%`, one of text with `# %% [markdown]`. `# %% quick: draws = 100` says what takes the place of the
-cell's numbers in a quick run, after the cell.
+A cell begins with `# %%`, one of text with `# %% [markdown]`. `# %% quick: draws = 100` says what takes the place of
+the cell's numbers in a quick run, after the cell.
 """
 
 from __future__ import annotations

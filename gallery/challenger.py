@@ -57,4 +57,5 @@ fb.Picture(
 )
 
 # %% [markdown]
-# Approximate: the evidence, by quadrature with a bound on its error. The draws are independent ones of the density itself.
+# Approximate: the evidence, by quadrature with a bound on its error. The draws are independent ones of the density
+# itself.

@@ -38,8 +38,8 @@ post = ask(20)
 fb.explain(post)
 
 # %% [markdown]
-# The three rates are integrated out, and the coin is summed: the answer is a ratio of beta functions, computed for as many
-# patients as one likes. How the answer changes as they come in:
+# The three rates are integrated out, and the coin is summed: the answer is a ratio of beta functions, computed for as
+# many patients as one likes. How the answer changes as they come in:
 
 # %%
 sizes = [5, 10, 20, 50, 100, 200, 400, 700, 1000]

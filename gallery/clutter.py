@@ -3,8 +3,8 @@
 #
 # Half of the points come from a signal of unknown place, half from clutter that is everywhere: where is the signal?
 #
-# The clutter problem, with which Minka (2001) introduced expectation propagation. The posterior is a mixture of 2ⁿ normal
-# densities; expectation propagation replaces each factor by a Gaussian in the light of the others.
+# The clutter problem, with which Minka (2001) introduced expectation propagation. The posterior is a mixture of 2ⁿ
+# normal densities; expectation propagation replaces each factor by a Gaussian in the light of the others.
 
 # %%
 import numpy as np

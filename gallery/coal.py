@@ -3,8 +3,8 @@
 #
 # Disasters in British coal mines became rarer towards the end of the 19th century: in which year?
 #
-# Counts of each year from 1851 to 1962 (Jarrett 1979), a Poisson rate before a year of change and another after it. Both
-# rates are integrated out, so that the year has an exact distribution, and the rates are mixtures over it.
+# Counts of each year from 1851 to 1962 (Jarrett 1979), a Poisson rate before a year of change and another after it.
+# Both rates are integrated out, so that the year has an exact distribution, and the rates are mixtures over it.
 
 # %%
 import os

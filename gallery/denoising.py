@@ -3,8 +3,8 @@
 #
 # A quarter of the pixels were flipped: which were?
 #
-# A Markov random field: neighbouring pixels tend to be alike. Its graph has cycles, and is too wide to be summed exactly at
-# this size, so that messages are passed along it until they settle.
+# A Markov random field: neighbouring pixels tend to be alike. Its graph has cycles, and is too wide to be summed
+# exactly at this size, so that messages are passed along it until they settle.
 
 # %%
 import numpy as np
@@ -20,7 +20,7 @@ right, down = np.meshgrid(at, at)
 image = ((np.hypot(right + 0.25, down + 0.2) < 0.55) | ((np.abs(right - 0.45) < 0.2) & (down > 0.0))).astype(int)
 noisy = np.where(np.random.default_rng(0).uniform(size=image.shape) < 0.25, 1 - image, image)
 
-alike, flipped = np.array([[0.8, 0.4], [0.4, 0.8]]), np.array([[0.75, 0.25], [0.25, 0.75]])
+alike, flipped = np.array([[0.85, 0.35], [0.35, 0.85]]), np.array([[0.75, 0.25], [0.25, 0.75]])
 factors = [fb.Table(flipped[noisy[i, j]], (f"p{i}_{j}",)) for i in range(side) for j in range(side)]
 factors += [fb.Table(alike, (f"p{i}_{j}", f"p{i + 1}_{j}")) for i in range(side - 1) for j in range(side)]
 factors += [fb.Table(alike, (f"p{i}_{j}", f"p{i}_{j + 1}")) for i in range(side) for j in range(side - 1)]

@@ -3,8 +3,8 @@
 #
 # Given two hundred labelled articles, which group do two hundred others belong to?
 #
-# Naive Bayes on articles of four newsgroups, the document classification of Hakaru's paper. Shares of groups and the words
-# of each group are integrated out; the labels that are not known are drawn from their exact conditionals, so that
+# Naive Bayes on articles of four newsgroups, the document classification of Hakaru's paper. Shares of groups and the
+# words of each group are integrated out; the labels that are not known are drawn from their exact conditionals, so that
 # articles without a label teach the classifier too.
 
 # %%

@@ -29,8 +29,8 @@ fb.explain(post)
 
 # %% [markdown]
 # The eight effects and their mean are integrated out by two identities of the normal distribution, so that one number,
-# tau, is left. Its density is drawn from independently; the others are then drawn given it. No chain has to mix, and the
-# funnel between tau and the effects, which troubles samplers, does not occur.
+# tau, is left. Its density is drawn from independently; the others are then drawn given it. No chain has to mix, and
+# the funnel between tau and the effects, which troubles samplers, does not occur.
 
 # %% quick: size = 100
 size = 1000
@@ -47,5 +47,5 @@ draws = post.infer(
 post.plot(draws)
 
 # %% [markdown]
-# School A's estimate of 28 points shrinks to less than half of that. Exact: everything but tau, whose draws are
+# School A's estimate of 28 points shrinks to about six. Exact: everything but tau, whose draws are
 # independent ones of its exact density.

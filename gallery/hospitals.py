@@ -3,8 +3,8 @@
 #
 # Is one hospital worse than the others, or was it unlucky?
 #
-# Deaths after heart operations on infants (Spiegelhalter et al., the "Surgical" example of BUGS). Three answers compete:
-# one rate for all, a rate for each, and two kinds of hospitals.
+# Deaths after heart operations on infants (Spiegelhalter et al., the "Surgical" example of BUGS). Three answers
+# compete: one rate for all, a rate for each, and two kinds of hospitals.
 
 # %%
 import jax.numpy as jnp
@@ -52,8 +52,12 @@ import jax
 
 post = two_kinds().condition(died=deaths)
 draws = post.infer(jax.random.key(0), draws=size, chains=1, progress=False)
-post.plot(draws, along="hospital")
+post.plot(draws, names=["kind"], at=np.arange(1, 13), along="hospital")
+
+# %%
+post.plot(draws, names=["rate"])
 
 # %% [markdown]
-# Hospitals 1, 7 and 10 are of the risky kind with some probability. Exact: the evidence of the first two models, and the
-# sum over the 4096 assignments of kinds in the third.
+# The second, eighth and eleventh hospital are of the risky kind, each with a probability above 0.9; their rate is twice
+# that of the others. Exact: the evidence of the first two models, and the sum over the 4096 assignments of kinds in the
+# third.

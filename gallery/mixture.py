@@ -35,8 +35,8 @@ sampler = small.gibbs("group")
 print(sampler.source().partition("def start")[2].partition("@njit")[2].partition("total = ")[0])
 
 # %% [markdown]
-# That is the loop of the sampler, derived from the density: taking a galaxy out of its class and putting it into another
-# costs a few additions, however many galaxies there are.
+# That is the loop of the sampler, derived from the density: taking a galaxy out of its class and putting it into
+# another costs a few additions, however many galaxies there are.
 
 # %% quick: sweeps = 50
 sweeps = 2000

@@ -28,8 +28,8 @@ small = post.eliminate("rate")
 small.names
 
 # %% [markdown]
-# The ten rates are integrated out: given beta, each failure count is negative binomial. What is left is a density of one
-# number, and quadrature gives its evidence with a bound on the error.
+# The ten rates are integrated out: given beta, each failure count is negative binomial. What is left is a density of
+# one number, and quadrature gives its evidence with a bound on the error.
 
 # %%
 with fb.quadrature():
@@ -46,6 +46,6 @@ draws = post.infer(jax.random.key(0), draws=size, chains=1, progress=False)
 post.plot(draws, names=["rate", "beta"])
 
 # %% [markdown]
-# Pumps 1 and 5 ran for long and rarely failed; the last two are worse by a factor of twenty, whatever the prior says. For
-# pumps 6 and 7, each with one failure in a thousand hours, the others speak too. Exact: the rates given beta, in closed
-# form.
+# Pumps 1 and 5 ran for long and rarely failed; the last two are worse by a factor of twenty, whatever the prior says.
+# For pumps 6 and 7, each with one failure in a thousand hours, the others speak too. Exact: the rates given beta, in
+# closed form.

@@ -7,8 +7,6 @@
 # so that no filter is exact. The model is written once, and `fb.represent` says how the position is stored.
 
 # %%
-import time
-
 import jax
 import numpy as np
 

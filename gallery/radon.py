@@ -3,8 +3,9 @@
 #
 # How much radon is in the houses of a county of which only two were measured?
 #
-# 919 houses in 85 counties (Gelman and Hill 2007): an intercept for each county, drawn around a common mean, and a slope
-# for the floor on which it was measured. The 85 intercepts, their mean and the slope are integrated out as one block of normal latents.
+# 919 houses in 85 counties (Gelman and Hill 2007): an intercept for each county, drawn around a common mean, and a
+# slope for the floor on which it was measured. The 85 intercepts, their mean and the slope are integrated out as one
+# block of normal latents.
 
 # %%
 import os

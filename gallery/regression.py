@@ -3,8 +3,8 @@
 #
 # How far can one trust a straight line beyond the data?
 #
-# Linear regression with unknown noise, all conjugate: weights, variance, evidence and predictions have closed forms, and
-# the predictions are those of Student's t.
+# Linear regression with unknown noise, all conjugate: weights, variance, evidence and predictions have closed forms,
+# and the predictions are those of Student's t.
 
 # %%
 import jax
@@ -15,8 +15,8 @@ import fubini as fb
 from fubini import dist
 
 random = np.random.default_rng(4)
-x = np.sort(random.uniform(0.0, 6.0, 25))
-y = 1.0 + 0.7 * x + random.normal(0.0, 0.6, 25)
+x = np.sort(random.uniform(0.0, 6.0, 12))
+y = 1.0 + 0.7 * x + random.normal(0.0, 0.6, 12)
 
 
 @fb.model
@@ -56,7 +56,7 @@ axes.set(xlabel="x", ylabel="y")
 axes.legend(frameon=False)
 fb.Picture(
     figure,
-    f"A line through 25 points, with a band for new data that widens outside of them: at x = 10 it reaches "
+    f"A line through 12 points, with a band for new data that widens outside of them: at x = 10 it reaches "
     f"from {low[-1]:.1f} to {high[-1]:.1f}.",
 )
 

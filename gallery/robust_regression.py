@@ -3,8 +3,8 @@
 #
 # Five of thirty points have nothing to do with the line: how does one keep them from bending it?
 #
-# Each point has a precision of its own, a gamma draw. Given the line these precisions are integrated out, which makes the
-# noise Student's t: heavy tails, so that a point far away says little.
+# Each point has a precision of its own, a gamma draw. Given the line these precisions are integrated out, which makes
+# the noise Student's t: heavy tails, so that a point far away says little.
 
 # %%
 import jax
@@ -60,7 +60,7 @@ band = np.quantile(lines[:, :1] + lines[:, 1:] * np.linspace(0, 10, 50), (0.05, 
 axes.fill_between(np.linspace(0, 10, 50), *band, alpha=0.25, lw=0, label="90 % band")
 axes.plot(at, lines.mean(0)[0] + lines.mean(0)[1] * at, label="Student's t")
 axes.plot(at, usual[0] + usual[1] * at, "--", color="0.4", label="least squares")
-points = axes.scatter(x, y, c=np.median(weight, axis=0), cmap="cividis", s=18, zorder=3, norm="log")
+points = axes.scatter(x, y, c=np.median(weight, axis=0), cmap="cividis", s=18, zorder=3)
 figure.colorbar(points, ax=axes, label="noise of the point")
 axes.set(xlabel="x", ylabel="y")
 axes.legend(frameon=False, fontsize="small")

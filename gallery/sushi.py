@@ -3,9 +3,9 @@
 #
 # Somebody likes sea urchin best: what else will they order?
 #
-# Five thousand people ranked ten kinds of sushi (Kamishima 2003). A hundred Booleans, "tuna is third", and the constraint
-# that they are a ranking, as a probabilistic sentential decision diagram: 10! rankings in a circuit of some thousand
-# elements, whose weights are learnt in one pass.
+# Five thousand people ranked ten kinds of sushi (Kamishima 2003). A hundred Booleans, "tuna is third", and the
+# constraint that they are a ranking, as a probabilistic sentential decision diagram: 10! rankings in a circuit of some
+# thousand elements, whose weights are learnt in one pass.
 
 # %%
 import os

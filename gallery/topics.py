@@ -46,7 +46,7 @@ found.shape
 # %%
 from matplotlib.figure import Figure
 
-figure = Figure(figsize=(6.4, 1.6), layout="constrained")
+figure = Figure(figsize=(6.4, 0.8), layout="constrained")
 order = np.argsort([np.argmax([(bar.reshape(5, 5) * each).sum() for each in bars]) for bar in found])
 for place, axes in enumerate(figure.subplots(1, 10)):
     axes.imshow(np.asarray(found)[order[place]].reshape(5, 5), cmap="gray_r", vmin=0, vmax=0.2)
@@ -59,5 +59,5 @@ fb.Picture(
 )
 
 # %% [markdown]
-# Exact: the conditional of each pixel's topic, with 300 mixtures and ten topics integrated out; the topics are then drawn
-# back from their exact conditional.
+# Exact: the conditional of each pixel's topic, with 300 mixtures and ten topics integrated out; the topics are then
+# drawn back from their exact conditional.

@@ -124,7 +124,8 @@ class Questions(Flavour):
         """A picture of the posterior: of draws, or of exact marginals where there are none. Needs `fubini[plot]`.
 
         A number has a density, a few numbers have intervals, many a band, labels their probabilities. `names` are the
-        sites to draw; `points` are data to draw beside a site; `at` says where the entries of arrays lie, along what.
+        sites to draw; `points` are data to draw beside a site, or a series of their own; `at` says where the entries of
+        arrays lie, and `along` what the axis is called.
 
         >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(r)))
         >>> model.condition(x=4).plot()

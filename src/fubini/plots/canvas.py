@@ -46,10 +46,11 @@ def _in_rows(panels: Sequence[Panel], opening: str) -> Picture:
     rows = [panels[start : start + 2] for start in range(0, len(panels), 2)]
     heights = [max(panel.height for panel in row) for row in rows]
     figure = figures().Figure(figsize=(2 * SMALL, HEIGHT * sum(heights) + 0.3 * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), 2, squeeze=False, height_ratios=heights)
-    sentences = [_drawn(panel, axes[place // 2, place % 2], opening) for place, panel in enumerate(panels)]
+    grid = figure.add_gridspec(len(rows), 2, height_ratios=heights)
+    places = [grid[row, column] for row in range(len(rows)) for column in range(2)][: len(panels)]
     if len(panels) % 2:
-        axes[-1, 1].remove()
+        places[-1] = grid[-1, :]  # alone in its row
+    sentences = [_drawn(panel, figure.add_subplot(place), opening) for panel, place in zip(panels, places, strict=True)]
     return Picture(figure, _text(sentences))
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from fubini.base.names import Name
 from fubini.errors import DomainError
 from fubini.plots.canvas import draw_panels
-from fubini.plots.panels import Band, Panel, Points
+from fubini.plots.panels import Band, Panel
 from fubini.plots.posterior_plot import layout_of
-from fubini.plots.site_panels import DEVIATIONS, Layout, label_panel
+from fubini.plots.site_panels import DEVIATIONS, Layout, label_panel, series_panels
 from fubini.report.exact_marginals import label_shares
 from fubini.sequence.chain import Chain
 from fubini.show.picture import Picture
@@ -29,9 +29,8 @@ def plot_chain(chain: Chain, options: dict) -> Picture:
     _require_one_chain(chain, answer)
     layout = layout_of({**options, "along": options["along"] or str(chain.time)})
     states = [name for name in chain.links.newest if name in answer.inputs]
-    alone = [name for name in layout.points if name not in states]
-    across = layout.across("time", chain.length)
-    panels: list[Panel] = [Points(name, across, layout.points[name], layout.along) for name in alone]
+    entries = {str(name) for name in states} | {f"{name}[{place}]" for name in states for place in range(ENTRIES)}
+    panels: list[Panel] = series_panels(layout, entries)
     real_first = sorted(states, key=lambda name: answer.inputs[name].is_finite)
     for name in real_first:
         panels += _panels(chain, name, answer.sum(*(other for other in states if other != name)), layout)

@@ -10,7 +10,7 @@ from fubini.errors import Intractable, NoRule, UnknownName, closest, listed
 from fubini.models.joint import Joint
 from fubini.plots.canvas import draw_panels
 from fubini.plots.panels import Panel
-from fubini.plots.site_panels import Layout, panel_of_draws, panel_of_marginal
+from fubini.plots.site_panels import Layout, panel_of_draws, panel_of_marginal, series_panels
 from fubini.report.posterior_draws import read_draws
 from fubini.show.picture import Picture
 from fubini.terms.heads import exact_plot
@@ -32,9 +32,10 @@ def layout_of(options: dict[str, Any]) -> Layout:
 def plot_posterior(post: Joint, options: dict) -> Picture:
     """A panel for each site: a density, intervals, a band, or probabilities of labels."""
     layout, names = layout_of(options), options["names"]
+    series = series_panels(layout, [name for name, _ in post.outline.free_domains()])
     if options["draws"] is not None:
-        return draw_panels(_drawn(post, options["draws"], names, layout))
-    return draw_panels(_exact(post, names, layout), "exact ")
+        return draw_panels([*series, *_drawn(post, options["draws"], names, layout)])
+    return draw_panels([*series, *_exact(post, names, layout)], "exact ")
 
 
 def _drawn(post: Joint, draws: Any, names: tuple[str, ...] | None, layout: Layout) -> list[Panel]:

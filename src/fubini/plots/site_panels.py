@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from fubini.base.domains import Domain
 from fubini.distributions.density import Density as FamilyDensity
 from fubini.errors import DataError
 from fubini.factors.gaussian import Gaussian
-from fubini.plots.panels import Band, Density, Image, Intervals, Panel, Regimes, Shares
+from fubini.plots.panels import Band, Density, Image, Intervals, Panel, Points, Regimes, Shares
 from fubini.report.densities import smooth_density
 from fubini.report.diagnostics import INTERVAL, describe
 from fubini.report.exact_marginals import density_on_grid, label_shares
@@ -53,6 +53,12 @@ class Layout:
                 f"points of {name}, of shape {points.shape}", expected=f"{size} numbers, one for each entry"
             )
         return points
+
+
+def series_panels(layout: Layout, sites: Collection[str]) -> list[Panel]:
+    """Points that belong to no site: a series of its own each."""
+    alone = {name: points for name, points in layout.points.items() if name not in sites}
+    return [Points(name, layout.across(name, len(points)), points, layout.along) for name, points in alone.items()]
 
 
 def panel_of_draws(site: SiteDraws, domain: Domain | None, layout: Layout) -> Panel:
