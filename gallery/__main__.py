@@ -11,6 +11,10 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from gallery.cells import Cell, parse, run, to_notebook
 from gallery.contents import CONTENTS, FOLDER, NAMES, PAGES
@@ -36,8 +40,15 @@ def write_page(name: str) -> None:
     pictures = [output.picture for output in outputs if output is not None and output.picture is not None]
     (PAGES / "pictures").mkdir(parents=True, exist_ok=True)
     for place, picture in enumerate(pictures):
-        picture.save(PAGES / "pictures" / f"{name}{f'_{place + 1}' if place else ''}.png")
+        make_small(picture.save(PAGES / "pictures" / f"{name}{f'_{place + 1}' if place else ''}.png"), picture.text)
     (PAGES / f"{name}.md").write_text(page(name, cells, outputs), encoding="utf-8")
+
+
+def make_small(path: Path, text: str) -> None:
+    """Keep 64 colours of a picture, and its text."""
+    information = PngInfo()
+    information.add_itxt("Description", text)
+    Image.open(path).convert("RGB").quantize(64).save(path, optimize=True, pnginfo=information)
 
 
 def index_rows() -> dict[str, list[tuple[str, str, str]]]:

@@ -35,7 +35,8 @@ def ask(n):
 
 
 post = ask(20)
-fb.explain(post)
+print("log-evidence", post.log_evidence())
+post.marginal("effective")
 
 # %% [markdown]
 # The three rates are integrated out, and the coin is summed: the answer is a ratio of beta functions, computed for as

@@ -36,7 +36,8 @@ fb.explain(post)
 # %%
 chance = post.marginal("change").weights
 chance = chance / chance.sum()
-years[chance.argmax()], float(post.marginal("early").mean("early")), float(post.marginal("late").mean("late"))
+early, late = (float(post.marginal(name).mean(name)) for name in ("early", "late"))
+print(f"most probable year {years[chance.argmax()]}; {early:.2f} disasters a year before the change, {late:.2f} after")
 
 # %%
 from matplotlib.figure import Figure

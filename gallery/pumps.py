@@ -46,6 +46,6 @@ draws = post.infer(jax.random.key(0), draws=size, chains=1, progress=False)
 post.plot(draws, names=["rate", "beta"])
 
 # %% [markdown]
-# Pumps 1 and 5 ran for long and rarely failed; the last two are worse by a factor of twenty, whatever the prior says.
-# For pumps 6 and 7, each with one failure in a thousand hours, the others speak too. Exact: the rates given beta, in
+# The first four pumps ran for long and rarely failed; the last two fail more than ten times as often. Of pumps 6 and 7,
+# with one failure in a thousand hours each, little is known beyond what the others say. Exact: the rates given beta, in
 # closed form.

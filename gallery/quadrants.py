@@ -13,7 +13,7 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 
-# %% quick: steps, cells, particles = 4, 40, 50
+# %% quick: steps, cells, particles = 4, 48, 50
 steps, cells, particles = 16, 160, 1000
 
 # %%

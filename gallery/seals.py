@@ -48,24 +48,24 @@ def joint(p):
     return chain(step(p)).evidence() * fb.Table(jax.nn.softmax(p["share"]), ("habit",))
 
 
-@jax.jit
 def loss(p):
     return -joint(p).sum("habit").product("seal").log().data
 
 
-stay = np.stack([2.0 * np.eye(3), 4.0 * np.eye(3)])
 p = {
     "shape": jnp.zeros(3),
     "mean": jnp.log(jnp.array([0.2, 1.0, 5.0])),
-    "move": jnp.asarray(stay),
+    "move": jnp.stack([2.0 * jnp.eye(3), 4.0 * jnp.eye(3)]),
     "share": jnp.zeros(2),
 }
-optimiser, gradient = optax.adam(0.05), jax.jit(jax.grad(loss))
-state, before = optimiser.init(p), -loss(p)
+optimiser, gradient, losses = optax.adam(0.05), jax.jit(jax.value_and_grad(loss)), []
+state = optimiser.init(p)
 for _ in range(steps):
-    updates, state = optimiser.update(gradient(p), state)
+    value, slope = gradient(p)
+    losses.append(float(value))
+    updates, state = optimiser.update(slope, state)
     p = optax.apply_updates(p, updates)
-print(f"log-evidence {before:.0f} → {-loss(p):.0f}; mean steps {np.exp(p['mean']).round(2)} km")
+print(f"log-evidence {-losses[0]:.0f} → {-losses[-1]:.0f}; mean steps {np.exp(p['mean']).round(2)} km")
 
 # %%
 logs = np.stack([np.asarray(joint(p)(habit=h).log().data) for h in range(2)], axis=1)

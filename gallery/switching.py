@@ -20,7 +20,7 @@ import pandas as pd
 import fubini as fb
 from fubini import dist
 
-# %% quick: length, steps = 20, 2
+# %% quick: length, steps = 20, 1
 length, steps = 300, 60
 
 # %%
@@ -45,24 +45,25 @@ def system(p, y):
     )
 
 
-@jax.jit
 def loss(p, y):
     with fb.moment_matching(window=1):
         return -system(p, y).log_evidence().data
 
 
-first = {
-    "keep": jnp.array([2.0, 0.5]),
-    "noise": jnp.array([-1.5, 0.0]),
-    "stay": jnp.array(3.0),
+p = {
+    "keep": jnp.array([2.0, 2.0]),
+    "noise": jnp.array([-2.0, 1.0]),
+    "stay": jnp.array(2.0),
     "seen": jnp.array(-1.0),
 }
-optimiser, p, y = optax.adam(0.05), first, jnp.asarray(series)
-state, gradient = optimiser.init(p), jax.jit(jax.grad(loss))
+optimiser, y, losses = optax.adam(0.05), jnp.asarray(series), []
+state, gradient = optimiser.init(p), jax.jit(jax.value_and_grad(loss))
 for _ in range(steps):
-    updates, state = optimiser.update(gradient(p, y), state)
+    value, slope = gradient(p, y)
+    losses.append(float(value))
+    updates, state = optimiser.update(slope, state)
     p = optax.apply_updates(p, updates)
-print(f"log-evidence {-loss(first, y):.1f} → {-loss(p, y):.1f}")
+print(f"log-evidence {-losses[0]:.1f} → {-losses[-1]:.1f}")
 
 # %%
 with fb.moment_matching(window=1):
