@@ -40,15 +40,9 @@ post.eliminate("level", "mean", "slope").names
 size = 1000
 
 # %%
-draws = post.infer(jax.random.key(0), draws=size, chains=1, progress=False)
-post.plot(draws, names=["between", "within", "mean", "slope"])
-
-# %% [markdown]
-# Of 89 numbers two are left to draw, and they are drawn independently. Counties with few houses lean on the others:
-
-# %%
 from matplotlib.figure import Figure
 
+draws = post.infer(jax.random.key(0), draws=size, chains=1, progress=False)
 level = draws.posterior["level"].values.reshape(-1, 85)
 low, high = np.quantile(level, (0.05, 0.95), axis=0)
 figure = Figure(figsize=(6.4, 2.8), layout="constrained")
@@ -64,6 +58,12 @@ fb.Picture(
     f"Level of each of 85 counties with its 90 % interval, over the number of houses measured. Intervals are "
     f"widest, {high[wide] - low[wide]:.2f}, with few houses, and shrink to {np.min(high - low):.2f}.",
 )
+
+# %% [markdown]
+# Counties with few houses lean on the others. Of 89 numbers two were left to draw, and they were drawn independently:
+
+# %%
+post.plot(draws, names=["between", "within", "mean", "slope"])
 
 # %% [markdown]
 # Exact: the integral over 87 normal latents, by least squares; the draws of the two scales are independent.

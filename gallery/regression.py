@@ -37,16 +37,11 @@ post.marginal("variance")
 size = 4000
 
 # %%
+from matplotlib.figure import Figure
+
 new = np.linspace(-2.0, 10.0, 61)
 ahead = post.predict(jax.random.key(0), "y", draws=size, model=line(new))
 low, middle, high = np.quantile(ahead, (0.05, 0.5, 0.95), axis=0)
-
-picture = post.plot(names=["weight", "variance"])
-picture
-
-# %%
-from matplotlib.figure import Figure
-
 figure = Figure(figsize=(6.4, 3), layout="constrained")
 axes = figure.subplots()
 axes.fill_between(new, low, high, alpha=0.25, lw=0, label="90 % of new data")
@@ -59,6 +54,9 @@ fb.Picture(
     f"A line through 12 points, with a band for new data that widens outside of them: at x = 10 it reaches "
     f"from {low[-1]:.1f} to {high[-1]:.1f}.",
 )
+
+# %%
+post.plot(names=["weight", "variance"])
 
 # %% [markdown]
 # Exact: evidence, both posteriors, and the distribution that predictions are drawn from.

@@ -89,7 +89,7 @@ def test_plot_switching_chain() -> None:
     np.testing.assert_allclose(level.lines[0].get_ydata(), smoothed.sum("s_next").mean("x_next").data)
     shares = np.exp(smoothed.sum("x_next")(s_next=0).log().data)
     np.testing.assert_allclose(regimes.patches[0].get_data().values, shares)
-    assert picture.text.startswith("Approximate, smoothed: posterior of x_next over 3 positions")
+    assert picture.text.startswith("Approximate smoothed distribution of x_next over 3 positions")
 
 
 def test_plot_hidden_markov_chain_with_its_series() -> None:
@@ -131,6 +131,13 @@ def test_what_cannot_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fb.errors.UnknownName, match=r"nearest: .*'rate'"):
         POST.plot(names=["rates"])
     scale = fb.JointNamed(dict(s=dist.HalfNormal(1.0), x=lambda s: dist.Normal(0.0, s)))
+    with fb.quadrature():
+        assert scale.condition(x=0.5).plot().text.startswith("Approximate posterior of s: mean")
+    with pytest.raises(fb.FubiniError, match="draws of type str"):
+        scale.condition(x=0.5).plot("draws")
+    many = fb.JointNamed({f"m{place}": dist.Normal(0.0, 1.0) for place in range(13)})
+    text = many.plot().text
+    assert text.startswith("Exact distribution of m0: mean 0,") and text.endswith("Not drawn: m12.")
     with pytest.raises(fb.errors.Intractable, match=r"post\.plot\(post\.infer\(key\)\)"):
         scale.condition(x=0.5).plot()
     original = builtins.__import__

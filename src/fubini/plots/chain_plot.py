@@ -12,7 +12,7 @@ from fubini.plots.canvas import draw_panels
 from fubini.plots.panels import Band, Panel
 from fubini.plots.posterior_plot import layout_of
 from fubini.plots.site_panels import DEVIATIONS, Layout, label_panel, series_panels
-from fubini.report.exact_marginals import label_shares
+from fubini.report.exact_marginals import label_shares, quality
 from fubini.sequence.chain import Chain
 from fubini.show.picture import Picture
 from fubini.terms.factor import Factor
@@ -34,9 +34,8 @@ def plot_chain(chain: Chain, options: dict) -> Picture:
     real_first = sorted(states, key=lambda name: answer.inputs[name].is_finite)
     for name in real_first:
         panels += _panels(chain, name, answer.sum(*(other for other in states if other != name)), layout)
-    kind = "filtered" if options["filtered"] else "smoothed"
-    exactness = "exact" if answer.exactness.is_exact else "approximate"
-    return draw_panels(panels, f"{exactness}, {kind}: ")
+    subject = f"{quality(answer).lower()} {'filtered' if options['filtered'] else 'smoothed'} distribution"
+    return draw_panels(panels, [subject] * len(panels))
 
 
 def _panels(chain: Chain, name: Name, factor: Factor, layout: Layout) -> Iterator[Panel]:

@@ -1,4 +1,7 @@
-"""Panels of a picture: each draws one site on axes, and says in a sentence what is to be seen."""
+"""Panels of a picture: each draws one site on axes, and says in a sentence what is to be seen.
+
+The subject of the sentence says what it is that is drawn: "exact posterior", "smoothed distribution".
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Density:
     high: float
     height: float = 1.0
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """A curve with the interval shaded and a line at the mean."""
         within = (self.at >= self.low) & (self.at <= self.high)
         inside = np.concatenate([[self.low], self.at[within], [self.high]])
@@ -37,7 +40,7 @@ class Density:
         axes.axvline(self.mean, color=DARK, lw=1)
         axes.set(xlabel=self.name, yticks=[], ylim=(0, None))
         axes.spines["left"].set_visible(False)
-        return f"posterior of {self.name}: {_number(self.mean, self.low, self.high)}"
+        return f"{subject} of {self.name}: {_number(self.mean, self.low, self.high)}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Shares:
     shares: np.ndarray
     height: float = 1.0
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """Bars."""
         axes.bar(range(len(self.shares)), self.shares, color=MAIN, width=0.8)
         places = _spread(len(self.labels), 10)
@@ -57,7 +60,7 @@ class Shares:
         axes.set(xlabel=self.name, ylabel="probability", ylim=(0, None))
         best = [int(place) for place in np.argsort(-self.shares)[:SPOKEN]]
         words = ", ".join(f"{self.labels[place]} with probability {self.shares[place]:.2g}" for place in best)
-        return f"posterior of {self.name}: {words}"
+        return f"{subject} of {self.name}: {words}"
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,14 @@ class Intervals:
         """Higher where there are more of them."""
         return 0.55 + 0.11 * len(self.entries)
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """A dot at each mean, on a line from 5 % to 95 %."""
         rows = np.arange(len(self.entries))
         axes.hlines(rows, self.low, self.high, color=MAIN, lw=2)
         axes.plot(self.mean, rows, "o", color=DARK, markersize=4)
         axes.set_yticks(rows, self.entries)
         axes.set(xlabel=self.name, ylim=(len(rows) - 0.4, -0.6))
-        return f"posterior of {self.name}: {_some(self.entries, self.mean, self.low, self.high)}"
+        return f"{subject} of {self.name}: {_some(self.entries, self.mean, self.low, self.high)}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Band:
     along: str = ""
     height: float = 1.4
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """A line in a band."""
         axes.fill_between(self.across, self.low, self.high, color=MAIN, alpha=0.25, lw=0, label=self.width)
         axes.plot(self.across, self.mean, color=MAIN, label="mean")
@@ -110,7 +113,7 @@ class Band:
         places = [0, len(self.mean) // 2, len(self.mean) - 1]
         words = ", ".join(f"{shown(self.mean[place])} at {shown(self.across[place])}" for place in places)
         beside = ", with the data as points" if self.points is not None else ""
-        return f"posterior of {self.name} over {len(self.mean)} positions with a {self.width}{beside}: mean {words}"
+        return f"{subject} of {self.name} over {len(self.mean)} positions with a {self.width}{beside}: mean {words}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Points:
     along: str = ""
     height: float = 1.2
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """Points joined by a thin line."""
         axes.plot(self.across, self.points, ".-", color=DARK, markersize=4, lw=0.6)
         axes.set(xlabel=self.along, ylabel=self.name, xlim=_ends(self.across))
@@ -142,7 +145,7 @@ class Regimes:
     along: str = ""
     height: float = 1.0
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """Areas that add up to one."""
         step = float(np.diff(self.across).min()) if len(self.across) > 1 else 1.0
         edges = np.append(self.across - step / 2, self.across[-1] + step / 2)
@@ -157,7 +160,7 @@ class Regimes:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small", frameon=False)
         best = np.bincount(self.shares.argmax(axis=1), minlength=len(self.labels))
         words = ", ".join(f"{label} at {count}" for label, count in zip(self.labels, best, strict=False))
-        return f"probability of each value of {self.name} at {len(self.across)} positions; most probable: {words}"
+        return f"{subject} of {self.name} at {len(self.across)} positions, the most probable value: {words}"
 
 
 @dataclass(frozen=True)
@@ -168,14 +171,15 @@ class Image:
     mean: np.ndarray
     height: float = field(default=1.4)
 
-    def draw(self, axes: Any) -> str:
+    def draw(self, axes: Any, subject: str) -> str:
         """Shades, with a scale beside them."""
         image = axes.imshow(self.mean, aspect="auto", cmap="cividis", interpolation="nearest")
         axes.figure.colorbar(image, ax=axes)
         axes.set(title=f"mean of {self.name}", xlabel="column", ylabel="row")
         low, high = float(self.mean.min()), float(self.mean.max())
         rows, columns = self.mean.shape
-        return f"means of {self.name}, {rows} rows and {columns} columns between {shown(low)} and {shown(high)}"
+        means = f"{rows} rows and {columns} columns of means between {shown(low)} and {shown(high)}"
+        return f"{subject} of {self.name}, {means}"
 
 
 Panel = Density | Shares | Intervals | Band | Points | Regimes | Image

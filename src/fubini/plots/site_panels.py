@@ -13,7 +13,7 @@ from fubini.base.domains import Domain
 from fubini.distributions.density import Density as FamilyDensity
 from fubini.errors import DataError
 from fubini.factors.gaussian import Gaussian
-from fubini.plots.panels import Band, Density, Image, Intervals, Panel, Points, Regimes, Shares
+from fubini.plots.panels import COLOURS, Band, Density, Image, Intervals, Panel, Points, Regimes, Shares
 from fubini.report.densities import smooth_density
 from fubini.report.diagnostics import INTERVAL, describe
 from fubini.report.exact_marginals import density_on_grid, label_shares
@@ -21,7 +21,7 @@ from fubini.report.posterior_draws import SiteDraws
 from fubini.terms.factor import Factor
 
 LISTED = 16  # numbers of an array that stand below each other; more are a band
-VALUES = 12  # values of labels that have a colour
+VALUES = len(COLOURS)  # values of labels that have a colour
 DEVIATIONS = 1.6448536269514722  # a normal distribution has 90 % within
 NORMAL = ("Normal", "MultivariateNormal")
 DRAWS = 4000  # of a marginal whose quantiles have no closed form
