@@ -41,13 +41,15 @@ chain = fb.Chain(
     step={"S": "S_next", "F": "F_next"},
 )
 
-# %%
+# %% quick: del stored["mixture of 8"], stored["truncated Gaussians"]
 stored = {
     "grid": fb.rep.Grid((-8, 8), cells),
     "truncated Gaussians": fb.rep.Truncated(),
     "mixture of 8": fb.rep.Mixture(8),
     "particles": fb.rep.Particles(particles, jax.random.key(0)),
 }
+
+# %%
 paths = {}
 for name, form in stored.items():
     with fb.represent(F=form):
@@ -59,7 +61,7 @@ for name, form in stored.items():
 from matplotlib.figure import Figure
 
 figure = Figure(figsize=(6.4, 2.2), layout="constrained")
-for (name, path), axes in zip(paths.items(), figure.subplots(1, 4, sharex=True, sharey=True), strict=True):
+for (name, path), axes in zip(paths.items(), figure.subplots(1, len(paths), sharex=True, sharey=True), strict=True):
     axes.plot(*circle.T, "k.", markersize=3)
     axes.plot(*path.T, "-")
     axes.axhline(0, color="0.8", lw=0.8, zorder=0)
