@@ -3,8 +3,8 @@
 #
 # Does coaching for a test help, and where it seems to, is it the school or chance?
 #
-# Rubin's (1981) data, the first example of the TensorFlow Probability paper on joint distributions: in each of eight
-# schools an estimated effect and its standard error. Schools resemble each other as far as the data say so.
+# Rubin's (1981) data: in each of eight schools an estimated effect and its standard error. Schools resemble each other
+# as far as the data say so.
 
 # %%
 import jax

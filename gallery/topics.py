@@ -4,7 +4,8 @@
 # Can a topic model find the ten bars from which small images were made?
 #
 # Griffiths and Steyvers's (2004) test of latent Dirichlet allocation: a topic is a row or a column of a 5 × 5 image, a
-# document a hundred pixels of a mixture of topics. Hakaru's paper compiles the same sampler.
+# document a hundred pixels of a mixture of topics. The paper on TensorFlow Probability's joint distributions writes
+# this model as a coroutine, as here, and Hakaru's paper compiles this sampler.
 
 # %%
 import jax
