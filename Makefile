@@ -11,7 +11,7 @@ UV := $(BIN)/uv pip install --quiet --quiet --python $(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 
-.PHONY: test fast coverage versions thorough lint docs demo bench clean
+.PHONY: test fast coverage versions thorough lint docs gallery demo bench clean
 .NOTPARALLEL:
 .SILENT:
 
@@ -52,6 +52,10 @@ lint: $(VENV)/.installed-test
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict --quiet
+
+# The pages, pictures and notebooks of docs/gallery, each model run in full; those that need data want FUBINI_DATA.
+gallery: $(VENV)/.installed-plot
+	$(BIN)/python -m gallery
 
 demo: $(VENV)/.installed
 	$(BIN)/fubini demo

@@ -40,7 +40,7 @@ INSIDE = {"architecture.md", "array_latents.md", "CONTRIBUTING.md"}
 OWN_CLASS = {"fubini.terms.fields", "fubini.factors.promotion"}  # what a representation of one's own is declared with
 REFERENCE = sorted((DOCS / "reference").glob("*.md"))
 GUIDES = [path for path in (*DOCUMENTS, *REFERENCE) if path.name not in INSIDE]
-EXAMPLE_PROGRAMS = sorted((ROOT / "examples").rglob("*.py"))
+EXAMPLE_PROGRAMS = [path for folder in ("examples", "gallery") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def public_modules() -> set[str]:

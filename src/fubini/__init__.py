@@ -62,6 +62,7 @@ from fubini.models.numpyro_model import from_numpyro as from_numpyro
 from fubini.models.param import param as param
 from fubini.models.sample import deterministic as deterministic
 from fubini.numerics.randomness import WhiteNoise as WhiteNoise
+from fubini.plots import posterior_plot as _posterior_plot  # noqa: F401  (rules of pictures are registered)
 from fubini.propagate.division_policy import Division as Division
 from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
 from fubini.propagate.propagation import propagate as propagate
@@ -73,6 +74,7 @@ from fubini.read.register_family import register_family as register_family
 from fubini.report.document import report as report
 from fubini.sequence.chain import Chain as Chain
 from fubini.sequence.markov import markov as markov
+from fubini.show.picture import Picture as Picture
 from fubini.terms import heads as heads
 from fubini.terms.composite import evaluate as evaluate
 from fubini.terms.factor import Factor as Factor

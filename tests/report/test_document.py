@@ -275,7 +275,7 @@ def test_save_to_a_full_disk_keeps_the_old_file(tmp_path, monkeypatch) -> None:
     ("arguments", "words"),
     [
         ((lambda: 1, None, None), "a report of function"),
-        ((schools_post, {"mu": 1.0}, None), "a report of draws of type dict"),
+        ((schools_post, {"mu": 1.0}, None), "draws of type dict"),
         ((groups_post, None, "gibbs"), "a report with sampler=str"),
     ],
 )

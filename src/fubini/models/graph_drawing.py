@@ -65,10 +65,10 @@ def draw(
 
 
 def place_nodes(
-    parents: Mapping[str, Sequence[str]], kinds: Mapping[str, str], depths: Mapping[str, int]
+    parents: Mapping[str, Sequence[str]], kinds: Mapping[str, str], depths: Mapping[str, int], letters: int = 0
 ) -> dict[str, Node]:
-    """Rows by depth, each site as near to its parents as the others of its row allow."""
-    letters = max((min(len(escaped(name)), LONGEST) for name in parents), default=0)
+    """Rows by depth, each site as near to its parents as the others of its row allow; wide enough for some letters."""
+    letters = max([letters, *(min(len(escaped(name)), LONGEST) for name in parents)])
     half = max(RADIUS, LETTER * letters / 2 + 8)
     cell = 2 * half + GAP
     nodes: dict[str, Node] = {}

@@ -18,7 +18,10 @@ from fubini.errors import DataError, DomainError, NameClash, UnknownName, closes
 from fubini.factors.represent import known_in
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
+from fubini.models.question_heads import answer
+from fubini.show.picture import Picture
 from fubini.terms.factor import Factor, substitute
+from fubini.terms.heads import PLOT
 from fubini.terms.value import Value, Variable, to_value
 
 
@@ -239,6 +242,17 @@ class Network:
         with self._represented():
             draws = sample(key, self.observed_factors, self.hidden_variables, n=n)
         return {name: _labelled(self.variables[name], draws[name]) for name in self.hidden}
+
+    def plot(self, *names: str) -> Picture:
+        """A picture of the graph, with the probabilities of these variables given the evidence. Needs `fubini[plot]`.
+
+        Of a network of at most 24 variables all are drawn with their probabilities.
+
+        >>> rain = fb.Bint.labelled("dry", "wet")
+        >>> Network({"rain": rain}, (fb.Table([0.8, 0.2], {"rain": rain}),), children=("rain",)).plot()
+        Picture: Graph of a network, 1 variable; most probable: rain dry with probability 0.8.
+        """
+        return answer(PLOT, self, {"names": names or None})
 
     def __repr__(self) -> str:
         observed = f", observed {listed(self.evidence)}" if self.evidence else ""

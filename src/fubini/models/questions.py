@@ -28,7 +28,9 @@ from fubini.models.question_heads import (
     PREDICT,
     answer,
 )
+from fubini.show.picture import Picture
 from fubini.terms.factor import Factor
+from fubini.terms.heads import PLOT
 from fubini.terms.value import Value
 
 
@@ -109,6 +111,28 @@ class Questions(Flavour):
         nothing remains: evidence, marginals and draws are exact
         """
         return answer(EXPLAIN, FlatModel(self))
+
+    def plot(
+        self,
+        draws: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        points: Mapping[str, Any] | None = None,
+        at: Any = None,
+        along: str = "",
+    ) -> Picture:
+        """A picture of the posterior: of draws, or of exact marginals where there are none. Needs `fubini[plot]`.
+
+        A number has a density, a few numbers have intervals, many a band, labels their probabilities. `names` are the
+        sites to draw; `points` are data to draw beside a site, or a series of their own; `at` says where the entries of
+        arrays lie, and `along` what the axis is called.
+
+        >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(r)))
+        >>> model.condition(x=4).plot()
+        Picture: Exact posterior of r: mean 1.5, 90 % interval 0.6533 to 2.628.
+        """
+        options = {"draws": draws, "names": None if names is None else tuple(names), "points": points, "at": at}
+        return answer(PLOT, self, {**options, "along": along})
 
     def gibbs(self, *names: str, without: Sequence[str] = (), **options: Any) -> Any:
         """A compiled sampler of these labels, or of all that are finite; see `EliminatedModel.gibbs`.

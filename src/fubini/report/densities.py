@@ -44,13 +44,17 @@ def density_figure(quantity: Quantity, kind: str = "real") -> Markup:
     words = f"Posterior of {quantity.name}: mean {shown(mean)}, 90 % interval {shown(low)} to {shown(high)}"
     if sd == 0:
         return element("p", f"{quantity.name} is {shown(mean)} in every draw.")
+    left, right, heights = smooth_density(numbers, kind)
+    return figure(f"Density of {quantity.name}", words, *curve(left, right, heights, mean, low, high))
+
+
+def smooth_density(numbers: np.ndarray, kind: str) -> tuple[float, float, np.ndarray]:
+    """The ends of a density of draws, within the support of its kind, and its heights between them."""
     bounds = support(kind)
     left, right = padded(*_ends(numbers))
     left = max(left, bounds[0]) if bounds[0] is not None else left
     right = min(right, bounds[1]) if bounds[1] is not None else right
-    return figure(
-        f"Density of {quantity.name}", words, *curve(left, right, smooth(numbers, left, right, bounds), mean, low, high)
-    )
+    return left, right, smooth(numbers, left, right, bounds)
 
 
 def curve(left: float, right: float, heights: np.ndarray, mean: float, low: float, high: float) -> list[Markup]:

@@ -61,13 +61,19 @@ def _entry(name: str, entry: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, entry))}]"
 
 
+def label_shares(name: str, factor: Factor) -> np.ndarray:
+    """The probability of each value of a label, along the last axis; of an array of labels, for each of them."""
+    answer = to_array(factor.log())
+    logs = np.moveaxis(np.asarray(answer.array), list(answer.inputs).index(name), -1)
+    return np.exp(logs - np.logaddexp.reduce(logs, axis=-1, keepdims=True))
+
+
 def _labels(name: str, factor: Factor) -> ExactMarginal:
     """A row for each value of a label; of an array of labels, a row for each of them."""
-    domain, answer = factor.inputs[name], to_array(factor.log())
-    logs = np.moveaxis(np.asarray(answer.array), list(answer.inputs).index(name), -1)
-    shares, count = np.exp(logs - np.logaddexp.reduce(logs, axis=-1, keepdims=True)), logs.shape[-1]
+    domain, shares = factor.inputs[name], label_shares(name, factor)
+    count = shares.shape[-1]
     labels = [str(domain.label(place)) for place in range(min(count, VALUES))]
-    if logs.ndim == 1:
+    if shares.ndim == 1:
         rows = [(label, f"{share:.4f}") for label, share in zip(labels, shares, strict=False)]
         drawing = table(f"Probability of each value of {name}", ("value", "probability"), rows)
     else:
@@ -79,11 +85,18 @@ def _labels(name: str, factor: Factor) -> ExactMarginal:
     return ExactMarginal(factor, (), size, [drawing, more, more_numbers(name, min(size, SHOWN), size)])
 
 
-def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMarginal:
-    """A number with a density: its interval from the density on a grid around the mean."""
-    plain = Summary(name, mean, deviation, np.nan, np.nan)
-    if not np.isfinite([mean, deviation]).all() or deviation == 0:
-        return ExactMarginal(factor, (plain,), 1, None)
+@dataclass(frozen=True)
+class GridDensity:
+    """A density at points, and its 90 % interval."""
+
+    at: np.ndarray
+    heights: np.ndarray
+    low: float
+    high: float
+
+
+def density_on_grid(name: str, factor: Factor, mean: float, deviation: float) -> GridDensity | None:
+    """The density of a number around its mean, where a grid describes it."""
     least, greatest = support(factor.inputs[name].kind)
     room = 1e-9 * deviation
     left = mean - DEVIATIONS * deviation if least is None else max(mean - DEVIATIONS * deviation, least + room)
@@ -92,19 +105,31 @@ def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMa
     try:
         heights = np.exp(np.asarray(to_array(factor({name: Array(at, ("at",))}).log()).array))
     except FubiniError:  # a point mass among densities, or whole numbers
-        return ExactMarginal(factor, (plain,), 1, None)
+        return None
     heights = np.where(np.isfinite(heights), heights, 0.0)
     steps = np.concatenate([[0.0], np.cumsum((heights[1:] + heights[:-1]) / 2 * np.diff(at))])
     if not 0.9998 < steps[-1] < 1.0002:  # a density with a pole, or of whole numbers: the grid does not describe it
-        return ExactMarginal(factor, (plain,), 1, None)
+        return None
     low, high = np.interp((0.05, 0.95), steps / steps[-1], at)
     at, heights = at[::DRAWN], heights[::DRAWN]
-    shown_at = np.flatnonzero(heights > heights.max() * 1e-3)
-    first, last = int(shown_at[0]), int(shown_at[-1]) + 1
+    drawn = np.flatnonzero(heights > heights.max() * 1e-3)
+    first, last = int(drawn[0]), int(drawn[-1]) + 1
+    return GridDensity(at[first:last], heights[first:last], float(low), float(high))
+
+
+def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMarginal:
+    """A number with a density: its interval from the density on a grid around the mean."""
+    plain = Summary(name, mean, deviation, np.nan, np.nan)
+    if not np.isfinite([mean, deviation]).all() or deviation == 0:
+        return ExactMarginal(factor, (plain,), 1, None)
+    grid = density_on_grid(name, factor, mean, deviation)
+    if grid is None:
+        return ExactMarginal(factor, (plain,), 1, None)
+    low, high = grid.low, grid.high
     words = f"{quality(factor)} posterior of {name}: mean {shown(mean)}, 90 % interval {shown(low)} to {shown(high)}"
-    parts = curve(float(at[first]), float(at[last - 1]), heights[first:last], mean, float(low), float(high))
+    parts = curve(float(grid.at[0]), float(grid.at[-1]), grid.heights, mean, low, high)
     drawing = figure(f"{quality(factor)} density of {name}", words, *parts)
-    return ExactMarginal(factor, (Summary(name, mean, deviation, float(low), float(high)),), 1, drawing)
+    return ExactMarginal(factor, (Summary(name, mean, deviation, low, high),), 1, drawing)
 
 
 def described(marginal: ExactMarginal) -> Markup | None:

@@ -108,9 +108,9 @@ def read_draws(draws: Any) -> PosteriorDraws:
     data = draws.to_arviz() if isinstance(draws, Draws) else draws
     if not hasattr(data, "posterior") or not hasattr(data.posterior, "data_vars"):
         raise DomainError(
-            f"a report of draws of type {type(draws).__name__}",
+            f"draws of type {type(draws).__name__}",
             expected="ArviZ data with a posterior, as post.infer(key) gives, or the draws of a label sampler",
-            advice="fb.report(post, post.infer(key))",
+            advice="draws = post.infer(key)",
         )
     posterior = data.posterior
     sites = {str(name): _site(str(name), posterior[name]) for name in posterior.data_vars}

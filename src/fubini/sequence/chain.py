@@ -12,7 +12,7 @@ import numpy as np
 from fubini.approximate.moment_matching import window_of
 from fubini.approximate.monte_carlo import exactly, sampler_of
 from fubini.base.arrays import Data
-from fubini.base.interpretations import current
+from fubini.base.interpretations import current, interpret
 from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
@@ -35,8 +35,10 @@ from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import MethodChoice, choose
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
+from fubini.show.picture import Picture
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, substitute, terms_of, to_factor
+from fubini.terms.heads import PLOT
 from fubini.terms.value import Value, to_value
 
 NO_PLAN = Plan((), (), (), {}, {})
@@ -196,6 +198,21 @@ class Chain:
             raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
         draws = self._chosen(self._run(questions.drawn, key, n=1 if n is None else int(n)))
         return draws if n is not None else {name: value[0] for name, value in draws.items()}
+
+    def plot(
+        self, *, points: Mapping[str, Any] | None = None, at: Any = None, along: str = "", filtered: bool = False
+    ) -> Picture:
+        """A picture of the states along time, smoothed or filtered. Needs `fubini[plot]`.
+
+        Real states have their mean in a band of 1.64 standard deviations, 90 % of a Gaussian; discrete ones their
+        probabilities. `points` are data to draw beside a state, or a series of their own; `at` says where steps lie.
+
+        >>> step = fb.Table([[0.5, 0.5], [0.0, 1.0]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=2)
+        >>> chain.plot().figure.axes[0].get_ylabel()
+        'P(x_next)'
+        """
+        return interpret(PLOT, self, {"points": points, "at": at, "along": along, "filtered": filtered})
 
     # -- how --------------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, whi
 DIVERGENCE = Head("divergence")  # (factor, factor): Σ p log(p/q) of normalised factors over the same names: a number
 DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
 MOMENTS = Head("moments")  # (factor, names): the factor of an exponential family with the same mass and moments
+PLOT = Head("plot")  # (model, network or chain; options): a Picture
 
 
 def _of_exact(head: Head) -> RuleSet:
@@ -119,3 +120,4 @@ exact_divergence = _of_exact(DIVERGENCE)
 exact_distance = _of_exact(DISTANCE)
 exact_moments = _of_exact(MOMENTS)
 exact_match = _of_exact(MATCH)
+exact_plot = _of_exact(PLOT)
