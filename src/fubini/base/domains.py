@@ -15,6 +15,7 @@ from typing import TypeVar
 from fubini.errors import DataError, DomainError, closest, listed
 
 K = TypeVar("K")
+LABELS = 12  # of a domain that are all printed
 
 
 @dataclass(frozen=True, eq=True)
@@ -105,7 +106,7 @@ class Domain:
         if self.kind == "bint":
             if self.labels is not None:
                 extent = f", shape={self.shape}" if self.shape else ""
-                return f"Bint.labelled({', '.join(map(repr, self.labels))}{extent})"
+                return f"Bint.labelled({', '.join(_few(self.labels))}{extent})"
             return f"Bint[{', '.join(map(str, (self.size, *self.shape)))}]"
         if self.kind == "simplex":
             *batch, k = self.shape
@@ -115,6 +116,14 @@ class Domain:
         if not self.shape:
             return name
         return f"{'Reals' if name == 'Real' else name}[{', '.join(map(str, self.shape))}]"
+
+
+def _few(labels: tuple[str, ...]) -> list[str]:
+    """Labels in quotes; of many, some from each end and their number."""
+    if len(labels) <= LABELS:
+        return list(map(repr, labels))
+    first, last = (list(map(repr, part)) for part in (labels[: LABELS // 2], labels[-LABELS // 2 :]))
+    return [*first, f"… {len(labels) - LABELS:,} more …", *last]
 
 
 def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -28,18 +28,18 @@ from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_values import log_of_complete_rows, marginals, root_values
 from fubini.numerics.circuit_weights import Weights, align_weights, count_positive, ones
 from fubini.numerics.scaled import Scaled, positive_log
-from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.notation import Call, Notation
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.heads import DIVERGENCE, MULTIPLY
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.storage import Storage
+from fubini.terms.term import typed_names
 from fubini.terms.value import Array, Value
 
 MOST_CELLS = 2**20  # of a table that a circuit is made into
 DETERMINISTIC, SUM, MAXIMUM = "deterministic", "sum", "maximum"
-SHOWN = 8  # names in a text
 
 
 class Circuit(Factor):
@@ -194,9 +194,7 @@ class Circuit(Factor):
         return to_table(self).log()
 
     def notation(self) -> Notation:
-        shown = [Symbol(str(name), repr(domain)) for name, domain in list(self.inputs.items())[:SHOWN]]
-        more = [Symbol(f"… {len(self.inputs) - SHOWN} more")] if len(self.inputs) > SHOWN else []
-        return Call("Circuit", (*shown, *more))
+        return Call("Circuit", typed_names(self.inputs))
 
     def __repr__(self) -> str:
         structure = self.diagram

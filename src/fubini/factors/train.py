@@ -36,11 +36,12 @@ from fubini.factors.train_pieces import (
 from fubini.numerics.named_axes import align
 from fubini.numerics.tensor_train import absorb_cores, ranks_of, scale_cores, to_tensor, trim_cores
 from fubini.numerics.train_rounding import round_cores
-from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.notation import Call, Notation
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.storage import Storage
+from fubini.terms.term import typed_names
 from fubini.terms.value import Array, Value
 
 LARGEST_TABLE = 2**20  # entries of a train that may be written out
@@ -241,8 +242,7 @@ class Train(Factor):
         return train_to_table(self, "the divergence")._kl(other)
 
     def notation(self) -> Notation:
-        typed = (Symbol(str(name), repr(self.inputs[name])) for name in (*self.batch, *self.order))
-        return Call("Train", tuple(typed))
+        return Call("Train", typed_names({name: self.inputs[name] for name in (*self.batch, *self.order)}))
 
     def __repr__(self) -> str:
         ranks = " ".join(map(str, self.ranks))

@@ -104,6 +104,8 @@ class Joint(Questions):
         """The same model with the sites that depend on no other sliced along their leading axes."""
         return Sliced(self, index)
 
+    __iter__ = None  # a slice of a model is a model, so that Python would slice it for ever
+
     def mean(self) -> Any:
         """The mean of each site, where no site depends on another.
 

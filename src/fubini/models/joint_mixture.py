@@ -33,8 +33,9 @@ class JointMixture(Joint):
     """
 
     def __init__(self, weights: Any, components: Sequence[Joint]) -> None:
-        if not components or not all(isinstance(component, Joint) for component in components):
-            raise DomainError(f"a mixture of {listed(components)}", expected="at least one joint")
+        if isinstance(components, Joint) or not components or not all(isinstance(each, Joint) for each in components):
+            shown = components if isinstance(components, Joint) else listed(components)
+            raise DomainError(f"a mixture of {shown}", expected="a list of at least one joint")
         self.index = Distribution("Categorical", {"probs": weights})
         self.components = tuple(components)
         count = self.index.leaf_values[0].output.shape

@@ -1,0 +1,218 @@
+"""How objects show themselves: a few blocks each, as text of at most 25 lines in a terminal and as HTML in a notebook.
+
+A class says what it shows once, in `_form`; text and HTML follow. Nothing is raised here: an object that cannot be
+shown, as one whose file of numbers is gone, is shown by its kind.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from fubini.errors import escaped
+from fubini.show.identities import identity
+from fubini.show.markup import to_html
+from fubini.show.mathml import mathml
+from fubini.show.notation import Notation
+from fubini.show.styles import text
+
+LINES, COLUMNS = 25, 120  # of a printed form, at most
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of words."""
+
+    words: str
+    indent: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The text, indented."""
+        yield " " * self.indent + self.words
+
+    def html(self) -> str:
+        """A paragraph."""
+        return _element("div", _safe(self.words), self.indent)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A term on a line, and words after it."""
+
+    notation: Notation
+    words: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """The notation as text."""
+        yield text(self.notation) + self.words
+
+    def html(self) -> str:
+        """The notation with indices below the line."""
+        return _element("div", to_html(self.notation) + _safe(self.words))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An equation: name = notation, or an identity as it is written in Unicode."""
+
+    name: str
+    notation: Notation | str
+    indent: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The equation as text."""
+        shown = self.notation if isinstance(self.notation, str) else text(self.notation)
+        yield " " * self.indent + (f"{self.name} = {shown}" if self.name else shown)
+
+    def html(self) -> str:
+        """The equation in MathML."""
+        before = f"{_safe(self.name)} = " if self.name else ""
+        if not isinstance(self.notation, str):
+            return _element("div", before + mathml(self.notation, display=False), self.indent)
+        return _element("div", before + identity(self.notation), self.indent)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: cells under headings, numbers to the right."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    is_numeric: bool = True
+    more: str = ""  # said beneath, of rows that are not shown
+
+    def lines(self) -> Iterator[str]:
+        """Columns of equal width; those in the middle are left out where a line would be too long."""
+        cells = _narrowed([list(row) for row in (self.head, *self.rows)])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for first, *others in cells:
+            placed = [each.rjust(w) if self.is_numeric else each.ljust(w) for each, w in zip(others, widths[1:])]  # noqa: B905
+            line = "  ".join([first.ljust(widths[0]), *placed])
+            yield line if self.is_numeric else line.rstrip()
+        if self.more:
+            yield self.more
+
+    def html(self) -> str:
+        """A table, each row under its heading."""
+        side = ' style="text-align:right"' if self.is_numeric else ' style="text-align:left"'
+        head = "".join(f'<th scope="col"{side}>{_safe(cell)}</th>' for cell in self.head)
+        rows = (
+            f'<tr><th scope="row" style="text-align:left">{_safe(first)}</th>'
+            + "".join(f"<td{side}>{_safe(cell)}</td>" for cell in others)
+            + "</tr>"
+            for first, *others in self.rows
+        )
+        more = _element("div", _safe(self.more)) if self.more else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing in a notebook, lines in a terminal."""
+
+    svg: str
+    text: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """Its text."""
+        yield from self.text
+
+    def html(self) -> str:
+        """The drawing itself, and its text."""
+        return self.svg + "".join(_element("div", _safe(line.strip()), 2) for line in self.text)
+
+
+Block = Words | Expression | Formula | Grid | Drawing
+
+
+class Shown:
+    """The base of objects that show themselves by `_form`."""
+
+    __slots__ = ()
+
+    def _form(self) -> Iterable[Block]:
+        """The blocks that show the object."""
+        yield Words(type(self).__name__)
+
+    def __repr__(self) -> str:
+        return print_form(self)
+
+    def _repr_html_(self) -> str:
+        return display_form(self)
+
+
+def print_form(shown: Shown) -> str:
+    """Print an object in at most 25 lines of at most 120 characters.
+
+    >>> class Note(Shown):
+    ...     def _form(self):
+    ...         yield Words("a < b")
+    >>> Note(), Note()._repr_html_()
+    (a < b, '<div><div>a &lt; b</div></div>')
+    """
+    try:
+        return "\n".join(bounded(line for block in shown._form() for line in block.lines()))
+    except Exception as error:  # an error in a printed form would hide the one that is being read
+        return _kind(shown, error)
+
+
+def display_form(shown: Shown) -> str:
+    """Write an object as HTML; every name in it is escaped."""
+    try:
+        return f"<div>{''.join(block.html() for block in shown._form())}</div>"
+    except Exception as error:
+        return f"<div>{escape(_kind(shown, error))}</div>"
+
+
+def _kind(shown: object, error: Exception) -> str:
+    return f"<{type(shown).__name__} that cannot be shown: {type(error).__name__}>"
+
+
+def bounded(lines: Iterable[str], most: int = LINES) -> list[str]:
+    """Lines of at most 120 characters, longer ones continued below, and at most `most` of them.
+
+    >>> bounded(["one", "two", "three"], most=2)
+    ['one', '… 2 more lines']
+    """
+    kept: list[str] = []
+    for line in lines:
+        kept.extend(_wrapped(escaped(line)))
+    if len(kept) <= most:
+        return kept
+    return [*kept[: most - 1], f"… {len(kept) - most + 1:,} more lines"]
+
+
+def _wrapped(line: str) -> list[str]:
+    if len(line) <= COLUMNS:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.strip(), COLUMNS, initial_indent=margin, subsequent_indent=f"{margin}    ", break_on_hyphens=False
+    )
+
+
+def _narrowed(cells: list[list[str]]) -> list[list[str]]:
+    """The cells without columns of the middle, until a line is short enough."""
+    cells = [[cell if len(cell) <= COLUMNS // 3 else f"{cell[: COLUMNS // 3 - 1]}…" for cell in row] for row in cells]
+    while len(cells[0]) > 3:
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= COLUMNS:
+            break
+        middle = len(widths) // 2
+        is_marked = all(row[middle] == "…" for row in cells)
+        drop = middle + 1 if is_marked else middle
+        cells = [
+            [*row[:drop], *row[drop + 1 :]] if is_marked else [*row[:drop], "…", *row[drop + 1 :]] for row in cells
+        ]
+    return cells
+
+
+def _safe(words: str) -> str:
+    return escape(escaped(words))
+
+
+def _element(tag: str, inside: str, indent: int = 0) -> str:
+    style = f' style="margin-left:{indent / 2:g}em"' if indent else ""
+    return f"<{tag}{style}>{inside}</{tag}>"
