@@ -15,6 +15,7 @@ from fubini.errors import DataError, DomainError
 from fubini.models.fixed import Fixed
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.fields import array_field, static_field
+from fubini.terms.numbers import shown_array
 from fubini.terms.value import Array, Value
 
 _SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit": constraints.unit_interval}
@@ -43,7 +44,10 @@ class Param(Value):
         return Array._of(self.value, (), {}, self.output)
 
     def notation(self) -> Notation:
-        return Call("param", (Symbol("…" if is_traced(self.free) else repr(np.asarray(self.value).tolist())),))
+        if is_traced(self.free):
+            return Call("param", (Symbol("…"),))
+        value = np.asarray(self.value)
+        return Call("param", (Symbol(shown_array(value) if value.ndim else f"{value.item():.7g}"),))
 
 
 def param(value: Any, support: Domain | Any = Real) -> Param:

@@ -101,8 +101,8 @@ class Questions(Flavour):
         JointNamed(m: Real, x: Real) given 'x'
           m ~ Normal(0, 1)
           x ~ Normal(m, 1), observed
-        eliminated
-          1. m: Normal, 1 entry
+        integrated out
+          1. m: Normal given the rest, 1 entry
              ∫ exp(−½ p (x − m)²) dx = √(2π/p)
              loc = 0.25
              scale = 0.707107

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from fubini.base.arrays import Data, is_traced
 from fubini.base.names import Name
 from fubini.errors import FubiniError, UnknownName, closest, listed
+from fubini.factors.table import Table
 from fubini.propagate.bundles import Bundles
+from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, substitute
+from fubini.terms.numbers import shown_number
 from fubini.terms.value import Array, Value, Variable, to_array, to_value
 
+SHOWN, WIDE = 12, 8  # marginals that are printed, and labels of each
 
-class Marginals(Mapping):
+
+class Marginals(Shown, Mapping):
     """Normalised marginals by name; those of alike variables are cut out of one factor when they are asked for."""
 
     def __init__(self, names: Sequence[Name], factors: Sequence[Factor], bundles: Bundles | None, mark: Exactness):
@@ -50,8 +57,28 @@ class Marginals(Mapping):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __repr__(self) -> str:
-        return f"Marginals({listed(self._names[:20])}{', …' if len(self._names) > 20 else ''})"
+    def _form(self) -> Iterable[Block]:
+        """The first of them, the shares of labels on one line each."""
+        more = f", … {len(self._names) - SHOWN:,} more" if len(self._names) > SHOWN else ""
+        yield Words(f"Marginals({listed(self._names[:SHOWN])}{more})")
+        if self._bundles is None:  # none has to be cut out of a larger factor
+            for name, factor in zip(self._names[:SHOWN], self._factors, strict=False):
+                yield from _marginal_form(name, factor)
+
+
+def _marginal_form(name: Name, factor: Factor) -> Iterable[Block]:
+    """One marginal: labels with their shares, or the numbers beneath a density."""
+    if is_traced(*factor.leaves()):
+        yield Words(f"{name}: {factor}", 2)
+    elif isinstance(factor, Table) and len(factor.names) == 1:
+        domain, weights = factor.inputs[factor.names[0]], np.asarray(factor.weights)
+        shares = [
+            f"{domain.label(place)} {shown_number(float(weights[place]))}" for place in range(min(weights.size, WIDE))
+        ]
+        yield Words(f"{name}: {', '.join(shares)}{', …' if weights.size > WIDE else ''}", 2)
+    else:
+        lines = [line.strip() for block in factor._form() for line in block.lines()]
+        yield Words(f"{name}: {lines[0]}" if len(lines) == 1 else lines[1], 2)
 
 
 def marked(factor: Factor, mark: Exactness) -> Factor:

@@ -7,9 +7,10 @@ shown, as one whose file of numbers is gone, is shown by its kind.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Protocol
 
 from fubini.errors import escaped
 from fubini.show.identities import identity
@@ -60,10 +61,11 @@ class Formula:
     name: str
     notation: Notation | str
     indent: int = 0
+    text: str = ""  # in place of the notation, where that is long
 
     def lines(self) -> Iterator[str]:
         """The equation as text."""
-        shown = self.notation if isinstance(self.notation, str) else text(self.notation)
+        shown = self.text or (self.notation if isinstance(self.notation, str) else text(self.notation))
         yield " " * self.indent + (f"{self.name} = {shown}" if self.name else shown)
 
     def html(self) -> str:
@@ -112,7 +114,7 @@ class Grid:
 class Drawing:
     """A drawing in a notebook, lines in a terminal."""
 
-    svg: str
+    draw: Callable[[], str]  # as SVG
     text: Sequence[str]
 
     def lines(self) -> Iterator[str]:
@@ -121,10 +123,16 @@ class Drawing:
 
     def html(self) -> str:
         """The drawing itself, and its text."""
-        return self.svg + "".join(_element("div", _safe(line.strip()), 2) for line in self.text)
+        return self.draw() + "".join(_element("div", _safe(line.strip()), 2) for line in self.text)
 
 
 Block = Words | Expression | Formula | Grid | Drawing
+
+
+class HasForm(Protocol):
+    """Anything with a form."""
+
+    def _form(self) -> Iterable[Block]: ...
 
 
 class Shown:
@@ -143,7 +151,7 @@ class Shown:
         return display_form(self)
 
 
-def print_form(shown: Shown) -> str:
+def print_form(shown: HasForm) -> str:
     """Print an object in at most 25 lines of at most 120 characters.
 
     >>> class Note(Shown):
@@ -158,7 +166,7 @@ def print_form(shown: Shown) -> str:
         return _kind(shown, error)
 
 
-def display_form(shown: Shown) -> str:
+def display_form(shown: HasForm) -> str:
     """Write an object as HTML; every name in it is escaped."""
     try:
         return f"<div>{''.join(block.html() for block in shown._form())}</div>"
