@@ -343,8 +343,11 @@ class Density(Factor):
     """p(value; parameters).
 
     >>> p = fb.dist.Gamma(2.0, 3.0)("r")
-    >>> p, float(p(r=1.0).log().data.round(6))
-    (Gamma(concentration=2, rate=3)(r), -0.802775)
+    >>> p
+    Gamma(concentration=2, rate=3)(r)
+      r: mean 0.6667, sd 0.4714, 90 % interval 0.1185 to 1.581
+    >>> float(p(r=1.0).log().data.round(6))
+    -0.802775
     """
 
     promotes = True

@@ -60,7 +60,8 @@ class Questions(Flavour):
 
         >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(jnp.sqrt(r))))
         >>> model.condition(x=4).factors()
-        [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
+        [Gamma(concentration=2, rate=3)(r)
+          r: mean 0.6667, sd 0.4714, 90 % interval 0.1185 to 1.581, Poisson(rate=√r)(4)]
         """
         return answer(FACTORS, FlatModel(self))
 

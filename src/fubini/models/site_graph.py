@@ -86,6 +86,9 @@ class Graph(Shown, Mapping[str, tuple[str, ...]]):
         """
         return draw(self.parents, {site.name: site.kind for site in self.outline.sites}, self.depths(), roles)
 
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
 
 def _dot_name(name: str) -> str:
     """A name in quotes: quotes and backslashes in it have a backslash before them, control characters are escapes."""
