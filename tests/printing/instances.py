@@ -7,14 +7,18 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import fubini as fb
 from fubini import dist
 from fubini import measures as m
 from fubini.factors.sparse import Sparse
+from fubini.models.container import struct
+from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.draws import Draws
 from fubini.questions.posterior_summary import summarise
+from fubini.terms.heads import exact_sum
 from tests.report.examples import SIGMA, groups_post, schools, schools_post
 
 INSTANCES: dict[str, Callable[[], Any]] = {}
@@ -23,47 +27,43 @@ KEY = jax.random.key(0)
 WEATHER, LAWN = fb.Bint.labelled("dry", "wet"), fb.Bint.labelled("brown", "green")
 
 
-def instance(name: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Register the maker of the instance that shows a class; a word after a dot tells instances of one class apart."""
-
-    def register(make: Callable[[], Any]) -> Callable[[], Any]:
-        assert name not in INSTANCES, name
-        INSTANCES[name] = cache(make)
-        return INSTANCES[name]
-
-    return register
+def instance(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Register the maker of an instance under its name, which is that of the stored text."""
+    assert make.__name__ not in INSTANCES, make.__name__
+    INSTANCES[make.__name__] = cache(make)
+    return INSTANCES[make.__name__]
 
 
 # -- values and domains ----------------------------------------------------------------------------------------------
 
 
-@instance("fubini.Variable")
+@instance
 def variable() -> Any:
     return fb.Variable("x", fb.Reals[2])
 
 
-@instance("fubini.Value")
+@instance
 def value() -> Any:
     x, i = fb.Variable("x", fb.Reals[3]), fb.Variable("i", fb.Bint[3])
     return fb.ops.exp(-0.5 * x[i] ** 2) + fb.Array(np.array([0.25, 1.5, 3.0]), ("i",))
 
 
-@instance("fubini.Array")
+@instance
 def array() -> Any:
     return fb.Array(np.arange(6.0).reshape(2, 3) / 7, ("row",))
 
 
-@instance("fubini.Array.number")
+@instance
 def number() -> Any:
     return fb.Table([0.2, 0.8], ("a",)).mean("a")
 
 
-@instance("fubini.Domain")
+@instance
 def domain() -> Any:
     return WEATHER
 
 
-@instance("fubini.models.param.Param")
+@instance
 def parameter() -> Any:
     return fb.param(1.5, fb.Positive)
 
@@ -71,79 +71,89 @@ def parameter() -> Any:
 # -- distributions and factors ---------------------------------------------------------------------------------------
 
 
-@instance("fubini.distributions.Distribution")
+@instance
 def distribution() -> Any:
     return dist.Normal(np.array([0.5, -1.0]), 0.71)
 
 
-@instance("fubini.distributions.Family")
+@instance
 def family() -> Any:
     return dist.family("Gamma")
 
 
-@instance("fubini.distributions.Density")
+@instance
 def density() -> Any:
     return dist.Normal(np.array([0.5, -1.0]), 0.71)("x")
 
 
-@instance("fubini.distributions.Density.gamma")
+@instance
 def gamma() -> Any:
     return dist.Gamma(2.0, 3.0)("rate")
 
 
-@instance("fubini.distributions.Density.open")
+@instance
 def open_density() -> Any:
     return dist.Normal(fb.Variable("m", fb.Real), 1.0)("x")
 
 
-@instance("fubini.Factor")
+@instance
 def factor() -> Any:
     return dist.Normal(0.0, 1.0)("m") * dist.Normal(fb.Variable("m", fb.Real), 1.0)("x")
 
 
-@instance("fubini.Factor.recorded")
+@instance
 def recorded() -> Any:
     with fb.lazy:
         return (table() * fb.Table([0.5, 1.0], {"lawn": LAWN})).sum("lawn")
 
 
-@instance("fubini.Table")
+@instance
 def table() -> Any:
     return fb.Table([[0.6, 0.1], [0.1, 0.2]], {"weather": WEATHER, "lawn": LAWN})
 
 
-@instance("fubini.Gaussian")
+@instance
 def gaussian() -> Any:
     return dist.MultivariateNormal(np.array([1.0, 2.0]), np.diag([4.0, 9.0]))("x")._joined()
 
 
-@instance("fubini.Delta")
+@instance
 def delta() -> Any:
     return fb.Delta({"x": np.array([0.5, 1.5]), "weather": fb.Array(1, (), WEATHER)})
 
 
-@instance("fubini.Mixture")
+@instance
 def mixture() -> Any:
     component = dist.Normal(fb.Array(np.array([-1.0, 3.0]), ("k",)), 1.0)
     return (fb.Table([0.25, 0.75], ("k",)) * component("x")).sum("k")
 
 
-@instance("fubini.Piecewise")
+@instance
 def piecewise() -> Any:
-    return (dist.Uniform(0.0, 1.0)("x") * dist.Uniform(0.5, 2.0)("x"))._joined()
+    return fb.Piecewise([({"x": (0.0, np.inf)}, dist.Normal(0.0, 1.0)("x"))])
 
 
-@instance("fubini.factors.sparse.Sparse")
+@instance
+def train() -> Any:
+    return fb.rep.Train(4).convert(fb.Table(np.arange(1.0, 9.0).reshape(2, 2, 2), ("a", "b", "c")), ("a", "b", "c"))
+
+
+@instance
+def diagram() -> Any:
+    return fb.rep.Diagram().convert(fb.Table(np.eye(4), ("a", "b")), ("a", "b"))
+
+
+@instance
 def sparse() -> Any:
     return Sparse.from_table(fb.Table(np.eye(4), ("a", "b")))
 
 
-@instance("fubini.circuits.Circuit")
+@instance
 def circuit() -> Any:
     return fb.circuits.exactly_one(("a", "b", "c"))
 
 
-@instance("fubini.Semiring")
+@instance
 def semiring() -> Any:
     return fb.max_product
 
@@ -151,77 +161,155 @@ def semiring() -> Any:
 # -- how questions are answered --------------------------------------------------------------------------------------
 
 
-@instance("fubini.Interpretation")
+@instance
 def interpretation() -> Any:
     return fb.exact
 
 
-@instance("fubini.Interpretation.monte_carlo")
+@instance
 def estimating() -> Any:
     return fb.monte_carlo(KEY, 100)
 
 
-@instance("fubini.RuleSet")
+@instance
+def rule() -> Any:
+    return next(iter(rules()))
+
+
+@instance
 def rules() -> Any:
-    return fb.RuleSet("exact.sum", head=fb.heads.SUM)
+    return exact_sum
 
 
-@instance("fubini.ops.Op")
+@instance
+def moment_matching() -> Any:
+    return fb.moment_matching(window=2)
+
+
+@instance
+def representing() -> Any:
+    return fb.represent(x=fb.rep.Grid((-8, 8), 161))
+
+
+@instance
+def dense() -> Any:
+    return fb.rep.Dense()
+
+
+@instance
+def stored_sparse() -> Any:
+    return fb.rep.Sparse()
+
+
+@instance
+def stored_diagram() -> Any:
+    return fb.rep.Diagram()
+
+
+@instance
+def stored_train() -> Any:
+    return fb.rep.Train(8)
+
+
+@instance
+def truncated() -> Any:
+    return fb.rep.Truncated()
+
+
+@instance
+def stored_mixture() -> Any:
+    return fb.rep.Mixture(8)
+
+
+@instance
+def particles() -> Any:
+    return fb.rep.Particles(1000, KEY)
+
+
+@instance
+def stored_grid() -> Any:
+    return fb.rep.Grid((-8, 8), 161)
+
+
+@instance
+def stored_circuit() -> Any:
+    return fb.rep.Circuit((("a", "b"), "c"))
+
+
+@instance
+def bound_name() -> Any:
+    return mixture().bounds[0]
+
+
+@instance
+def error() -> Any:
+    try:
+        table()(wether=0)
+    except fb.FubiniError as refused:
+        return refused
+
+
+@instance
 def operation() -> Any:
     return fb.ops.exp
 
 
-@instance("fubini.WhiteNoise")
+@instance
 def noise() -> Any:
     return fb.WhiteNoise(np.array([[0.5, -1.0], [0.25, 2.0]]))
 
 
-@instance("fubini.Division")
+@instance
 def division() -> Any:
     return fb.Division("damp")
 
 
-@instance("fubini.Propagation")
+@instance
 def propagation() -> Any:
     return fb.propagate(table(), ("weather", "lawn"))
 
 
-@instance("fubini.propagate.result.Marginals")
+@instance
 def marginals() -> Any:
     return propagation().marginals
 
 
-@instance("fubini.eliminate.explanation.Explanation.factors")
+@instance
 def factors_explained() -> Any:
     return fb.explain([table(), fb.Table([0.5, 1.0], {"lawn": LAWN})], sum=("weather", "lawn"))
 
 
-@instance("fubini.eliminate.explanation.Explanation")
+@instance
 def model_explained() -> Any:
     return schools_post().explain()
 
 
-@instance("fubini.terms.exactness.Exactness")
+@instance
+def explained_integral() -> Any:
+    return model_explained().integrals[0]
+
+
+@instance
+def quotient() -> Any:
+    return division().divide(fb.Table([0.25, 0.5], ("a",)), fb.Table([0.5, 0.5], ("a",)))
+
+
+@instance
 def exactness() -> Any:
     return table().exactness
-
-
-for name, kind in vars(fb.rep).items():
-    if isinstance(kind, type):
-        pass
 
 
 # -- sequences -------------------------------------------------------------------------------------------------------
 
 
-@instance("fubini.Chain")
+@instance
 def chain() -> Any:
     step = fb.Table([[0.9, 0.1], [0.3, 0.7]], ("x", "y"))
     seen = fb.Table(np.random.default_rng(0).random((5, 2)), ("t", "y"))
     return fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step * seen, time="t", step={"x": "y"})
 
 
-@instance("fubini.sequence.counted.Smoothed")
+@instance
 def smoothed() -> Any:
     return chain().smooth()
 
@@ -229,12 +317,59 @@ def smoothed() -> Any:
 # -- measures --------------------------------------------------------------------------------------------------------
 
 
-@instance("fubini.measures.Measure")
+@instance
 def measure() -> Any:
     return m.Normal(0, 1)
 
 
-@instance("fubini.questions.simplify.SimplifiedProgram")
+@instance
+def measures_together() -> Any:
+    return m.superpose((0.25, m.Normal(0, 1)), (0.75, m.Gamma(2, 3)))
+
+
+@instance
+def measured_number() -> Any:
+    return m.symbol("a") + 2
+
+
+@instance
+def measured_array() -> Any:
+    return m.array(3, lambda i: m.symbol("t", 3)[i] + 1)
+
+
+@instance
+def measure_simplified() -> Any:
+    @m.measure
+    def twice(mu):
+        x = yield m.Normal(mu, 1)
+        y = yield m.Normal(x, 1)
+        z = yield m.Normal(x, 1)
+        return y, z
+
+    return fb.simplify(twice(m.symbol("mu")))
+
+
+@instance
+def simplified_mixture() -> Any:
+    return fb.simplify(groups_post())
+
+
+@instance
+def simplified_together() -> Any:
+    return fb.simplify(
+        fb.JointNamed(dict(v=dist.InverseGamma(3.0, 2.0), w=regressed, y=observed)).condition(y=np.ones(4))
+    )
+
+
+def regressed(v):
+    return dist.Normal(0.0, jnp.sqrt(v)).expand([2])
+
+
+def observed(w, v):
+    return dist.Normal(jnp.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]) @ w, jnp.sqrt(v))
+
+
+@instance
 def simplified() -> Any:
     return fb.simplify(coin(4).condition(x=np.array([1, 1, 0, 1])))
 
@@ -248,115 +383,125 @@ def coin(n):
 # -- models ----------------------------------------------------------------------------------------------------------
 
 
-@instance("fubini.JointCoroutine")
+@instance
 def coroutine() -> Any:
     return schools(SIGMA)
 
 
-@instance("fubini.models.joint.Conditioned")
+@instance
 def conditioned() -> Any:
     return schools_post()
 
 
-@instance("fubini.JointNamed")
+@instance
 def joint_named() -> Any:
     return fb.JointNamed(dict(m=dist.Normal(0.0, 1.0), x=lambda m: dist.Normal(m, 1.0)))
 
 
-@instance("fubini.JointSequential")
+@instance
 def joint_sequential() -> Any:
     return fb.JointSequential([dist.Normal(0.0, 1.0), lambda m: dist.Normal(m, 1.0)])
 
 
-@instance("fubini.JointMixture")
+@instance
 def joint_mixture() -> Any:
     return fb.JointMixture([0.25, 0.75], [fb.JointNamed(dict(x=dist.Normal(loc, 1.0))) for loc in (-1.0, 1.0)])
 
 
-@instance("fubini.Joint")
+@instance
 def joint() -> Any:
     return joint_named()[None]
 
 
-@instance("fubini.Network")
+@instance
 def network() -> Any:
     lawn = fb.Table([[0.9, 0.1], [0.2, 0.8]], {"weather": WEATHER, "lawn": LAWN})
     prior = fb.Table([0.7, 0.3], {"weather": WEATHER})
     return fb.Network({"weather": WEATHER, "lawn": LAWN}, (prior, lawn), name="garden", children=("weather", "lawn"))
 
 
-@instance("fubini.Network.observed")
+@instance
 def network_observed() -> Any:
     return network().condition(lawn="green")
 
 
-@instance("fubini.models.bijector.Bijector")
+@instance
 def bijector() -> Any:
     return schools(SIGMA).bijector()
 
 
-@instance("fubini.models.site_graph.Graph")
+@instance
 def graph() -> Any:
     return schools(SIGMA).graph()
 
 
-@instance("fubini.report.document.Report")
+@instance
 def report() -> Any:
     return fb.report(joint_named().condition(x=0.5), title="A normal mean")
 
 
-@instance("fubini.models.eliminated_model.EliminatedModel")
+@instance
 def eliminated_model() -> Any:
     return schools_post().eliminate("theta")
 
 
-@instance("fubini.questions.label_sampler.LabelSampler")
+@instance
 def label_sampler() -> Any:
     return groups_post().eliminate("weights", "mean").gibbs("z", engine="python")
 
 
-@instance("fubini.questions.draws.Draws")
+@instance
 def draws() -> Any:
     return Draws(z=np.random.default_rng(0).integers(0, 3, (2, 60, 12)))
 
 
-@instance("fubini.questions.posterior_summary.PosteriorSummary")
+@instance
 def summary() -> Any:
     return summarise({"x": np.random.default_rng(0).normal(size=(2, 100, 2))})
 
 
-@instance("fubini.questions.fit.Fitted")
+@instance
 def fitted() -> Any:
     model = fb.JointNamed(dict(x=dist.Normal(fb.param(0.0), fb.param(1.0, fb.Positive)).expand([3])))
     return fb.fit(model.condition(x=np.array([1.0, 2.0, 3.0])), steps=20, progress=False)
 
 
-@instance("fubini.questions.compare.Comparison")
+@instance
 def comparison() -> Any:
     wide = fb.JointNamed(dict(m=dist.Normal(0.0, 3.0), x=lambda m: dist.Normal(m, 1.0)))
     return fb.compare(narrow=joint_named().condition(x=3.0), wide=wide.condition(x=3.0))
 
 
-@instance("fubini.io.Limits")
+@instance
 def limits() -> Any:
     return fb.io.Limits(variables=10)
 
 
-@instance("fubini.models.container.Struct")
-def struct() -> Any:
-    return schools(SIGMA).sample(KEY)
+@instance
+def named() -> Any:
+    return dist.Normal(0.0, 1.0).named("x")
 
 
-@instance("fubini.models.joint.Weighted")
+@instance
+def computed() -> Any:
+    return fb.deterministic(np.linspace(0.0, 1.0, 100))
+
+
+@instance
+def values_of_sites() -> Any:
+    return struct(("mu", "theta"))(np.array(0.5), np.linspace(-10.0, 10.0, 8))
+
+
+@instance
 def weighted() -> Any:
-    return schools_post().sample_and_log_weight(KEY, 4)
+    return Weighted(values_of_sites(), np.array(-3.5))
 
 
-@instance("fubini.models.joint.DensityParts")
-def parts() -> Any:
-    return joint_named().condition(x=1.0).log_prob_parts(m=0.0)
+@instance
+def density_parts() -> Any:
+    return DensityParts({"x": np.array(-1.5)}, {"m": np.array(-0.5)})
 
 
-@instance("fubini.models.joint.SampledDistributions")
+@instance
 def sampled_distributions() -> Any:
-    return joint_named().sample_distributions(KEY)
+    return SampledDistributions({"m": dist.Normal(0.0, 1.0)}, {"m": np.array(0.5)})

@@ -15,7 +15,7 @@ from typing import TypeVar
 from fubini.errors import DataError, DomainError, closest, listed
 
 K = TypeVar("K")
-LABELS = 12  # of a domain that are all printed
+LABELS, LONGEST, CUT = 12, 80, 20  # labels of a domain that are all printed, characters of all, and of one
 
 
 @dataclass(frozen=True, eq=True)
@@ -119,11 +119,12 @@ class Domain:
 
 
 def _few(labels: tuple[str, ...]) -> list[str]:
-    """Labels in quotes; of many, some from each end and their number."""
-    if len(labels) <= LABELS:
-        return list(map(repr, labels))
-    first, last = (list(map(repr, part)) for part in (labels[: LABELS // 2], labels[-LABELS // 2 :]))
-    return [*first, f"… {len(labels) - LABELS:,} more …", *last]
+    """Labels in quotes; of many, or of long ones, the first, cut short, and how many there are beside them."""
+    shown = [repr(label) for label in labels[: LABELS + 1]]
+    if len(labels) <= LABELS and sum(map(len, shown)) <= LONGEST:
+        return shown
+    first = [repr(label if len(label) <= CUT else f"{label[: CUT - 1]}…") for label in labels[: LABELS // 4]]
+    return [*first, f"… {len(labels) - len(first):,} more"]
 
 
 def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -27,8 +27,8 @@ class SiteGraph(Protocol):
     def drawing(self, indent: int = 0) -> Drawing: ...
 
 
-@dataclass(frozen=True)
-class ExplainedIntegral:
+@dataclass(frozen=True, repr=False)
+class ExplainedIntegral(Shown):
     """One elimination in index notation: the variables, their conditional, and the equation."""
 
     names: tuple[Name, ...]
@@ -37,6 +37,14 @@ class ExplainedIntegral:
     parameters: tuple[tuple[str, str], ...]
     cost: str
     formulas: tuple[tuple[str, Notation], ...] = field(default=(), compare=False, repr=False)  # of these parameters
+
+    def _form(self, number: str = "", indent: int = 0) -> Iterator[Block]:
+        """The conditional from which the variables are drawn back, the identity, and the parameters."""
+        yield Words(f"{number}{', '.join(map(str, self.names))}: {self.family} given the rest, {self.cost}", indent)
+        inside = indent + len(number)
+        yield Formula("", self.equation, inside)
+        drawn = dict(self.formulas)
+        yield from (Formula(name, drawn.get(name, value), inside, value) for name, value in self.parameters)
 
 
 @dataclass(frozen=True)
@@ -188,10 +196,7 @@ class Explanation(Shown):
             return
         yield Words("integrated out")
         for number, one in enumerate(self.integrals, 1):
-            yield Words(f"{number}. {', '.join(map(str, one.names))}: {one.family} given the rest, {one.cost}", 2)
-            yield Formula("", one.equation, 5)
-            drawn = dict(one.formulas)
-            yield from (Formula(name, drawn.get(name, value), 5, value) for name, value in one.parameters)
+            yield from one._form(f"{number}. ", 2)
 
     def to_html(self) -> str:
         """A page: the graph, the steps, how they integrate, what remains and why.

@@ -14,6 +14,7 @@ from fubini.errors import FubiniError
 from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.factor import Factor
 from fubini.terms.numbers import shown_array, shown_number
+from fubini.terms.value import Array, to_array
 
 MOST_WORK = 10**7  # multiplications that a printed form may take
 NORMAL_95 = 1.6448536269514722  # the quantile of a standard normal number
@@ -51,14 +52,29 @@ def _work(factor: Factor, leaves: list) -> float:
 def _line(factor: Factor, name: Name, has_interval: bool) -> str:
     others = [other for other, domain in factor.inputs.items() if other != name and not domain.is_discrete]
     alone = factor.sum(*others) if others else factor
-    mean, sd = alone.mean(name), alone.variance(name) ** 0.5
-    interval = f", {shown_interval(np.asarray(mean.data), np.asarray(sd.data))}" if has_interval else ""  # type: ignore[attr-defined]
+    mean, sd = to_array(alone.mean(name)), _deviation(alone, name)
+    interval = ""
+    if has_interval and mean.names == sd.names:
+        low, high = (Array(mean.array + sign * NORMAL_95 * sd.array, mean.names) for sign in (-1, 1))
+        interval = f", 90 % interval {_rounded(low)} to {_rounded(high)}"
     return f"{name}: mean {mean}, sd {sd}{interval}"
 
 
-def shown_interval(mean: np.ndarray, sd: np.ndarray) -> str:
-    """The 90 % interval of normal numbers."""
-    return f"90 % interval {shown(mean - NORMAL_95 * sd)} to {shown(mean + NORMAL_95 * sd)}"
+def _deviation(factor: Factor, name: Name) -> Array:
+    """The standard deviation of each element: the diagonal of a covariance of shape s + s, on the host."""
+    shape = factor.inputs[name].shape
+    if not shape:
+        variance = to_array(factor.variance(name))
+        return Array(np.sqrt(variance.array), variance.names)
+    covariance, size = to_array(factor.covariance(name)), math.prod(shape)
+    lead = covariance.array.shape[: len(covariance.names)]
+    diagonal = np.diagonal(covariance.array.reshape(*lead, size, size), axis1=-2, axis2=-1)
+    return Array(np.sqrt(diagonal).reshape(*lead, *shape), covariance.names)
+
+
+def _rounded(value: Array) -> str:
+    """A number with four digits, as those of arrays have."""
+    return f"{value}" if np.ndim(value.array) else shown_number(float(value.array))
 
 
 def shown(numbers: np.ndarray) -> str:

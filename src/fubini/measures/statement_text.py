@@ -15,13 +15,12 @@ from fubini.show.paper_style import on_paper
 
 def statements(branches: tuple[Branch, ...]) -> Iterator[str]:
     """Yield the lines of a measure: those of its only branch, or of each under its number."""
-    if not branches:
-        yield "the zero measure"
     if len(branches) == 1:
         yield from branch_statements(branches[0])
         return
-    for place, branch in enumerate(branches):
-        yield f"{'plus' if place else 'the sum of'} measure {place + 1}"
+    yield f"the sum of {len(branches):,} measures" if branches else "the zero measure"
+    for place, branch in enumerate(branches, 1):
+        yield f"measure {place}"
         yield from (f"  {line}" for line in branch_statements(branch))
 
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from fubini.errors import DomainError, UnknownName, closest, listed
-from fubini.models.printed_values import shown_value
 from fubini.show.printed_form import LINES, bounded
+from fubini.terms.numbers import shown_value
 
 SHAPES = ("num_samples", "sample_shape", "n", "size", "draws", "n_samples")
 

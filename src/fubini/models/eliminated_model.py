@@ -66,18 +66,18 @@ class EliminatedModel(Shown):
         self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
     @property
-    def title(self) -> str:
+    def _title(self) -> str:
         """The name of the model in a text, with the latents that are integrated out."""
         gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
         return f"{self.joint}{gone}"
 
     def __format__(self, spec: str) -> str:
         """Show the title alone inside another text, on one line."""
-        return self.title
+        return self._title
 
     def _form(self) -> Iterable[Block]:
         """The conditional of each latent that is integrated out, the remaining latents, and what can be asked."""
-        yield Words(self.title)
+        yield Words(self._title)
         for one in described(self.plan, self.reading.integrand)[:SHOWN]:
             yield Words(f"{', '.join(map(str, one.names))}: {one.family} given the rest, {one.cost}", 2)
         if len(self.eliminated) > SHOWN:

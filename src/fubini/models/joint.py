@@ -27,7 +27,7 @@ from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
 from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
 from fubini.models.observed import Held, merged, observations, without
-from fubini.models.printed_values import observed_form
+from fubini.models.printed_observations import observed_form
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Flowing, Given, Run
 from fubini.models.site_graph import Graph
@@ -286,6 +286,10 @@ class Sliced(Joint):
 
     def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
         return self.joint.flatten(value, names, what)
+
+    @property
+    def title(self) -> str:
+        return f"{super().title.replace('Sliced', self.joint.title.partition('(')[0], 1)}, sliced"
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:
         return (self.joint,), Fixed((self.index, self.roots), (repr(self.index), self.roots))

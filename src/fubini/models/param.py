@@ -21,6 +21,14 @@ from fubini.terms.value import Array, Value
 _SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit": constraints.unit_interval}
 
 
+# The maps from unconstrained numbers as NumPy has them: nothing is compiled to print a parameter.
+_WRITTEN = {
+    type(constraints.real): lambda free: free,
+    type(constraints.positive): np.exp,
+    type(constraints.unit_interval): lambda free: 1 / (1 + np.exp(-free)),
+}
+
+
 class Param(Value):
     """A Value to be learnt. Its leaf is the unconstrained number: a step along a gradient stays within the support."""
 
@@ -46,7 +54,8 @@ class Param(Value):
     def notation(self) -> Notation:
         if is_traced(self.free):
             return Call("param", (Symbol("…"),))
-        value = np.asarray(self.value)
+        written = _WRITTEN.get(type(self.support.value))
+        value = np.asarray(self.value if written is None else written(np.asarray(self.free)))
         return Call("param", (Symbol(shown_array(value) if value.ndim else f"{value.item():.7g}"),))
 
 

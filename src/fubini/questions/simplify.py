@@ -198,7 +198,14 @@ class _Python(Writer):
 class _Paper(Statements, _Python):
     """The same on paper."""
 
-    _logdet, _rss, _chain = _Python._logdet, _Python._rss, _Python._chain
+    def _logdet(self, this: Node) -> str:
+        return "log|AᵀA|"
+
+    def _rss(self, this: Node) -> str:
+        return f"min |A ({self.problems.get(this.args[1:], 'x')}) − b|²"
+
+    def _chain(self, this: Node) -> str:
+        return "log Σ over paths"
 
     def drawn(self, draw: DrawStatement) -> str:
         low = draw.leaf.low
@@ -206,7 +213,8 @@ class _Paper(Statements, _Python):
         return f"{self.draw(draw)}{shift}"
 
     def drawn_together(self, names: str, distribution: str) -> str:
-        return f"{names} ~ {distribution}"
+        least, precise = f"argmin |A ({names}) − b|²", "precision=AᵀA times "
+        return f"{names} ~ {distribution.replace(f'least_squares({names})', least).replace('precision=', precise)}"
 
     def weighted(self, weight: Node) -> str:
         return self.weight(weight)

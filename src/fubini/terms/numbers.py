@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fubini.base.arrays import is_traced
 from fubini.show.printed_form import Grid
 
 MOST = 6  # numbers of an array that are all printed
 FETCHED = 2**16  # numbers of an array that are all fetched from a device
+WHOLE, SHORT = 24, 70  # numbers of an array, and characters, that are printed as NumPy prints them
 ROWS, COLUMNS = 12, 8  # of a grid that are all printed
 
 
@@ -41,6 +43,28 @@ def shown_array(data: Any) -> str:
         max_line_width=10**6,
     )
     return " ".join(text.split()).replace("[ ", "[").replace("...", "…")
+
+
+def shown_value(value: Any) -> str:
+    """A value on one line where it is an array or a number; the shape and some numbers of a large array.
+
+    >>> shown_value(np.array([0.5, 1.0])), shown_value(np.zeros((100, 3)))
+    ('array([0.5, 1. ])', 'array of shape (100, 3): [[0, 0, 0], [0, 0, 0], …, [0, 0, 0], [0, 0, 0]]')
+    """
+    if type(value) is dict:
+        return f"{{{', '.join(f'{name!r}: {shown_value(item)}' for name, item in value.items())}}}"
+    if not hasattr(value, "__array__") or not hasattr(value, "dtype"):
+        return repr(value)
+    if is_traced(value):
+        return f"traced array of shape {np.shape(value)}"
+    if np.size(value) <= WHOLE:
+        whole = repr(value)
+        if "\n" not in whole and len(whole) <= SHORT:
+            return whole
+    if getattr(value.dtype, "kind", "") not in "biufc":
+        return f"array of shape {np.shape(value)} of {value.dtype}"
+    numbers = shown_array(value)
+    return f"array of shape {np.shape(value)}: {numbers if len(numbers) <= SHORT else f'{numbers[: SHORT - 1]}…'}"
 
 
 def taken(data: Any, positions: Sequence[Sequence[int]]) -> np.ndarray:
