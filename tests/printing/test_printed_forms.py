@@ -171,7 +171,7 @@ def test_nothing_raises() -> None:
 
 def test_print_shows_all_of_an_explanation() -> None:
     explanation = LARGE["explained_product"]()
-    assert repr(explanation).splitlines()[-1].endswith("more lines")
+    assert "more lines" in repr(explanation) and "more lines" not in str(explanation)
     assert len(str(explanation).splitlines()) > 60
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitut
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.inverse import solve
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
+
+SHOWN = 12  # points that are printed
 
 
 class Delta(Factor):
@@ -128,7 +131,9 @@ class Delta(Factor):
         return total
 
     def notation(self) -> Notation:
-        call = Call("Delta", (), tuple((str(name), _labelled(point)) for name, point in self.located.items()))
+        shown = tuple((str(name), _labelled(point)) for name, point in itertools.islice(self.located.items(), SHOWN))
+        more = len(self.located) - SHOWN
+        call = Call("Delta", (), (*shown, ("…", Symbol(f"{more:,} more"))) if more > 0 else shown)
         return (
             call
             if isinstance(self.weight, Unit) and not self.weight.inputs

@@ -29,7 +29,10 @@ def moments_form(factor: Factor, has_interval: bool = False) -> Iterator[Block]:
     """
     yield Expression(factor._brief_notation())
     leaves = list(factor.leaves())
-    if is_traced(*leaves) or _work(factor, leaves) > MOST_WORK:
+    if is_traced(*leaves):
+        return
+    if _work(factor, leaves) > MOST_WORK:
+        yield Words("too large for moments at a glance: ask for .mean(name) and .variance(name)", 2)
         return
     on_host = factor.rebuilt(iter([np.asarray(leaf) for leaf in leaves]))  # nothing is compiled
     try:

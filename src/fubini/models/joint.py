@@ -408,7 +408,8 @@ class Conditioned(Joint):
 
     @property
     def title(self) -> str:
-        return f"{self.joint.title} given {listed(self.observed)}"
+        more = f", … {len(self.observed) - TITLED:,} more" if len(self.observed) > TITLED else ""
+        return f"{self.joint.title} given {listed(list(self.observed)[:TITLED])}{more}"
 
     def _form(self) -> Iterable[Block]:
         """The sites as statements, the observed numbers, and what can be asked."""

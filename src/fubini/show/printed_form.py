@@ -179,17 +179,17 @@ def _kind(shown: object, error: Exception) -> str:
 
 
 def bounded(lines: Iterable[str], most: int = LINES) -> list[str]:
-    """Lines of at most 120 characters, longer ones continued below, and at most `most` of them.
+    """Lines of at most 120 characters, longer ones continued below, and at most `most` of them, from both ends.
 
-    >>> bounded(["one", "two", "three"], most=2)
-    ['one', '… 2 more lines']
+    >>> bounded(["one", "two", "three", "four", "five", "six"], most=4)
+    ['one', 'two', '… 3 more lines', 'six']
     """
-    kept: list[str] = []
-    for line in lines:
-        kept.extend(_wrapped(escaped(line)))
+    kept = [part for line in lines for part in _wrapped(escaped(line))]
     if len(kept) <= most:
         return kept
-    return [*kept[: most - 1], f"… {len(kept) - most + 1:,} more lines"]
+    last = most // 4
+    first = most - last - 1
+    return [*kept[:first], f"… {len(kept) - most + 1:,} more lines", *kept[len(kept) - last :]]
 
 
 def _wrapped(line: str) -> list[str]:
@@ -202,19 +202,26 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _narrowed(cells: list[list[str]]) -> list[list[str]]:
-    """The cells without columns of the middle, until a line is short enough."""
-    cells = [[cell if len(cell) <= COLUMNS // 3 else f"{cell[: COLUMNS // 3 - 1]}…" for cell in row] for row in cells]
-    while len(cells[0]) > 3:
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        if sum(widths) + 2 * (len(widths) - 1) <= COLUMNS:
-            break
-        middle = len(widths) // 2
-        is_marked = all(row[middle] == "…" for row in cells)
-        drop = middle + 1 if is_marked else middle
-        cells = [
-            [*row[:drop], *row[drop + 1 :]] if is_marked else [*row[:drop], "…", *row[drop + 1 :]] for row in cells
-        ]
+    """Shorter cells, and columns of the middle left out, until a line is short enough."""
+    for width in (40, 24, 16, 12):
+        cells = [[_cut(cell, width) for cell in row] for row in cells]
+        if _width(cells) <= COLUMNS:
+            return cells
+    while _width(cells) > COLUMNS and len(cells[0]) > 4:
+        middle = len(cells[0]) // 2
+        beside = middle + 1 if cells[0][middle] == "…" else middle  # of the mark of those left out before
+        cells = [[*row[:middle], "…", *row[beside + 1 :]] for row in cells]
     return cells
+
+
+def _width(cells: list[list[str]]) -> int:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _cut(cell: str, width: int) -> str:
+    """A long text without its middle."""
+    return cell if len(cell) <= width else f"{cell[: width // 2]}…{cell[-(width - width // 2 - 1) :]}"
 
 
 def _safe(words: str) -> str:

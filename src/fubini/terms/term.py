@@ -132,7 +132,7 @@ class Term(Shown):
         if _is_readable(self):
             return self.notation()
         names = ", ".join(map(str, list(self.inputs)[:NAMES])) + ", …" * (len(self.inputs) > NAMES)
-        return Phrase(f"{type(self).__name__} of more than {WRITTEN_OUT} terms{f', over {names}' if names else ''}")
+        return Phrase(f"an expression of more than {WRITTEN_OUT} terms{f' over {names}' if names else ''}")
 
     def _form(self) -> Iterable[Block]:
         yield Expression(self._brief_notation())
