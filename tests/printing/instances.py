@@ -18,7 +18,6 @@ from fubini.models.container import struct
 from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.draws import Draws
 from fubini.questions.posterior_summary import summarise
-from fubini.terms.heads import exact_sum
 from tests.report.examples import SIGMA, groups_post, schools, schools_post
 
 INSTANCES: dict[str, Callable[[], Any]] = {}
@@ -178,7 +177,15 @@ def rule() -> Any:
 
 @instance
 def rules() -> Any:
-    return exact_sum
+    double = fb.RuleSet("double", head="double")
+    for kind in (int, float, complex, str, bytes, list, tuple):
+
+        def rule(number: kind) -> kind:  # type: ignore[valid-type]
+            return number + number
+
+        rule.__name__, rule.__annotations__ = f"double_{kind.__name__}", {"number": kind}
+        double.rule(rule)
+    return double
 
 
 @instance

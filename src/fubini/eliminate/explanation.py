@@ -12,7 +12,7 @@ from fubini.eliminate.plan import Plan
 from fubini.errors import listed
 from fubini.factors.tally import Conversion
 from fubini.show.notation import Notation
-from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words, display_form
+from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words, display_form, write_out
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
@@ -122,7 +122,7 @@ class Explanation(Shown):
         return "nothing remains: evidence, marginals and draws are exact"
 
     def __str__(self) -> str:
-        return "\n".join(line for block in self._form() for line in block.lines())
+        return write_out(self)
 
     def _form(self) -> Iterator[Block]:
         yield from map(Words, self.notes)

@@ -13,7 +13,7 @@ from fubini.measures.branch import Branch, DrawStatement, Items, Returned, facts
 from fubini.measures.python_text import program
 from fubini.measures.statement_text import statements
 from fubini.measures.values import Check
-from fubini.show.printed_form import Block, Shown, Words
+from fubini.show.printed_form import Block, Shown, Words, write_out
 
 
 class Measure(Shown):
@@ -44,7 +44,7 @@ class Measure(Shown):
         return map(Words, statements(self.branches))
 
     def __str__(self) -> str:
-        return "\n".join(statements(self.branches))
+        return write_out(self)
 
     def source(self) -> str:
         """The program, in Python, that makes the measure again.

@@ -30,7 +30,7 @@ from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
 from fubini.show.printed_form import Block as FormBlock
-from fubini.show.printed_form import Shown, Words
+from fubini.show.printed_form import Shown, Words, write_out
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +45,7 @@ class SimplifiedProgram(Shown):
         yield from map(Words, self.statements)
 
     def __str__(self) -> str:
-        return "\n".join(self.statements)
+        return write_out(self)
 
     def source(self) -> str:
         """The program in Python; one that makes the measure again, where all of it has names."""

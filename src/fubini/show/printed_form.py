@@ -87,7 +87,13 @@ class Grid:
 
     def lines(self) -> Iterator[str]:
         """Columns of equal width; those in the middle are left out where a line would be too long."""
-        cells = _narrowed([list(row) for row in (self.head, *self.rows)])
+        return self._written(_narrowed([list(row) for row in (self.head, *self.rows)]))
+
+    def whole_lines(self) -> Iterator[str]:
+        """Columns of equal width, however long the lines."""
+        return self._written([list(row) for row in (self.head, *self.rows)])
+
+    def _written(self, cells: list[list[str]]) -> Iterator[str]:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for first, *others in cells:
             placed = [each.rjust(w) if self.is_numeric else each.ljust(w) for each, w in zip(others, widths[1:])]  # noqa: B905
@@ -164,6 +170,12 @@ def print_form(shown: HasForm) -> str:
         return "\n".join(bounded(line for block in shown._form() for line in block.lines()))
     except Exception as error:  # an error in a printed form would hide the one that is being read
         return _kind(shown, error)
+
+
+def write_out(shown: HasForm) -> str:
+    """Write all of a form, whatever its size."""
+    blocks = shown._form()
+    return "\n".join(line for b in blocks for line in (b.whole_lines() if isinstance(b, Grid) else b.lines()))
 
 
 def display_form(shown: HasForm) -> str:
