@@ -208,7 +208,8 @@ class Table(Factor):
         positions = [*(range(min(size, ROWS + 1)) for size in leading), ends(last, COLUMNS // 2)]
         is_whole = np.shape(self._shift) == np.shape(self._scaled)
         shift = self._shift if is_whole else np.broadcast_to(np.asarray(self._shift), np.shape(self._scaled))
-        logs = read_log(Scaled(*(np.asarray(taken(part, positions), np.float64) for part in (self._scaled, shift))))
+        weights, shifts = (np.asarray(taken(part, positions), np.float64) for part in (self._scaled, shift))
+        logs = read_log(Scaled(weights, shifts))
         size = np.max(np.abs(logs), where=np.isfinite(logs), initial=0.0)
         numbers, title = (np.exp(logs), "") if size < GREATEST else (logs, " (log)")
         labels = [list(map(domain.label, at)) for domain, at in zip(self.inputs.values(), positions, strict=True)]
