@@ -117,6 +117,8 @@ MODELS: dict[str, Bad] = {
         ["a generator function", "yield"],
     ),
     "an argument too many": (lambda: simple(NORMAL, 2.0), DomainError, ["simple with 2 arguments", "too many"]),
+    "a mixture of one joint": (lambda: fb.JointMixture([1.0], in_list()), DomainError, ["a mixture of", "a list"]),
+    "a joint as a list": (lambda: list(in_list()), TypeError, ["not iterable"]),
     "a mixture of distributions": (lambda: fb.JointMixture([1.0], [NORMAL]), DomainError, ["a mixture of Normal"]),
     "a weight too many": (
         lambda: fb.JointMixture([0.5, 0.25, 0.25], [in_list(), in_list()]),

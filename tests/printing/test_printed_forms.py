@@ -165,8 +165,8 @@ def test_nothing_raises() -> None:
             yield Words("first")
             raise ValueError("broken")
 
-    assert repr(Broken()) == "<Broken that cannot be shown: ValueError>"
-    assert Broken()._repr_html_() == "<div>&lt;Broken that cannot be shown: ValueError&gt;</div>"
+    assert repr(Broken()) == "first\n<Broken that cannot be shown: ValueError>"
+    assert Broken()._repr_html_() == "<div><div>first</div>&lt;Broken that cannot be shown: ValueError&gt;</div>"
 
 
 def test_print_shows_all_of_an_explanation() -> None:

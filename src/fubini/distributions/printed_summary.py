@@ -43,7 +43,10 @@ def summary_of(distribution: Any, shape: tuple[int, ...]) -> str:
     if known is None or numbers is None:
         return ""
     with np.errstate(all="ignore"):
-        summary = known(numbers)
+        try:
+            summary = known(numbers)
+        except (KeyError, np.linalg.LinAlgError):  # by other parameters, as logits, or a matrix without an inverse
+            return ""
         parts = [f"mean {_shown(summary.mean, shape)}", f"sd {_shown(summary.sd, shape)}"]
         if summary.quantile is not None:
             low, high = (_shown(summary.quantile(edge), shape) for edge in EDGES)

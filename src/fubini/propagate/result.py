@@ -61,7 +61,11 @@ class Marginals(Shown, Mapping):
         """The first of them, the shares of labels on one line each."""
         more = f", … {len(self._names) - SHOWN:,} more" if len(self._names) > SHOWN else ""
         yield Words(f"Marginals({listed(self._names[:SHOWN])}{more})")
-        if self._bundles is None:  # none has to be cut out of a larger factor
+        yield from self.lines()
+
+    def lines(self) -> Iterator[Block]:
+        """Yield a line for each of the first, where none has to be cut out of a larger factor."""
+        if self._bundles is None:
             for name, factor in zip(self._names[:SHOWN], self._factors, strict=False):
                 yield from _marginal_form(name, factor)
 
@@ -97,8 +101,8 @@ def marked_value(value: Value, mark: Exactness) -> Array:
     return Array._of(array.array, array.names, array.inputs, array.output, array.mark | mark)
 
 
-@dataclass(frozen=True, eq=False)
-class Propagation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Propagation(Shown):
     """What messages say: marginals, evidence, beliefs of clusters, and how they came about.
 
     `beliefs` are those of the cliques, or of the factors, not normalised; `divisions` counts the quotients that
@@ -107,6 +111,7 @@ class Propagation:
     >>> result = fb.propagate(fb.Table([[1.0, 2.0], [3.0, 4.0]], ("a", "b")), ("a",))
     >>> result
     Propagation(a; log evidence 2.302585, exact)
+      a: 0 0.3, 1 0.7
     """
 
     marginals: Mapping[Name, Factor]
@@ -119,12 +124,13 @@ class Propagation:
     divisions: Data
     exactness: Exactness
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterator[Block]:
         names = ", ".join(map(str, list(self.marginals)[:8])) + (", …" if len(self.marginals) > 8 else "")
         evidence: Any = self.log_evidence
         if not evidence.inputs and not is_traced(evidence.array):
             evidence = f"{float(evidence):.7g}"
-        return f"Propagation({names}; log evidence {evidence}, {self.exactness!r}{self._told()})"
+        yield Words(f"Propagation({names}; log evidence {evidence}, {self.exactness!r}{self._told()})")
+        yield from self.marginals.lines() if isinstance(self.marginals, Marginals) else ()
 
     def _told(self) -> str:
         if self.exactness.is_exact or is_traced(self.change, self.divisions):

@@ -1,7 +1,7 @@
 """How objects show themselves: a few blocks each, as text of at most 25 lines in a terminal and as HTML in a notebook.
 
-A class says what it shows once, in `_form`; text and HTML follow. Nothing is raised here: an object that cannot be
-shown, as one whose file of numbers is gone, is shown by its kind.
+A class says what it shows once, in `_form`; text and HTML follow. Nothing is raised here: where a form fails, what came
+before is shown, and that there is more.
 """
 
 from __future__ import annotations
@@ -166,10 +166,12 @@ def print_form(shown: HasForm) -> str:
     >>> Note(), Note()._repr_html_()
     (a < b, '<div><div>a &lt; b</div></div>')
     """
+    lines: list[str] = []
     try:
-        return "\n".join(bounded(line for block in shown._form() for line in block.lines()))
+        lines.extend(line for block in shown._form() for line in block.lines())
     except Exception as error:  # an error in a printed form would hide the one that is being read
-        return _kind(shown, error)
+        lines.append(_kind(shown, error))
+    return "\n".join(bounded(lines))
 
 
 def write_out(shown: HasForm) -> str:
@@ -180,10 +182,12 @@ def write_out(shown: HasForm) -> str:
 
 def display_form(shown: HasForm) -> str:
     """Write an object as HTML; every name in it is escaped."""
+    parts: list[str] = []
     try:
-        return f"<div>{''.join(block.html() for block in shown._form())}</div>"
+        parts.extend(block.html() for block in shown._form())
     except Exception as error:
-        return f"<div>{escape(_kind(shown, error))}</div>"
+        parts.append(escape(_kind(shown, error)))
+    return f"<div>{''.join(parts)}</div>"
 
 
 def _kind(shown: object, error: Exception) -> str:
