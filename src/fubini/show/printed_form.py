@@ -71,9 +71,8 @@ class Formula:
     def html(self) -> str:
         """The equation in MathML."""
         before = f"{_safe(self.name)} = " if self.name else ""
-        if not isinstance(self.notation, str):
-            return _element("div", before + mathml(self.notation, display=False), self.indent)
-        return _element("div", before + identity(self.notation), self.indent)
+        drawn = identity(self.notation) if isinstance(self.notation, str) else mathml(self.notation)
+        return _element("div", before + _to_the_left(drawn), self.indent)
 
 
 @dataclass(frozen=True)
@@ -238,6 +237,11 @@ def _width(cells: list[list[str]]) -> int:
 def _cut(cell: str, width: int) -> str:
     """A long text without its middle."""
     return cell if len(cell) <= width else f"{cell[: width // 2]}…{cell[-(width - width // 2 - 1) :]}"
+
+
+def _to_the_left(formula: str) -> str:
+    """A formula within a line, as large as one of its own."""
+    return formula.replace(' display="block"', ' displaystyle="true"', 1)
 
 
 def _safe(words: str) -> str:
