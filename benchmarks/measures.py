@@ -103,7 +103,7 @@ def measured(model: Callable[..., Measure], sizes: tuple) -> tuple[float, int]:
     written, seconds, text = model(*sizes), [], ""
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        text = str(simplify(written))
+        text = simplify(written).source()
         seconds.append(time.perf_counter() - start)
     return median(seconds), len(text)
 

@@ -34,5 +34,5 @@ def test_program_8() -> None:
     assert min(together) > 0.9  # a class is a run of near numbers
     spread = [np.sqrt(np.mean([np.var(data[y == c]) for c in np.unique(y)])) for y in last]
     assert max(spread) < 2.0 < np.std(data)
-    program = str(fb.simplify(post))
+    program = fb.simplify(post).source()
     assert "theta = yield Dirichlet" in program and "mu = yield" in program

@@ -52,6 +52,7 @@ INSIDE = frozenset(
         *("derivation", "machine", "program", "sampler"),  # of a sampler
         *("degree",),  # of an op
         *("batch_domains", "batched_over", "evidence_rows", "position", "value_at", "weights_of_nodes"),  # of a circuit
+        *("drawing", "lines"),  # of a graph
         *("require", "rows", "tree_flatten", "tree_unflatten"),
     )
 )

@@ -38,7 +38,7 @@ def again(measure, numbers, opaque=()):
     """The measure that the text of a measure makes."""
     names = {symbol.name: values.entries(symbol.shape, _reading(symbol)) for symbol in numbers}
     space = {**WORDS, **names, **{name: language.opaque(name) for name in opaque}}
-    exec(str(measure), space)
+    exec(measure.source(), space)
     return space["program"]()
 
 
@@ -58,7 +58,7 @@ def check(case):
     found = simplify(case.written)
     assert again(case.written, numbers, case.opaque) == case.written
     assert again(found, numbers, case.opaque) == found, str(found)
-    rng = np.random.default_rng(len(str(found)))
+    rng = np.random.default_rng(len(found.source()))
     for some in (numbers, {leaf: perturbed(leaf, value, rng) for leaf, value in numbers.items()}):
         _compare(case, found, some)
     return found

@@ -49,7 +49,7 @@ def twice(mu):
 
 
 def test_what_is_written_is_what_is_printed():
-    assert str(twice(mu)).splitlines() == [
+    assert twice(mu).source().splitlines() == [
         "@measure",
         "def program():",
         "    x = yield Normal(mu, 1)",

@@ -654,6 +654,6 @@ def test_neither_text_nor_time_depend_on_sizes():
 def test_a_name_says_nothing():
     """Other names, and independent statements in another order: the same measure."""
     other = opaque("other")
-    assert str(other(1)).splitlines()[2] == "    x = yield other(1)"
+    assert other(1).source().splitlines()[2] == "    x = yield other(1)"
     first, second = (simplify(pairs(size)[1]) for size in (2, 2))
     assert first == second

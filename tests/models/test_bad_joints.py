@@ -117,6 +117,7 @@ MODELS: dict[str, Bad] = {
         ["a generator function", "yield"],
     ),
     "an argument too many": (lambda: simple(NORMAL, 2.0), DomainError, ["simple with 2 arguments", "too many"]),
+    "a mixture of one joint": (lambda: fb.JointMixture([1.0], in_list()), DomainError, ["a mixture of", "a list"]),
     "a mixture of distributions": (lambda: fb.JointMixture([1.0], [NORMAL]), DomainError, ["a mixture of Normal"]),
     "a weight too many": (
         lambda: fb.JointMixture([0.5, 0.25, 0.25], [in_list(), in_list()]),
@@ -143,6 +144,12 @@ MODELS: dict[str, Bad] = {
         ["control flow on a random value", "'x' of JointSequential"],
     ),
 }
+
+
+def test_a_joint_is_no_list() -> None:
+    """Slices of a model are models, for ever."""
+    with pytest.raises(TypeError, match="not iterable"):
+        list(in_list())
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -178,4 +178,6 @@ def test_factors_over_other_variables() -> None:
 
 
 def test_printed(net: fb.Network) -> None:
-    assert repr(net.condition(grass="lush")) == "Network(lawn: 3 variables, observed 'grass')"
+    head, *lines = repr(net.condition(grass="lush")).splitlines()
+    assert head == "Network(lawn: 3 variables, observed 'grass')"
+    assert lines[-1] == "  grass: brown, green, lush, observed lush"

@@ -129,7 +129,7 @@ def test_a_chain_lists_its_projections() -> None:
     assert back.names == ("x", "x_next") and repr(back.exactness) == "projected(Truncated())"
     assert sum(each.times for each in told.conversions if not each.exactness.is_exact) == 8
     assert rows(told)[-1] == "x, x_next Piecewise Gaussian each step back 4 8 projected(Truncated())"
-    assert "<th>over</th>" in told.to_html()
+    assert ">over</th>" in told.to_html()
 
 
 def test_draws_and_tables_are_listed() -> None:

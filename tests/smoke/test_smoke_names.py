@@ -113,7 +113,7 @@ def test_draws_of_a_measure_are_named() -> None:
         height = yield fb.measures.Normal(x, 1)
         return height
 
-    assert "height = yield Normal(0, sqrt(2))" in str(fb.simplify(program()))
+    assert "height = yield Normal(0, sqrt(2))" in fb.simplify(program()).source()
 
 
 def test_lists_dicts_and_mixtures() -> None:

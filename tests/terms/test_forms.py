@@ -100,7 +100,7 @@ def test_latex(build: Callable, latex: str) -> None:
     ],
 )
 def test_html(build: Callable, shown: str) -> None:
-    assert recorded(build)._repr_html_() == shown
+    assert recorded(build)._repr_html_() == f"<div><div>{shown}</div></div>"
 
 
 FORMS = {"text": str, "latex": lambda term: term._repr_latex_(), "html": lambda term: term._repr_html_()}

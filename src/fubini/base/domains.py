@@ -15,6 +15,7 @@ from typing import TypeVar
 from fubini.errors import DataError, DomainError, closest, listed
 
 K = TypeVar("K")
+LABELS, LONGEST, CUT = 12, 80, 20  # labels of a domain that are all printed, characters of all, and of one
 
 
 @dataclass(frozen=True, eq=True)
@@ -105,7 +106,7 @@ class Domain:
         if self.kind == "bint":
             if self.labels is not None:
                 extent = f", shape={self.shape}" if self.shape else ""
-                return f"Bint.labelled({', '.join(map(repr, self.labels))}{extent})"
+                return f"Bint.labelled({', '.join(_few(self.labels))}{extent})"
             return f"Bint[{', '.join(map(str, (self.size, *self.shape)))}]"
         if self.kind == "simplex":
             *batch, k = self.shape
@@ -115,6 +116,15 @@ class Domain:
         if not self.shape:
             return name
         return f"{'Reals' if name == 'Real' else name}[{', '.join(map(str, self.shape))}]"
+
+
+def _few(labels: tuple[str, ...]) -> list[str]:
+    """Labels in quotes; of many, or of long ones, the first, cut short, and how many there are beside them."""
+    shown = [repr(label) for label in labels[: LABELS + 1]]
+    if len(labels) <= LABELS and sum(map(len, shown)) <= LONGEST:
+        return shown
+    first = [repr(label if len(label) <= CUT else f"{label[: CUT - 1]}…") for label in labels[: LABELS // 4]]
+    return [*first, f"… {len(labels) - len(first):,} more"]
 
 
 def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from typing import Any
 
 from fubini.errors import FubiniError
 
+SHOWN = 6  # rules of a set that are printed
+
 
 class RuleConflict(FubiniError):
     """Two rules of one set that would both apply, neither more specific."""
@@ -190,4 +192,6 @@ class RuleSet:
         return iter(tuple(self._rules.values()))
 
     def __repr__(self) -> str:
-        return f"RuleSet({self.name!r}: {', '.join(self._rules)})"
+        shown = [*self._rules][:SHOWN]
+        more = [f"… {len(self._rules) - SHOWN} more"] if len(self._rules) > SHOWN else []
+        return f"RuleSet({self.name!r}: {', '.join([*shown, *more])})"

@@ -6,7 +6,7 @@ density, a Factor, which becomes a Table, Gaussian or Delta only when a sum need
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -31,9 +31,11 @@ from fubini.distributions.blueprint import (
 from fubini.distributions.named_site import Named
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
+from fubini.distributions.printed_summary import summary_of
 from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
@@ -341,8 +343,11 @@ class Density(Factor):
     """p(value; parameters).
 
     >>> p = fb.dist.Gamma(2.0, 3.0)("r")
-    >>> p, float(p(r=1.0).log().data.round(6))
-    (Gamma(concentration=2, rate=3)(r), -0.802775)
+    >>> p
+    Gamma(concentration=2, rate=3)(r)
+      r: mean 0.6667, sd 0.4714, 90 % interval 0.1185 to 1.581
+    >>> float(p(r=1.0).log().data.round(6))
+    -0.802775
     """
 
     promotes = True
@@ -382,6 +387,14 @@ class Density(Factor):
 
     def notation(self) -> Notation:
         return Call(self.distribution.notation(), (self.value.notation(),))
+
+    def _form(self) -> Iterable[Block]:
+        """The family with its parameters; where these are numbers, the mean and the 90 % interval beneath."""
+        yield Expression(self._brief_notation())
+        name = self.own
+        if name is not None and set(self.inputs) == {name}:
+            numbers = summary_of(self.distribution, self.inputs[name].shape)
+            yield from [Words(f"{name}: {numbers}", 2)] if numbers else []
 
     # -- moments, where numpyro has them -----------------------------------------------------------------------------
 

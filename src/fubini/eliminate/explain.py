@@ -35,6 +35,8 @@ from fubini.terms.heads import CONTRACT, DESCRIBE, MULTIPLY, MULTIPLY_MANY, MULT
 from fubini.terms.term import Term
 from fubini.terms.value import Value
 
+TITLED = 12  # names in a title
+
 
 @runtime_checkable
 class HasFactors(Protocol):
@@ -87,7 +89,8 @@ def explain(
         problem = problem_of(terms, summed, plates, scale, memory_limit)
         plan, terms, arrays = find_plan_with_arrays(problem, terms, False)
         lines = tuple(_lines(plan, terms, semiring))
-        title = f"{semiring} over {listed(names)}"
+        more = f", … {len(names) - TITLED:,} more" if len(names) > TITLED else ""
+        title = f"{semiring} over {listed(names[:TITLED])}{more}"
         return Explanation(title, lines, plan, engine_of(terms), arrays=arrays, conversions=tuple(conversions))
 
     return one_or_other(run, together(terms, names, plates, semiring, scale), terms)

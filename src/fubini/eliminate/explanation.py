@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Protocol
 
 from fubini.base.names import Name
@@ -12,21 +12,23 @@ from fubini.eliminate.plan import Plan
 from fubini.errors import listed
 from fubini.factors.tally import Conversion
 from fubini.show.notation import Notation
+from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words, display_form, write_out
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
 HEAD = ("step", "rule", "work", "size", "exactness")
+APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates them"
 CONVERSIONS = ("over", "from", "to", "where", "times", "numbers", "exactness")
 
 
-class Drawing(Protocol):
+class SiteGraph(Protocol):
     """The graph of a model."""
 
-    def to_svg(self) -> str: ...
+    def drawing(self, indent: int = 0) -> Drawing: ...
 
 
-@dataclass(frozen=True)
-class ExplainedIntegral:
+@dataclass(frozen=True, repr=False)
+class ExplainedIntegral(Shown):
     """One elimination in index notation: the variables, their conditional, and the equation."""
 
     names: tuple[Name, ...]
@@ -35,6 +37,14 @@ class ExplainedIntegral:
     parameters: tuple[tuple[str, str], ...]
     cost: str
     formulas: tuple[tuple[str, Notation], ...] = field(default=(), compare=False, repr=False)  # of these parameters
+
+    def _form(self, number: str = "", indent: int = 0) -> Iterator[Block]:
+        """The conditional from which the variables are drawn back, the identity, and the parameters."""
+        yield Words(f"{number}{', '.join(map(str, self.names))}: {self.family} given the rest, {self.cost}", indent)
+        inside = indent + len(number)
+        yield Formula("", self.equation, inside)
+        drawn = dict(self.formulas)
+        yield from (Formula(name, drawn.get(name, value), inside, value) for name, value in self.parameters)
 
 
 @dataclass(frozen=True)
@@ -49,9 +59,11 @@ class Line:
     integrals: tuple[ExplainedIntegral, ...] = ()
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """The plan of one question, what remains and what blocks it. Prints as text, shows as HTML in a notebook.
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
+    """The plan of one question, what remains and what blocks it. Shows as HTML in a notebook.
+
+    In a terminal it is shown in at most 25 lines; `print` shows all of it.
 
     >>> fb.explain([fb.Table([[1.0, 2.0]], ("a", "b"))], sum=("b",)).order
     ('b',)
@@ -63,7 +75,7 @@ class Explanation:
     engine: str = ""
     notes: tuple[str, ...] = ()
     arrays: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
-    graph: Drawing | None = None  # of a model
+    graph: SiteGraph | None = None  # of a model
     remaining: tuple[str, ...] = ()
     blocked: tuple[tuple[str, str, str], ...] = ()  # site, what was expected, where
     refused: tuple[tuple[str, str], ...] = ()  # question, why
@@ -100,29 +112,41 @@ class Explanation:
         if self.graph is None:
             return ""
         if self.remaining:
-            latents = f"remaining: {listed(self.remaining)}; infer(key) samples them and draws the others back exactly"
-            return f"{latents}\nlog_evidence, marginal, posterior and predict have no closed form"
+            them = "it" if len(self.remaining) == 1 else "them"
+            return (
+                f"remaining: {listed(self.remaining)}; infer(key) samples {them} and draws the others back exactly\n"
+                f"log_evidence, marginal, posterior and predict have no closed form; {APPROXIMATE}"
+            )
         if any(question.startswith("marginal") for question, _ in self.refused):
             return "nothing remains: evidence and draws are exact, and so are the other marginals"
         return "nothing remains: evidence, marginals and draws are exact"
 
-    # -- text --------------------------------------------------------------------------------------------------------
-
     def __str__(self) -> str:
-        parts = [*self.notes]
-        if self.graph is not None:
-            parts += [self.title, *(f"  {line}" for line in repr(self.graph).splitlines())]
-        if self._is_table:
-            parts += [*self._summary, *_columns([HEAD, *self._rows])]
-        parts += self._integrals_told
-        if self.conversions:
-            parts += ["conversions and projections", *_columns([CONVERSIONS, *self._conversion_rows])]
-        for name, expected, where in self.blocked:
-            parts += [f"not {name}: expected {expected}", f"     in {where}"]
-        parts += [f"not {question}: {why}" for question, why in self.refused]
-        return "\n".join([*parts, *([self.verdict] if self.verdict else [])])
+        return write_out(self)
 
-    __repr__ = __str__
+    def _form(self) -> Iterator[Block]:
+        yield from map(Words, self.notes)
+        if self.graph is not None:
+            yield Words(self.title)
+            yield self.graph.drawing(2)
+        if self._is_table:
+            yield from map(Words, self._summary)
+            yield Grid(HEAD, self._rows, is_numeric=False)
+        yield from self._integrals_form()
+        if self.conversions:
+            yield Words("conversions and projections")
+            yield Grid(CONVERSIONS, self._conversion_rows, is_numeric=False)
+        yield from map(Words, self._reasons)
+        yield from (Words(f"not {question}: {why}") for question, why in self.refused)
+        yield from map(Words, self.verdict.splitlines())
+
+    @property
+    def _reasons(self) -> Iterator[str]:
+        """Why each remaining variable has no closed form."""
+        for name, expected, where in self.blocked:
+            meant = f" (x stands for {name})" if re.search(r"\bx\b", expected) and name != "x" else ""
+            term = f", and not {where}" if where and not where.replace(".", "").isdigit() else ""
+            yield f"{name} remains: a closed form would need {expected}{meant}{term}"
 
     @property
     def _is_table(self) -> bool:
@@ -165,18 +189,14 @@ class Explanation:
             for each in self.conversions
         ]
 
-    @property
-    def _integrals_told(self) -> list[str]:
+    def _integrals_form(self) -> Iterator[Block]:
+        """What is integrated out, by which identity, and the conditional from which it is drawn back."""
         if not self.integrals:
-            return [] if self._is_table or self.graph is None else ["nothing is eliminated"]
-        told = ["integrated out"] if self._is_table else ["eliminated"]
+            yield from [] if self._is_table or self.graph is None else [Words("nothing is integrated out")]
+            return
+        yield Words("integrated out")
         for number, one in enumerate(self.integrals, 1):
-            told.append(f"  {number}. {', '.join(map(str, one.names))}: {one.family}, {one.cost}")
-            told.append(f"     {one.equation}")
-            told.extend(f"     {name} = {value}" for name, value in one.parameters)
-        return told
-
-    # -- HTML --------------------------------------------------------------------------------------------------------
+            yield from one._form(f"{number}. ", 2)
 
     def to_html(self) -> str:
         """A page: the graph, the steps, how they integrate, what remains and why.
@@ -184,42 +204,4 @@ class Explanation:
         >>> fb.explain([fb.Table([[1.0, 2.0]], ("a", "b"))], sum=("b",)).to_html()[:4]
         '<div'
         """
-        parts = [f"<h3>{escape(self.title)}</h3>", *(f"<p>{escape(note)}</p>" for note in self.notes)]
-        if self.graph is not None:
-            parts.append(self.graph.to_svg())
-        if self._is_table:
-            parts += [*(f"<p>{escape(line)}</p>" for line in self._summary), _table(HEAD, self._rows)]
-        if self.integrals:
-            rows = [
-                (", ".join(map(str, one.names)), one.family, "\n".join([one.equation, *_given(one)]), one.cost)
-                for one in self.integrals
-            ]
-            parts.append(_table(("variable", "given the rest", "equation", "cost"), rows))
-        elif not self._is_table and self.graph is not None:
-            parts.append("<p>nothing is eliminated</p>")
-        if self.conversions:
-            parts += ["<p>conversions and projections</p>", _table(CONVERSIONS, self._conversion_rows)]
-        kept = [f"<b>{escape(n)}</b>: expected {escape(e)}; in <code>{escape(w)}</code>" for n, e, w in self.blocked]
-        kept += [f"<b>{escape(question)}</b>: {escape(why)}" for question, why in self.refused]
-        parts += [f"<ul>{''.join(f'<li>{item}</li>' for item in kept)}</ul>"] if kept else []
-        return f"<div>{''.join(parts)}<p>{escape(self.verdict)}</p></div>"
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-
-def _given(integral: ExplainedIntegral) -> list[str]:
-    return [f"{name} = {value}" for name, value in integral.parameters]
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _table(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "".join(f"<{tag}>{escape(cell).replace(chr(10), '<br>')}</{tag}>" for cell in row)
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
+        return display_form(self)

@@ -7,7 +7,7 @@ maximised a circuit whose nodes are maxima; both keep vtree and size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -28,18 +28,19 @@ from fubini.numerics.circuit_structure import CircuitStructure
 from fubini.numerics.circuit_values import log_of_complete_rows, marginals, root_values
 from fubini.numerics.circuit_weights import Weights, align_weights, count_positive, ones
 from fubini.numerics.scaled import Scaled, positive_log
-from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.notation import Call, Notation
+from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.heads import DIVERGENCE, MULTIPLY
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.storage import Storage
+from fubini.terms.term import typed_names
 from fubini.terms.value import Array, Value
 
 MOST_CELLS = 2**20  # of a table that a circuit is made into
 DETERMINISTIC, SUM, MAXIMUM = "deterministic", "sum", "maximum"
-SHOWN = 8  # names in a text
 
 
 class Circuit(Factor):
@@ -194,15 +195,14 @@ class Circuit(Factor):
         return to_table(self).log()
 
     def notation(self) -> Notation:
-        shown = [Symbol(str(name), repr(domain)) for name, domain in list(self.inputs.items())[:SHOWN]]
-        more = [Symbol(f"… {len(self.inputs) - SHOWN} more")] if len(self.inputs) > SHOWN else []
-        return Call("Circuit", (*shown, *more))
+        return Call("Circuit", typed_names(self.inputs))
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
         structure = self.diagram
         kind = "a PSDD" if self.is_deterministic else f"not deterministic, its nodes are {self.nodes} nodes"
         sizes = f"{structure.count:,} nodes and {structure.size:,} elements in {len(structure.layers)} layers"
-        return f"{self}\n  {sizes}, {kind}"
+        yield Expression(self.notation())
+        yield Words(f"{sizes}, {kind}", 2)
 
     def _mean(self, name: Name) -> Value:
         return to_table(self)._mean(name)

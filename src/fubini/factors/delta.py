@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,12 +18,14 @@ from fubini.factors.integer_moments import mean_given_others, variance_given_oth
 from fubini.factors.table import Table
 from fubini.factors.table_rules import multiply_tables
 from fubini.numerics.scaled import Scaled
-from fubini.show.notation import Call, Infix, Notation
+from fubini.show.notation import Call, Infix, Notation, Symbol
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Unit, Weight, product, rename, substitute, to_factor
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.inverse import solve
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array, to_value
+
+SHOWN = 12  # points that are printed
 
 
 class Delta(Factor):
@@ -128,7 +131,9 @@ class Delta(Factor):
         return total
 
     def notation(self) -> Notation:
-        call = Call("Delta", (), tuple((str(name), point.notation()) for name, point in self.located.items()))
+        shown = tuple((str(name), _labelled(point)) for name, point in itertools.islice(self.located.items(), SHOWN))
+        more = len(self.located) - SHOWN
+        call = Call("Delta", (), (*shown, ("…", Symbol(f"{more:,} more"))) if more > 0 else shown)
         return (
             call
             if isinstance(self.weight, Unit) and not self.weight.inputs
@@ -233,3 +238,11 @@ def to_indicator(points: Mapping[Name, Value], domains: Mapping[Name, Domain]) -
         one = Table._of(Scaled(weights, 0.0), {**at.inputs, name: domain})
         table = multiply_tables(table, one) if table.inputs else one
     return table
+
+
+def _labelled(point: Value) -> Notation:
+    """The notation of a point; one of a few labels by its label."""
+    is_number = isinstance(point, Array) and not np.ndim(point.array) and not is_traced(point.array)
+    if is_number and point.output.labels is not None:
+        return Symbol(str(point.output.label(int(point.array))))  # type: ignore[attr-defined]
+    return point.notation()

@@ -25,6 +25,7 @@ from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.storage import Storage
+from fubini.terms.term import typed_names
 from fubini.terms.value import Value
 
 
@@ -176,9 +177,8 @@ class Diagram(Factor):
         return self.weighted(children[0])
 
     def notation(self) -> Notation:
-        typed = tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items())
         counts = (("nodes", Symbol(str(self.node_count))), ("terminals", Symbol(str(self.terminal_count))))
-        return Call("Diagram", typed, counts)
+        return Call("Diagram", typed_names(self.inputs), counts)
 
     def _log(self) -> Value:
         return to_table(self)._log()

@@ -7,7 +7,7 @@ all its variables. It is normalised only if you normalise it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from fubini.base.ops import Op
 from fubini.errors import DataError, DomainError, listed
 from fubini.factors.gaussian_forms import only_one, over_batch, require_reals, to_information
 from fubini.factors.integer_moments import mean_given_others, variance_given_others
-from fubini.factors.printed import with_moments
+from fubini.factors.printed import moments_form
 from fubini.factors.table import Table
 from fubini.numerics import quadratic as numerics
 from fubini.numerics import quadratic_algebra as algebra
@@ -29,6 +29,7 @@ from fubini.numerics import quadratic_elimination as elimination
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import EliminatedQuadratic, Names, Quadratic, Reals, Shifted
 from fubini.numerics.scaled import Scaled
+from fubini.show.printed_form import Block
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field, term_field
@@ -205,8 +206,8 @@ class Gaussian(Factor):
         scale = shifted(self.scale, exponent.log, exponent.log_names, domains)
         return to_gaussian(scale, exponent.rest, reals, domains)
 
-    def __repr__(self) -> str:
-        return with_moments(self)
+    def _form(self) -> Iterable[Block]:
+        return moments_form(self, has_interval=True)
 
     # -- moments ----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -14,10 +14,11 @@ from fubini.base.domains import Domain, merge_inputs
 from fubini.base.names import Bound, Name
 from fubini.base.semirings import sum_product
 from fubini.errors import DataError, Intractable, listed
-from fubini.factors.printed import with_moments
+from fubini.factors.printed import moments_form
 from fubini.factors.table import Table
 from fubini.factors.table_rules import add_tables, divide_tables
 from fubini.show.notation import Big, Infix, Notation
+from fubini.show.printed_form import Block
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, Product, rename
 from fubini.terms.fields import static_field, term_field
@@ -110,8 +111,8 @@ class Mixture(Factor):
         total = parts[0] if len(parts) == 1 else Infix("+", tuple(parts))
         return Big("Σ", tuple(map(str, self.bounds)), total) if self.bounds else total
 
-    def __repr__(self) -> str:
-        return with_moments(self)
+    def _form(self) -> Iterable[Block]:
+        return moments_form(self)
 
     # -- moments ----------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ box.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -30,10 +31,14 @@ from fubini.factors.table_rules import divide_tables
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import places
 from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor, rename, substitute, to_factor
 from fubini.terms.fields import static_field, term_field
+from fubini.terms.term import typed_names
 from fubini.terms.value import Array, Value, Variable, to_array
+
+SHOWN = 12  # axes that are cut and printed
 
 
 class Piecewise(Factor):
@@ -219,6 +224,15 @@ class Piecewise(Factor):
         rest = tuple(key for key in names if key not in self.indices)
         data = data.reshape((*data.shape[: len(rest)], *shape))
         return Array._of(data, rest, shares.inputs, Real.with_shape(shape), self.exactness)
+
+    def _form(self) -> Iterable[Block]:
+        """The variables, and where each is cut."""
+        yield Expression(Call("Piecewise", typed_names(self.inputs)))
+        for cut, edge in itertools.islice(zip(self.cuts, self.edges, strict=True), SHOWN):
+            axis = f"{cut.name}[{cut.element}]" if dict(self.reals)[cut.name].shape else f"{cut.name}"
+            yield Words(f"cut at {axis} = {edge}", 2)
+        if len(self.cuts) > SHOWN:
+            yield Words(f"… {len(self.cuts) - SHOWN:,} more", 2)
 
     def notation(self) -> Notation:
         cuts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ from fubini.numerics.keyed_weights import (
 )
 from fubini.numerics.mixed_radix import positions_of, project_keys, to_keys
 from fubini.numerics.scaled import SAFE_LOG, Scaled, bounded, gauged, positive_log, read_linear, read_log
+from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
@@ -303,20 +304,22 @@ class Sparse(Factor):
     def _log(self) -> Value:
         return self.to_table()._log()
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
         """The number of cells stored, and the first of them under their labels."""
         if is_traced(*self.leaves()) or np.ndim(self._keys) != 1:
-            return f"{self}"
+            yield Expression(self.notation())
+            return
         keyed = self.keyed
         slots = np.flatnonzero(np.asarray(keyed.used & (keyed.pair.weights != 0)))
         logs = np.asarray(read_log(keyed.pair), np.float64)
-        lines = [f"{self}, {slots.size:,} of {keyed.end:,} cells"]
+        yield Expression(self.notation(), f", {slots.size:,} of {keyed.end:,} cells")
         for slot in slots[:SHOWN]:
             at = np.unravel_index(int(keyed.keys[slot]), self.sizes)
             cell = ", ".join(f"{name}={d.label(int(x))}" for (name, d), x in zip(self.inputs.items(), at, strict=True))
             number = shown_number(math.exp(logs[slot])) if abs(logs[slot]) < 700 else f"exp({logs[slot]:.7g})"
-            lines.append(f"  {cell}: {number}")
-        return "\n".join(lines if slots.size <= SHOWN else [*lines, "  …"])
+            yield Words(f"{cell}: {number}", 2)
+        if slots.size > SHOWN:
+            yield Words("…", 2)
 
     def _mean(self, name: Name) -> Value:
         return self.to_table()._mean(name)

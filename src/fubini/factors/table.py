@@ -29,11 +29,12 @@ from fubini.numerics.scaled import (
     reduced,
 )
 from fubini.show.notation import Notation, Symbol
+from fubini.show.printed_form import Block, Expression
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.factor import Factor
 from fubini.terms.fields import array_field, static_field
 from fubini.terms.name_axis import require_added_axis
-from fubini.terms.numbers import shown_grid
+from fubini.terms.numbers import COLUMNS, ROWS, ends, grid, taken
 from fubini.terms.value import Array, Value, to_array
 
 Axes = Sequence[Name] | Mapping[Name, Domain]
@@ -198,16 +199,21 @@ class Table(Factor):
         value = float(read_log(self.pair))
         return Symbol(f"{math.exp(value):.7g}" if not GREATEST < abs(value) < math.inf else f"exp({value:.7g})")
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
         """The weights under their labels; logarithms where weights leave the range of numbers."""
-        head = f"{self}"
+        yield Expression(self.notation())
         if not self.inputs or is_traced(self._scaled, self._shift) or np.ndim(self._scaled) != len(self.inputs):
-            return head
-        logs = np.asarray(read_log(self.pair), np.float64)
+            return
+        *leading, last = np.shape(self._scaled)
+        positions = [*(range(min(size, ROWS + 1)) for size in leading), ends(last, COLUMNS // 2)]
+        is_whole = np.shape(self._shift) == np.shape(self._scaled)
+        shift = self._shift if is_whole else np.broadcast_to(np.asarray(self._shift), np.shape(self._scaled))
+        weights, shifts = (np.asarray(taken(part, positions), np.float64) for part in (self._scaled, shift))
+        logs = read_log(Scaled(weights, shifts))
         size = np.max(np.abs(logs), where=np.isfinite(logs), initial=0.0)
         numbers, title = (np.exp(logs), "") if size < GREATEST else (logs, " (log)")
-        labels = [[domain.label(place) for place in range(domain.extent)] for domain in self.inputs.values()]
-        return "\n".join([head, *shown_grid(numbers, [str(name) for name in self.names], labels, title)])
+        labels = [list(map(domain.label, at)) for domain, at in zip(self.inputs.values(), positions, strict=True)]
+        yield grid(numbers, [str(name) for name in self.names], labels, title)
 
     def _mean(self, name: Name) -> Value:
         """Σ_x x p(x)"""

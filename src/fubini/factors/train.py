@@ -9,7 +9,7 @@ since an error may grow in a product. Entries below the least positive number of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -36,11 +36,13 @@ from fubini.factors.train_pieces import (
 from fubini.numerics.named_axes import align
 from fubini.numerics.tensor_train import absorb_cores, ranks_of, scale_cores, to_tensor, trim_cores
 from fubini.numerics.train_rounding import round_cores
-from fubini.show.notation import Call, Notation, Symbol
+from fubini.show.notation import Call, Notation
+from fubini.show.printed_form import Block, Expression, Words
 from fubini.terms.exactness import Exactness, exactly, projected
 from fubini.terms.factor import Factor
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.storage import Storage
+from fubini.terms.term import typed_names
 from fubini.terms.value import Array, Value
 
 LARGEST_TABLE = 2**20  # entries of a train that may be written out
@@ -241,14 +243,14 @@ class Train(Factor):
         return train_to_table(self, "the divergence")._kl(other)
 
     def notation(self) -> Notation:
-        typed = (Symbol(str(name), repr(self.inputs[name])) for name in (*self.batch, *self.order))
-        return Call("Train", tuple(typed))
+        return Call("Train", typed_names({name: self.inputs[name] for name in (*self.batch, *self.order)}))
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
         ranks = " ".join(map(str, self.ranks))
         error = self.error.array
         told = "" if self.mark.is_exact or is_traced(error) else f", rounding error {np.max(np.asarray(error)):.2g}"
-        return f"{self}\n  ranks {ranks} of at most {self.rank}, {self.mark}{told}"
+        yield Expression(self.notation())
+        yield Words(f"ranks {ranks} of at most {self.rank}, {self.mark}{told}", 2)
 
     # -- its arrays -------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,14 @@ def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
 
     >>> fb.io.read_bif(Path(fb.__file__).with_name("io") / "commute.bif")
     Network(commute: 8 variables)
+      season: summer, winter
+      weather given season: clear, rain, snow
+      strike: no, yes
+      traffic given weather, strike: light, normal, heavy
+      train given weather, strike: on_time, delayed, cancelled
+      choice given strike: car, train
+      arrival given choice, traffic, train: early, on_time, late
+      coffee given arrival: no, yes
     """
     return to_network(parse_bif(read_text(path, limits), str(path), limits))
 
@@ -79,6 +87,7 @@ def read_json(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
     ...     _ = path.write_text('{"name": "coin", "nodes": [%s]}' % node)
     ...     read_json(path)
     Network(coin: 1 variables)
+      a: no, yes
     """
     return parse_json(read_text(path, limits), str(path), limits)
 

@@ -37,10 +37,8 @@ def plate(size: int, kernel: Callable[[Number], Any]) -> Measure:
     >>> from fubini.measures import Normal, symbol
     >>> m = symbol("m", 5)
     >>> print(plate(5, lambda i: Normal(m[i], 1)))
-    @measure
-    def program():
-        x = yield plate(5, lambda i: Normal(m[i], 1))
-        return x
+    x[i] ~ Normal(m[i], 1) for i < 5
+    returns x
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise DomainError(f"a plate of size {size!r}", expected="a positive whole number")

@@ -38,11 +38,9 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
     ...     y = yield Normal(x, 1)
     ...     return y, x
     >>> print(simplify(disintegrate(sums(), symbol("t"))))
-    @measure
-    def program():
-        yield factor(-(1/4)*t**2 - 1.2655121234846454)
-        x = yield Normal((1/2)*t, sqrt(1/2))
-        return x
+    x ~ Normal(½ t, √(1/2))
+    weight exp(−(1/4) t² − 1.265512)
+    returns x
     """
     branches: list[Branch] = []
     checks = [*measure.checks]

@@ -74,10 +74,8 @@ def measure(function: Callable[..., Any]) -> Callable[..., Measure]:
     ...     x = yield Bernoulli(p)
     ...     return 1 - x
     >>> print(coin(0.3))
-    @measure
-    def program():
-        x = yield Bernoulli(3/10)
-        return 1 - x
+    x ~ Bernoulli(3/10)
+    returns 1 − x
     """
 
     @functools.wraps(function)
@@ -110,10 +108,7 @@ def dirac(*value: Any) -> Measure:
     """All mass at one value.
 
     >>> print(dirac(2))
-    @measure
-    def program():
-        yield factor(0)
-        return 2
+    returns 2
     """
     return as_measure(value[0] if len(value) == 1 else value)
 
@@ -209,11 +204,9 @@ def bind_all(*parts: Measure) -> Measure:
 
     >>> from fubini.measures import Normal
     >>> print(bind_all(weight(2), Normal(0, 1)))
-    @measure
-    def program():
-        yield weight(2)
-        last = yield Normal(0, 1)
-        return last
+    last ~ Normal(0, 1)
+    weight 2
+    returns last
     """
 
     @measure

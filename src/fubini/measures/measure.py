@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fubini.algebra.binding import replaced
@@ -11,18 +11,18 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.parameters import Vector
 from fubini.measures.branch import Branch, DrawStatement, Items, Returned, facts_of, renamed
 from fubini.measures.python_text import program
+from fubini.measures.statement_text import statements
 from fubini.measures.values import Check
+from fubini.show.printed_form import Block, Shown, Words, write_out
 
 
-class Measure:
-    """A superposition of branches; of none it is zero. Printed, it is a program that makes it again.
+class Measure(Shown):
+    """A superposition of branches; of none it is zero.
 
     >>> from fubini.measures import Normal
-    >>> print(Normal(0, 1))
-    @measure
-    def program():
-        x = yield Normal(0, 1)
-        return x
+    >>> Normal(0, 1)
+    x ~ Normal(0, 1)
+    returns x
     """
 
     __slots__ = ("branches", "checks")
@@ -40,7 +40,22 @@ class Measure:
         ]
         return hash(tuple(map(tuple, distributions)))
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
+        return map(Words, statements(self.branches))
+
+    def __str__(self) -> str:
+        return write_out(self)
+
+    def source(self) -> str:
+        """The program, in Python, that makes the measure again.
+
+        >>> from fubini.measures import Normal
+        >>> print(Normal(0, 1).source())
+        @measure
+        def program():
+            x = yield Normal(0, 1)
+            return x
+        """
         return program(self.branches)
 
     @property

@@ -124,7 +124,7 @@ class Writer(NodeNotation):
 
     def array(self, over: tuple[IndexVariable, ...], entry: Node) -> Notation:
         """An array that is there, or by its entries."""
-        if entry.kind == "get" and (outer := _outer(over, entry)) is not None:
+        if entry.kind == "get" and (outer := outer_places(over, entry)) is not None:
             return self.entry(entry.args[0], outer)
         before = dict(self.letters)
         body = Lambda(tuple(map(self.letter, over)), self.tree(entry))
@@ -139,7 +139,7 @@ class Writer(NodeNotation):
     _chain = _rows = _slopes = _logdet = _rss = _without_text
 
 
-def _outer(over: tuple[IndexVariable, ...], entry: Node) -> tuple[Node, ...] | None:
+def outer_places(over: tuple[IndexVariable, ...], entry: Node) -> tuple[Node, ...] | None:
     """The places along outer axes of an entry that goes over all of the others in order; None for any other entry."""
     leaf, *at = entry.args
     outer, last = at[: len(at) - len(over)], at[len(at) - len(over) :]

@@ -38,10 +38,8 @@ def simplify(measure: Measure) -> Measure:
     ...     y = yield Normal(x, b)
     ...     return y
     >>> print(simplify(noisy(3, 4)))
-    @measure
-    def program():
-        y = yield Normal(0, 5)
-        return y
+    y ~ Normal(0, 5)
+    returns y
     """
     branches: list[Branch] = []
     checks = [*measure.checks]

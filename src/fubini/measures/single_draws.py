@@ -159,10 +159,8 @@ def opaque(name: str, shape: tuple[int, ...] = ()) -> Callable[..., Measure]:
 
     >>> m = opaque("m")
     >>> print(m(2))
-    @measure
-    def program():
-        x = yield m(2)
-        return x
+    x ~ m(2)
+    returns x
     """
 
     def make(*args: Any) -> Measure:

@@ -94,6 +94,9 @@ class Bijector:
     def __init__(self, joint: Flavour) -> None:
         self.joint = joint
 
+    def __repr__(self) -> str:
+        return f"Bijector of {self.joint}: forward(…), inverse(…), log_det(…)"
+
     def forward(self, *values: Any, **named: Any) -> Any:
         """Values from unconstrained numbers; more axes than a site has are a batch.
 

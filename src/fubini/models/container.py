@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from fubini.errors import DomainError, UnknownName, closest, listed
+from fubini.show.printed_form import LINES, bounded
+from fubini.terms.numbers import shown_value
 
 SHAPES = ("num_samples", "sample_shape", "n", "size", "draws", "n_samples")
 
@@ -28,11 +30,20 @@ class Struct:
         return struct(self._fields + other._fields)(*self, *other)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        lines = [f"{name}={value!r}," for name, value in zip(self._fields, self, strict=True)]  # type: ignore[call-overload]
-        return "\n".join(["Struct(", *(textwrap.indent(line, "  ") for line in lines), ")"])
+        return print_fields(self)  # type: ignore[arg-type]
 
     def __reduce__(self) -> tuple:
         return _restored, (self._fields, tuple(self))  # type: ignore[arg-type]
+
+
+def print_fields(values: Any) -> str:
+    """Print a tuple with names on several lines, an item on each; large arrays by their shape and some numbers."""
+    lines = [
+        textwrap.indent(f"{name}={shown_value(value)},", "  ").splitlines()
+        for name, value in zip(values._fields, values, strict=True)
+    ]
+    inside = bounded((line for several in lines for line in several), LINES - 2)
+    return "\n".join([f"{type(values).__name__}(", *inside, ")"])
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,7 @@ from fubini.base.arrays import Data, double_precision, is_double_precision, is_t
 from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
+from fubini.bridge.described import described
 from fubini.bridge.indexed_density import plan_of
 from fubini.eliminate.plan import Plan
 from fubini.errors import DataError, DomainError, listed
@@ -31,10 +32,12 @@ from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
 from fubini.models.reading import Reading
 from fubini.numerics.randomness import require_key
+from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.value import Value
 
 _MODELS: dict[tuple, EliminatedModel] = {}
 _KEPT = 256
+SHOWN = 12  # eliminated latents that are printed
 
 
 def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> EliminatedModel:
@@ -52,7 +55,7 @@ def eliminated(model: FlatModel, names: Iterable[str] | None = None) -> Eliminat
     return eliminated_model
 
 
-class EliminatedModel:
+class EliminatedModel(Shown):
     """A model with some of its sites integrated out: a density of the others, from which these can be drawn back."""
 
     def __init__(self, model: FlatModel, plan: Plan) -> None:
@@ -62,9 +65,29 @@ class EliminatedModel:
         self._on_device: dict[bool, Any] = {}
         self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
-    def __repr__(self) -> str:
+    @property
+    def _title(self) -> str:
+        """The name of the model in a text, with the latents that are integrated out."""
         gone = f" without {listed(self.eliminated)}" if self.eliminated else ""
         return f"{self.joint}{gone}"
+
+    def __format__(self, spec: str) -> str:
+        """Show the title alone inside another text, on one line."""
+        return self._title
+
+    def _form(self) -> Iterable[Block]:
+        """The conditional of each latent that is integrated out, the remaining latents, and what can be asked."""
+        yield Words(self._title)
+        for one in described(self.plan, self.reading.integrand)[:SHOWN]:
+            yield Words(f"{', '.join(map(str, one.names))}: {one.family} given the rest, {one.cost}", 2)
+        if len(self.eliminated) > SHOWN:
+            yield Words(f"… {len(self.eliminated) - SHOWN:,} more", 2)
+        if self.kept:
+            yield Words(f"remaining: {listed(self.kept)}")
+            yield Words("ask: log_prob(…), recover(key, values), eliminate(name), gibbs(name), metropolis(name)")
+        else:
+            yield Words("nothing remains")
+            yield Words("ask: log_evidence(), recover(key), predict(key, name)")
 
     @property
     def joint(self) -> Any:

@@ -6,7 +6,7 @@ A question is a run of the model with some choice of values, compiled once for e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,16 +22,22 @@ from fubini.errors import DomainError, FubiniError, listed
 from fubini.models.bijector import Bijector
 from fubini.models.call_values import FlatJoint, randomness
 from fubini.models.calls import ask
+from fubini.models.container import print_fields
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
 from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
 from fubini.models.observed import Held, merged, observations, without
+from fubini.models.printed_observations import observed_form
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Flowing, Given, Run
 from fubini.models.site_graph import Graph
 from fubini.models.statements import statements
+from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
+
+TITLED = 12  # sites that are named in a title
+QUESTIONS = "explain(), log_evidence(), marginal(name), posterior(), map(), infer(key), predict(key, name)"
 
 
 class SampledDistributions(NamedTuple):
@@ -40,8 +46,11 @@ class SampledDistributions(NamedTuple):
     distributions: Any
     values: Any
 
+    def __repr__(self) -> str:
+        return print_fields(self)
 
-class Joint(Questions):
+
+class Joint(Questions, Shown):
     """The distribution of several named sites.
 
     >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
@@ -103,6 +112,8 @@ class Joint(Questions):
     def __getitem__(self, index: Any) -> Sliced:
         """The same model with the sites that depend on no other sliced along their leading axes."""
         return Sliced(self, index)
+
+    __iter__ = None  # a slice of a model is a model, so that Python would slice it for ever
 
     def mean(self) -> Any:
         """The mean of each site, where no site depends on another.
@@ -237,12 +248,15 @@ class Joint(Questions):
         >>> fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0))).title
         'JointNamed(m: Real)'
         """
-        shapes = ", ".join(f"{site.name}: {site.domain or site.kind}" for site in self.outline.sites)
-        return f"{type(self).__name__}({shapes})"
+        sites = self.outline.sites
+        shapes = [f"{site.name}: {site.domain or site.kind}" for site in sites[:TITLED]]
+        more = [f"… {len(sites) - TITLED:,} more"] if len(sites) > TITLED else []
+        return f"{type(self).__name__}({', '.join([*shapes, *more])})"
 
-    def __repr__(self) -> str:
-        """Show the title, and each site as a statement."""
-        return "\n".join([self.title, *(f"  {line}" for line in repr(self.graph()).splitlines())])
+    def _form(self) -> Iterable[Block]:
+        """The title, and each site as a statement."""
+        yield Words(self.title)
+        yield self.graph().drawing(2)
 
     def __format__(self, spec: str) -> str:
         """Show the title alone inside another text, on one line."""
@@ -272,6 +286,10 @@ class Sliced(Joint):
 
     def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
         return self.joint.flatten(value, names, what)
+
+    @property
+    def title(self) -> str:
+        return f"{super().title.replace('Sliced', self.joint.title.partition('(')[0], 1)}, sliced"
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:
         return (self.joint,), Fixed((self.index, self.roots), (repr(self.index), self.roots))
@@ -390,7 +408,14 @@ class Conditioned(Joint):
 
     @property
     def title(self) -> str:
-        return f"{self.joint.title} given {listed(self.observed)}"
+        more = f", … {len(self.observed) - TITLED:,} more" if len(self.observed) > TITLED else ""
+        return f"{self.joint.title} given {listed(list(self.observed)[:TITLED])}{more}"
+
+    def _form(self) -> Iterable[Block]:
+        """The sites as statements, the observed numbers, and what can be asked."""
+        yield from super()._form()
+        yield from observed_form(self.observed)
+        yield Words(f"ask: {QUESTIONS}")
 
 
 class DensityParts(NamedTuple):
@@ -399,12 +424,18 @@ class DensityParts(NamedTuple):
     observed: Any
     free: Any
 
+    def __repr__(self) -> str:
+        return print_fields(self)
+
 
 class Weighted(NamedTuple):
     """Draws of a model with the observed sites held, and the log-density of the observations given each."""
 
     values: Any
     log_weight: Data
+
+    def __repr__(self) -> str:
+        return print_fields(self)
 
 
 # -- the questions, for one sample ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,14 +11,18 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.distributions.array_distribution import parameters
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError, NameClash, NoRule, listed
 from fubini.models.flavour import Sites
 from fubini.models.joint import Joint
 from fubini.models.sample import Choice, Run, Site
+from fubini.show.printed_form import Block, Words
+from fubini.terms.numbers import shown_number
+from fubini.terms.value import Array
 
+SHOWN = 4  # components that are printed
 MIXTURE = "mixture"  # the site that stands for the density of the whole
 
 
@@ -33,8 +37,9 @@ class JointMixture(Joint):
     """
 
     def __init__(self, weights: Any, components: Sequence[Joint]) -> None:
-        if not components or not all(isinstance(component, Joint) for component in components):
-            raise DomainError(f"a mixture of {listed(components)}", expected="at least one joint")
+        if isinstance(components, Joint) or not components or not all(isinstance(each, Joint) for each in components):
+            shown = components if isinstance(components, Joint) else listed(components)
+            raise DomainError(f"a mixture of {shown}", expected="a list of at least one joint")
         self.index = Distribution("Categorical", {"probs": weights})
         self.components = tuple(components)
         count = self.index.leaf_values[0].output.shape
@@ -67,6 +72,18 @@ class JointMixture(Joint):
 
     def __getitem__(self, index: Any) -> JointMixture:  # type: ignore[override]
         return JointMixture(self.index["probs"], [component[index] for component in self.components])
+
+    def _form(self) -> Iterable[Block]:
+        """The sites of each component under its weight."""
+        yield Words(f"{self.title} of {len(self.components)} components")
+        probs = self.index["probs"]
+        numbers = probs.array if isinstance(probs, Array) and not is_traced(probs.array) else None
+        for place, component in enumerate(self.components[:SHOWN]):
+            share = "" if numbers is None else f", with weight {shown_number(float(numbers[place]))}"
+            yield Words(f"component {place}{share}", 2)
+            yield component.graph().drawing(4)
+        if len(self.components) > SHOWN:
+            yield Words(f"… {len(self.components) - SHOWN:,} more", 2)
 
     def tree_flatten(self) -> tuple[tuple, None]:
         return (self.index, self.components), None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
@@ -20,13 +21,17 @@ from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
 from fubini.models.question_heads import answer
 from fubini.show.picture import Picture
+from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.heads import PLOT
 from fubini.terms.value import Value, Variable, to_value
 
+SHOWN, WORDS = 12, 6  # variables that are printed, and the parents and values of each
+MOST_FACTORS = 10_000  # in which parents are looked for
 
-@dataclass(frozen=True)
-class Network:
+
+@dataclass(frozen=True, repr=False)
+class Network(Shown):
     """Variables with their domains, the factors over them, and what has been observed.
 
     >>> from fubini.base.domains import Bint
@@ -254,9 +259,32 @@ class Network:
         """
         return answer(PLOT, self, {"names": names or None})
 
-    def __repr__(self) -> str:
-        observed = f", observed {listed(self.evidence)}" if self.evidence else ""
-        return f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed})"
+    def _form(self) -> Iterable[Block]:
+        """The variables with their values and parents, and what is observed."""
+        observed = f", observed {listed(list(self.evidence)[:SHOWN])}" if self.evidence else ""
+        more = f" and {len(self.evidence) - SHOWN:,} more" if len(self.evidence) > SHOWN else ""
+        yield Words(f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed}{more})")
+        parents = self._parents()
+        for name, domain in itertools.islice(self.variables.items(), SHOWN):
+            given = f" given {_few(parents[name])}" if parents.get(name) else ""
+            seen = f", observed {_as_label(domain, self.evidence[name])}" if name in self.evidence else ""
+            values = _few(domain.labels) if domain.labels is not None else repr(domain)
+            yield Words(f"{name}{given}: {values}{seen}", 2)
+        if len(self.variables) > SHOWN:
+            yield Words(f"… {len(self.variables) - SHOWN:,} more", 2)
+
+    def _parents(self) -> dict[str, list[str]]:
+        """The other variables of the factor that is the distribution of each variable, where that is known."""
+        if len(self.children) != len(self.factors):
+            return {}
+        pairs = itertools.islice(zip(self.children, self.factors, strict=True), MOST_FACTORS)
+        return {child: [str(name) for name in factor.inputs if name != child] for child, factor in pairs}
+
+
+def _few(words: Sequence[Any]) -> str:
+    """Words in a row; of many, the first."""
+    shown = ", ".join(map(str, words[:WORDS]))
+    return shown if len(words) <= WORDS else f"{shown}, … {len(words) - WORDS:,} more"
 
 
 def _labelled(domain: Domain, positions: Data) -> np.ndarray:

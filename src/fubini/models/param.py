@@ -15,9 +15,18 @@ from fubini.errors import DataError, DomainError
 from fubini.models.fixed import Fixed
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.terms.fields import array_field, static_field
+from fubini.terms.numbers import shown_array
 from fubini.terms.value import Array, Value
 
 _SUPPORTS = {"real": constraints.real, "positive": constraints.positive, "unit": constraints.unit_interval}
+
+
+# The maps from unconstrained numbers as NumPy has them: nothing is compiled to print a parameter.
+_WRITTEN = {
+    type(constraints.real): lambda free: free,
+    type(constraints.positive): np.exp,
+    type(constraints.unit_interval): lambda free: 1 / (1 + np.exp(-free)),
+}
 
 
 class Param(Value):
@@ -43,7 +52,11 @@ class Param(Value):
         return Array._of(self.value, (), {}, self.output)
 
     def notation(self) -> Notation:
-        return Call("param", (Symbol("…" if is_traced(self.free) else repr(np.asarray(self.value).tolist())),))
+        if is_traced(self.free):
+            return Call("param", (Symbol("…"),))
+        written = _WRITTEN.get(type(self.support.value))
+        value = np.asarray(self.value if written is None else written(np.asarray(self.free)))
+        return Call("param", (Symbol(shown_array(value) if value.ndim else f"{value.item():.7g}"),))
 
 
 def param(value: Any, support: Domain | Any = Real) -> Param:

@@ -62,7 +62,8 @@ class Questions(Flavour):
 
         >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(jnp.sqrt(r))))
         >>> model.condition(x=4).factors()
-        [Gamma(concentration=2, rate=3)(r), Poisson(rate=√r)(4)]
+        [Gamma(concentration=2, rate=3)(r)
+          r: mean 0.6667, sd 0.4714, 90 % interval 0.1185 to 1.581, Poisson(rate=√r)(4)]
         """
         return answer(FACTORS, FlatModel(self))
 
@@ -103,8 +104,8 @@ class Questions(Flavour):
         JointNamed(m: Real, x: Real) given 'x'
           m ~ Normal(0, 1)
           x ~ Normal(m, 1), observed
-        eliminated
-          1. m: Normal, 1 entry
+        integrated out
+          1. m: Normal given the rest, 1 entry
              ∫ exp(−½ p (x − m)²) dx = √(2π/p)
              loc = 0.25
              scale = 0.707107

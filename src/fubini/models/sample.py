@@ -17,6 +17,7 @@ from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import blank, draw, draw_and_log_density, log_density
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, NoRule, listed
+from fubini.terms.numbers import shown_value
 
 
 @jax.tree_util.register_pytree_node_class
@@ -25,6 +26,9 @@ class Deterministic:
     """A value computed from others: it is part of a sample, and need not be given back."""
 
     value: Any
+
+    def __repr__(self) -> str:
+        return f"Deterministic(value={shown_value(self.value)})"
 
     def tree_flatten(self) -> tuple[tuple, None]:
         return (self.value,), None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from fubini.errors import escaped
 from fubini.models.graph_drawing import draw
 from fubini.models.outline import Outline
+from fubini.show.printed_form import Block, Drawing, Shown
+
+DRAWN = 40  # sites of a graph that is drawn
 
 
-class Graph(Mapping[str, tuple[str, ...]]):
+class Graph(Shown, Mapping[str, tuple[str, ...]]):
     """The parents of each site.
 
     >>> from fubini import dist
@@ -31,14 +34,22 @@ class Graph(Mapping[str, tuple[str, ...]]):
     def __len__(self) -> int:
         return len(self.parents)
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterable[Block]:
+        yield self.drawing()
+
+    def drawing(self, indent: int = 0) -> Drawing:
+        """The sites as statements in a terminal, drawn above them in a notebook where they are few."""
+        lines = [" " * indent + line for line in self.lines()]
+        return Drawing(self.to_svg if len(self) <= DRAWN else lambda: "", lines)
+
+    def lines(self) -> list[str]:
         """The sites as statements, with the parents of those whose parameters are too long to write."""
         lines = []
         for name, statement in self.statements().items():
             parents = self.parents.get(name, ())
             given = f", given {', '.join(parents)}" if parents and "…" in statement else ""
             lines.append(f"{name} {statement}{given}")
-        return "\n".join(lines)
+        return lines
 
     def depths(self) -> dict[str, int]:
         """The distance of each site from a site without parents.

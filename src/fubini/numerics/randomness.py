@@ -72,6 +72,10 @@ class WhiteNoise:
                 expected="numbers along one axis, or draws along one before it",
             )
 
+    def __repr__(self) -> str:
+        *draws, count = self.numbers.shape
+        return f"WhiteNoise({draws[0] if draws else 1} draws of {count} numbers)"
+
     @property
     def rows(self) -> Data:
         """One row for each draw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ import numpy as np
 from fubini.errors import DataError, DomainError, listed
 from fubini.models.observed import Partly
 from fubini.models.paths import flat
+from fubini.show.printed_form import Block, Grid, Shown
+
+SHOWN = 20  # models that are printed
 
 
 class Row(NamedTuple):
@@ -19,7 +23,7 @@ class Row(NamedTuple):
     probability: float
 
 
-class Comparison(Mapping[str, Row]):
+class Comparison(Shown, Mapping[str, Row]):
     """Models by name, the likeliest first; prints as a table."""
 
     def __init__(self, evidences: Mapping[str, float]) -> None:
@@ -38,14 +42,14 @@ class Comparison(Mapping[str, Row]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __repr__(self) -> str:
-        width = max(map(len, self))
+    def _form(self) -> Iterator[Block]:
         best = next(iter(self.values())).log_evidence
-        lines = [f"{'model'.ljust(width)}  log evidence  difference  probability"]
-        for name, row in self.items():
-            difference = row.log_evidence - best
-            lines.append(f"{name.ljust(width)}  {row.log_evidence:12.4f}  {difference:10.4f}  {row.probability:11.4f}")
-        return "\n".join(lines)
+        rows = [
+            (name, f"{row.log_evidence:.4f}", f"{row.log_evidence - best:.4f}", f"{row.probability:.4f}")
+            for name, row in itertools.islice(self.items(), SHOWN)
+        ]
+        more = f"and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        yield Grid(("model", "log evidence", "difference", "probability"), rows, more=more)
 
 
 def compare(**models: Any) -> Comparison:

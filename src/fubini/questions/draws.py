@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fubini.errors import NameClash, listed
 from fubini.questions.posterior_summary import ENTRIES, summarise
+from fubini.show.printed_form import Block, Shown
 
 
 def arviz() -> Any:
@@ -54,7 +55,7 @@ def _dotted(values: Mapping[str, Any]) -> dict[str, Any]:
     return dotted
 
 
-class Draws(dict[str, np.ndarray]):
+class Draws(dict[str, np.ndarray], Shown):
     """Draws by name; printed as a summary.
 
     >>> Draws(x=np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]]))
@@ -63,8 +64,10 @@ class Draws(dict[str, np.ndarray]):
     x     3  1.309  1.35  4.65    7  1.958
     """
 
-    def __repr__(self) -> str:
-        return repr(summarise(self, ENTRIES))
+    __repr__ = Shown.__repr__
+
+    def _form(self) -> Iterable[Block]:
+        return summarise(self, ENTRIES)._form()
 
     def to_arviz(
         self, dims: Mapping[str, Sequence[str]] | None = None, coords: Mapping[str, Sequence[Any]] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from fubini.errors import DataError, DomainError
 from fubini.models.joint import Conditioned
 from fubini.models.options import require_options
 from fubini.models.param import Param
+from fubini.show.printed_form import Block, Shown, Words, display_form, print_form
 from fubini.terms.value import Value
 
 REPORTS = 20  # how often progress is shown
@@ -28,9 +29,16 @@ class Fitted(NamedTuple):
     model: Any
     objective: np.ndarray
 
-    def __repr__(self) -> str:
+    def _form(self) -> Iterator[Block]:
         first, last = self.objective[0], self.objective[-1]
-        return f"fitted in {len(self.objective)} steps, objective {first:.6g} → {last:.6g}\n{self.model!r}"
+        yield Words(f"fitted in {len(self.objective)} steps, objective {first:.6g} → {last:.6g}")
+        yield from self.model._form() if isinstance(self.model, Shown) else [Words(repr(self.model))]
+
+    def __repr__(self) -> str:
+        return print_form(self)
+
+    def _repr_html_(self) -> str:
+        return display_form(self)
 
 
 def fit(

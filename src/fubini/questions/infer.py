@@ -200,7 +200,10 @@ def _run(
         array = np.asarray(leaf)
         content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return {
-        "sites": {name: repr(domain) for name, domain in eliminated_model.reading.domains.items()},
+        "sites": {
+            name: repr(domain) if domain.labels is None else f"{domain!r} {domain.labels}"  # which is printed in part
+            for name, domain in eliminated_model.reading.domains.items()
+        },
         "eliminated": list(eliminated_model.eliminated),
         "model": hashlib.blake2b(eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
         "width": 64 if eliminated_model.model.is_float64 else 32,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from fubini.infer.agreement import split_rhat
 from fubini.infer.nuts_warnings import effective
-from fubini.terms.numbers import shown_grid
+from fubini.show.printed_form import Block, Shown, Words
+from fubini.terms.numbers import grid
 
 STATISTICS = ("mean", "sd", "5%", "95%", "ESS", "R-hat")
 ENTRIES = 8  # of an array that a printed summary has
@@ -37,8 +38,8 @@ class EntrySummary:
         return self.mean, self.sd, self.low, self.high, round(self.effective_draws), self.r_hat
 
 
-@dataclass(frozen=True)
-class PosteriorSummary:
+@dataclass(frozen=True, repr=False)
+class PosteriorSummary(Shown):
     """The entries of all sites; prints as a table."""
 
     chains: int
@@ -46,15 +47,16 @@ class PosteriorSummary:
     entries: Mapping[str, Sequence[EntrySummary]]
     count: int  # of all entries, those that were not summarised too
 
-    def __repr__(self) -> str:
-        head = f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws} draws"
+    def _form(self) -> Iterator[Block]:
+        yield Words(f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws} draws")
         shown = [one for entries in self.entries.values() for one in entries[:ENTRIES]][:ROWS]
         if not shown:
-            return head
+            return
         labels = [one.name for one in shown], STATISTICS
-        table = shown_grid(np.array([one.numbers for one in shown]), ("", ""), labels, rows=ROWS)
+        yield grid(np.array([one.numbers for one in shown]), ("", ""), labels, rows=ROWS)
         hidden = self.count - len(shown)
-        return "\n".join([head, *table, *([f"and {hidden} entries more"] if hidden else [])])
+        if hidden:
+            yield Words(f"and {hidden} entries more")
 
     def to_json(self) -> dict[str, Any]:
         """All entries as a JSON object; numbers that are not finite are null."""

@@ -81,7 +81,7 @@ def explain_chain(model: FlatModel) -> Explanation:
     joint = model.joint
     assert isinstance(joint, Joint)
     plan: Explanation = ask_chain(model, lambda made: made.explain())
-    sites = [f"  {line}" for line in repr(joint.graph()).splitlines()]
+    sites = [f"  {line}" for line in joint.graph().lines()]
     return replace(plan, notes=(f"{joint}", *sites, *plan.notes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,22 +25,31 @@ from fubini.measures.integrals import distribution_of
 from fubini.measures.measure import Measure
 from fubini.measures.python_text import Writer
 from fubini.measures.simplify import simplify as simplify_measure
+from fubini.measures.statement_text import Statements
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
+from fubini.show.printed_form import Block as FormBlock
+from fubini.show.printed_form import Shown, Words, write_out
 
 
-@dataclass(frozen=True)
-class SimplifiedProgram:
-    """`fb.simplify(post)`: the text of a program, and the measure that it is, where all of it has names."""
+@dataclass(frozen=True, repr=False)
+class SimplifiedProgram(Shown):
+    """`fb.simplify(post)`: statements, their Python, and the measure that they are, where all of it has names."""
 
-    text: str
+    statements: tuple[str, ...]
+    python: str
     measure: Measure | None
 
-    def __str__(self) -> str:
-        return self.text
+    def _form(self) -> Iterator[FormBlock]:
+        yield from map(Words, self.statements)
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return write_out(self)
+
+    def source(self) -> str:
+        """The program in Python; one that makes the measure again, where all of it has names."""
+        return self.python
 
 
 def simplify(of: Any) -> Measure | SimplifiedProgram:
@@ -51,7 +61,12 @@ def simplify(of: Any) -> Measure | SimplifiedProgram:
     ... def coin(n):
     ...     p = yield fb.dist.Beta(2.0, 3.0)
     ...     x = yield fb.dist.Bernoulli(p).expand([n])
-    >>> print(simplify(coin(4).condition(x=jnp.array([1, 1, 0, 1]))))
+    >>> small = simplify(coin(4).condition(x=jnp.array([1, 1, 0, 1])))
+    >>> small
+    p ~ Beta(Σ_i x[i] + 2, 7 − Σ_i x[i])
+    weight exp(log Γ(7 − Σ_i x[i]) + log Γ(Σ_i x[i] + 2) − 8.119696)
+    returns p
+    >>> print(small.source())
     @measure
     def program():
         yield factor(lgamma(7 - total(4, lambda i: x[i])) + lgamma(total(4, lambda i: x[i]) + 2) - 8.11969625295725)
@@ -89,8 +104,10 @@ def _program(model: EliminatedModel) -> SimplifiedProgram:
     )
     if None not in draws and not _is_joint(weight):
         measure = Measure((_from_zero(branch),))
-        return SimplifiedProgram(str(measure), measure)
-    return SimplifiedProgram(_text(branch, flat_draws, steps, draws, sites), None)
+        return SimplifiedProgram(tuple(str(measure).splitlines()), measure.source(), measure)
+    parts = branch, flat_draws, steps, draws, sites
+    python = "\n".join(["@measure", "def program():", *(f"    {line}" for line in _lines(_Python, *parts))])
+    return SimplifiedProgram(tuple(_lines(_Paper, *parts)), python, None)
 
 
 def _from_zero(branch: Branch) -> Branch:
@@ -143,10 +160,10 @@ def _is_joint(of: Node) -> bool:
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-class _Notation(Writer):
+class _Python(Writer):
     """Python, and what has no name in it by the sites that it is of."""
 
-    problems: dict[tuple, str]
+    problems: Mapping[tuple, str]
 
     def _logdet(self, this: Node) -> str:
         return f"log_det({self.problems.get(this.args[1:], 'A')})"
@@ -157,37 +174,82 @@ class _Notation(Writer):
     def _chain(self, this: Node) -> str:
         return "log_paths()"
 
+    def drawn(self, draw: DrawStatement) -> str:
+        """A draw; of a finite one that begins at another number, that number added."""
+        text, low = self.draw(draw), draw.leaf.low
+        if not is_of_labels(draw.distribution.family) or not low:
+            return text
+        name, _, distribution = text.partition(" = ")
+        return f"{name} = {low:g} + ({distribution})"
 
-def _text(
-    branch: Branch, flat_draws: list, steps: tuple[IntegrationStep, ...], draws: list[DrawStatement | None], sites: Any
-) -> str:
+    def drawn_together(self, names: str, distribution: str) -> str:
+        """A draw of several sites, or of one along a chain."""
+        return f"{names} = yield {distribution}"
+
+    def weighted(self, weight: Node) -> str:
+        """The weight, by its logarithm."""
+        return f"yield factor({self.of(weight)})"
+
+    def returned(self, names: str) -> str:
+        """What is returned."""
+        return f"return {names}"
+
+
+class _Paper(Statements, _Python):
+    """The same on paper."""
+
+    def _logdet(self, this: Node) -> str:
+        return "log|AᵀA|"
+
+    def _rss(self, this: Node) -> str:
+        return f"min |A ({self.problems.get(this.args[1:], 'x')}) − b|²"
+
+    def _chain(self, this: Node) -> str:
+        return "log Σ over paths"
+
+    def drawn(self, draw: DrawStatement) -> str:
+        low = draw.leaf.low
+        shift = f", counted from {low:g}" if is_of_labels(draw.distribution.family) and low else ""
+        return f"{self.draw(draw)}{shift}"
+
+    def drawn_together(self, names: str, distribution: str) -> str:
+        least, precise = f"argmin |A ({names}) − b|²", "precision=AᵀA times "
+        return f"{names} ~ {distribution.replace(f'least_squares({names})', least).replace('precision=', precise)}"
+
+    def weighted(self, weight: Node) -> str:
+        return self.weight(weight)
+
+    def returned(self, names: str) -> str:
+        return f"returns {names}"
+
+
+def _lines(
+    style: type[_Python],
+    branch: Branch,
+    flat_draws: list,
+    steps: tuple[IntegrationStep, ...],
+    draws: list[DrawStatement | None],
+    sites: Any,
+) -> list[str]:
+    """The draws of remaining sites, the weight, the draws of the others in order, and what is returned."""
     missing = [_flat_draw(leaf)[0] for leaf in sites.values() if leaf not in branch.drawn]
-    named = Branch((*branch.draws, *missing), (), branch.weight, branch.value)
-    writer = _Notation(named)
+    writer = style(Branch((*branch.draws, *missing), (), branch.weight, branch.value))
     writer.problems = {
         step.result.rows: ", ".join(step.names) for step in steps if isinstance(step.result, Block | Student)
     }
     lines = [writer.draw(draw) for draw, _ in flat_draws]
-    lines.append(f"yield factor({writer.of(branch.weight)})")
+    lines.append(writer.weighted(branch.weight))
     for step, draw in zip(steps, draws, strict=True):
-        lines.append(_line(draw, writer) if draw is not None else _joint_line(step, writer))
-    lines.append(f"return {', '.join(writer.names[leaf] for leaf in sites.values())}")
-    return "\n".join(["@measure", "def program():", *(f"    {line}" for line in lines)])
+        lines.append(_joint_line(step, writer) if draw is None else writer.drawn(draw))
+    return [*lines, writer.returned(", ".join(writer.names[leaf] for leaf in sites.values()))]
 
 
-def _line(draw: DrawStatement, writer: _Notation) -> str:
-    """A draw; of a finite one that begins at another number, that number added."""
-    text, low = writer.draw(draw), draw.leaf.low
-    if not is_of_labels(draw.distribution.family) or not low:
-        return text
-    name, _, distribution = text.partition(" = ")
-    return f"{name} = {low:g} + ({distribution})"
-
-
-def _joint_line(step: IntegrationStep, writer: _Notation) -> str:
+def _joint_line(step: IntegrationStep, writer: _Python) -> str:
     names, result = ", ".join(step.names), step.result
     if isinstance(result, Block):
-        return f"{names} = yield MultivariateNormal(least_squares({names}), precision={writer.of(result.scale)})"
+        scale = writer.of(result.scale)
+        return writer.drawn_together(names, f"MultivariateNormal(least_squares({names}), precision={scale})")
     if isinstance(result, Student):
-        return f"{names} = yield MultivariateStudentT({writer.of(result.df)}, least_squares({names}))"
-    return f"{names} = yield {result.distribution.family}()"
+        df = writer.of(result.df)
+        return writer.drawn_together(names, f"MultivariateStudentT({df}, least_squares({names}))")
+    return writer.drawn_together(names, f"{result.distribution.family}()")

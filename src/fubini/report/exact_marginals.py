@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fubini.distributions.density import Density
 from fubini.errors import FubiniError, Intractable, NoRule
 from fubini.models.joint import Joint
 from fubini.report.densities import curve, support
@@ -134,10 +135,10 @@ def _scalar(name: str, factor: Factor, mean: float, deviation: float) -> ExactMa
 
 def described(marginal: ExactMarginal) -> Markup | None:
     """The distribution with its numbers, where it fits on a line or two."""
-    text, exactness = repr(marginal.factor), marginal.factor.exactness
+    text, exactness = f"{marginal.factor}", marginal.factor.exactness
     if not exactness.is_exact:
         return element("p", f"Approximate: {exactness!r}.")
-    is_short = marginal.summaries and len(text) < 200 and "\n" not in text
+    is_short = isinstance(marginal.factor, Density) and marginal.summaries and len(text) < 200
     return element("p", "Exactly: ", element("code", text)) if is_short else None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from fubini.base.arrays import Data, is_traced
+from fubini.show.printed_form import Block, Words
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor, Product
 from fubini.terms.fields import term_field
@@ -41,16 +43,11 @@ class Counted(Product):
         """Another factor that was computed from this one, with the same count."""
         return Counted(factor, self.divisions) if self.replaced else factor
 
-    def __repr__(self) -> str:
-        return f"{self.terms[0]!r}{self._note}"
-
-    def _repr_html_(self) -> str:
-        return f"{self.terms[0]._repr_html_()}{self._note}"
-
-    @property
-    def _note(self) -> str:
+    def _form(self) -> Iterable[Block]:
+        yield from self.terms[0]._form()
         count = self.divisions
-        return f"\n{count} quotients replaced by the filter's states" if isinstance(count, int) and count else ""
+        if isinstance(count, int) and count:
+            yield Words(f"{count} quotients replaced by the filter's states")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in self._declared.terms:

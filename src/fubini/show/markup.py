@@ -17,11 +17,23 @@ class Html(Text):
     def name(self, name: str) -> str:
         return html.escape(name)
 
+    def typed(self, name: str, kind: str) -> str:
+        return super().typed(name, html.escape(kind))
+
     def infix(self, symbol: str, parts: Sequence[str]) -> str:
         return super().infix(html.escape(symbol), parts)
 
     def call(self, head: str, parts: Sequence[str]) -> str:
         return super().call(f"<b>{head}</b>", parts)
+
+    def applied(self, function: Any, parts: Sequence[str]) -> str:
+        return self.call(html.escape(str(function)), parts)
+
+    def function(self, names: Sequence[str], body: str) -> str:
+        return super().function([html.escape(name) for name in names], body)
+
+    def bound(self, tree: Binding) -> str:
+        return super().bound(Binding(tree.kind, tree.sizes, tuple(map(html.escape, tree.names)), tree.body))
 
     def big(self, symbol: str, indices: Sequence[str], body: str) -> str:
         return f"{html.escape(symbol)}<sub>{', '.join(indices)}</sub> {body}"

@@ -53,6 +53,7 @@ class Text:
     """Plain text: terms read as Python does, index notation as it is written on paper."""
 
     has_fractions = False
+    subtracts_last = False  # also numbers, which come last otherwise
 
     def name(self, name: str) -> str:
         return name
@@ -105,7 +106,8 @@ class Text:
         """Σ coefficient · term, numbers last."""
         shown = [(isinstance(part, Numeral), c < 0, render(part, self), part, abs(c)) for part, c in terms]
         written = ""
-        for _, is_negative, text, part, size in sorted(shown, key=lambda term: term[:3]):
+        places = (1, 0, 2) if self.subtracts_last else (0, 1, 2)
+        for _, is_negative, text, part, size in sorted(shown, key=lambda term: [term[place] for place in places]):
             term = self._term(part, text, size)
             sign = "−" if is_negative else "+"
             written += f" {sign} {term}" if written else (f"−{term}" if is_negative else term)

@@ -28,7 +28,7 @@ from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.fields import static_field, term_field
 from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
 from fubini.terms.storage import DENSE, Storage, joined_storage
-from fubini.terms.term import Term
+from fubini.terms.term import Term, typed_names
 from fubini.terms.value import Array, Value, Variable, to_argument, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
@@ -156,8 +156,7 @@ class Factor(Term):
 
     def notation(self) -> Notation:
         """The notation of the factor."""
-        typed = (Symbol(str(name), repr(domain)) for name, domain in self.inputs.items())
-        return Call(type(self).__name__, tuple(typed))
+        return Call(type(self).__name__, typed_names(self.inputs))
 
     # -- the five operations, and their kin -------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ A term class declares its fields (`fubini.terms.fields`): arrays, sub-terms and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import jax
@@ -16,14 +17,18 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, FubiniError, UnknownName, closest, listed
-from fubini.show.markup import latex, to_html
-from fubini.show.notation import Notation
+from fubini.show.markup import latex
+from fubini.show.notation import Notation, Phrase, Symbol
+from fubini.show.printed_form import Block, Expression, Shown
 from fubini.show.styles import text
 from fubini.terms.exactness import Exactness
 from fubini.terms.fields import Fields, collect_fields
 
+WRITTEN_OUT = 400  # terms of an expression that are all written out
+NAMES = 12  # of a term that are all printed
 
-class Term:
+
+class Term(Shown):
     """A Value or a Factor.
 
     `inputs` maps the free names to their domains. Subclasses declare their fields, and assign each exactly once, in
@@ -122,18 +127,22 @@ class Term:
         """The notation of the term."""
         raise FubiniError(f"a text for a {type(self).__name__}", expected="a term that supplies notation()")
 
-    def __repr__(self) -> str:
-        return text(self.notation())
+    def _brief_notation(self) -> Notation:
+        """The notation; of an expression too long to be read, what it is of."""
+        if _is_readable(self):
+            return self.notation()
+        names = ", ".join(map(str, list(self.inputs)[:NAMES])) + ", …" * (len(self.inputs) > NAMES)
+        return Phrase(f"an expression of more than {WRITTEN_OUT} terms{f' over {names}' if names else ''}")
+
+    def _form(self) -> Iterable[Block]:
+        yield Expression(self._brief_notation())
 
     def __format__(self, spec: str) -> str:
         """Show the term on one line inside another text, or as a number where the format is one of numbers."""
-        return format(float(self), spec) if spec else text(self.notation())  # type: ignore[arg-type]
+        return format(float(self), spec) if spec else text(self._brief_notation())  # type: ignore[arg-type]
 
     def _repr_latex_(self) -> str:
-        return f"${latex(self.notation())}$"
-
-    def _repr_html_(self) -> str:
-        return to_html(self.notation())
+        return f"${latex(self._brief_notation())}$"
 
     def _require_names(self, names: Mapping | tuple, asked: Callable[[object], str]) -> None:
         for name in names:
@@ -144,6 +153,21 @@ class Term:
                     nearest=closest(name, self.inputs),
                     advice="check the spelling; `.inputs` lists the names",
                 )
+
+
+def typed_names(inputs: Mapping[Name, Domain]) -> tuple[Notation, ...]:
+    """Names with their domains; of many, the first."""
+    shown = [Symbol(str(name), repr(domain)) for name, domain in itertools.islice(inputs.items(), NAMES)]
+    return (*shown, *([Symbol(f"… {len(inputs) - NAMES:,} more")] if len(inputs) > NAMES else []))
+
+
+def _is_readable(term: Term) -> bool:
+    """Whether an expression has few terms; shared ones are written, and counted, each time."""
+    count, terms = 0, [term]
+    while terms and count <= WRITTEN_OUT:
+        count += 1
+        terms.extend(terms.pop().children)
+    return count <= WRITTEN_OUT
 
 
 def _signature(leaf: Data) -> tuple:

@@ -28,7 +28,7 @@ from fubini.terms.fields import array_field, static_field, term_field
 from fubini.terms.name_axis import require_added_axis
 from fubini.terms.numbers import shown_array
 from fubini.terms.operators import Operators
-from fubini.terms.term import Term
+from fubini.terms.term import Term, typed_names
 
 
 class Value(Operators, Term):
@@ -260,9 +260,9 @@ class Array(Value):
         if np.ndim(self.array) == 0 and not is_traced(self.array):
             return Symbol(f"{np.asarray(self.array).item():.7g}")
         if not is_traced(self.array):
-            numbers = Symbol(shown_array(np.asarray(self.array)))
+            numbers = Symbol(shown_array(self.array))
             return Subscript(numbers, tuple(Symbol(str(name)) for name in self.names)) if self.names else numbers
-        return Call("Array", tuple(Symbol(str(name), repr(domain)) for name, domain in self.inputs.items()))
+        return Call("Array", typed_names(self.inputs))
 
 
 def _output_domain(array: Data, shape: tuple[int, ...], domain: Domain | None) -> Domain:
