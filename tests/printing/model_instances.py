@@ -209,3 +209,8 @@ def density_parts() -> Any:
 @instance
 def sampled_distributions() -> Any:
     return SampledDistributions({"m": dist.Normal(0.0, 1.0)}, {"m": np.array(0.5)})
+
+
+@instance
+def picture() -> Any:
+    return fb.JointNamed(dict(m=dist.Normal(0.0, 1.0), x=lambda m: dist.Normal(m, 1.0))).condition(x=0.5).plot()

@@ -56,9 +56,9 @@ class Mixture(Factor):
         >>> (fb.dist.Normal(-1.0, 1.0)("x") + fb.dist.Normal(1.0, 1.0)("x")).size
         2
         """
-        return sum(map(self.terms_of, self.components))
+        return sum(map(self._terms_of, self.components))
 
-    def terms_of(self, component: Factor) -> int:
+    def _terms_of(self, component: Factor) -> int:
         """The number of terms of one component."""
         return math.prod(domain.extent for domain in self.bound_in(component).values())
 
@@ -184,7 +184,7 @@ def mixture(components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> Facto
         return others[0]
     made = Mixture(others, used)
     # Atoms are stored one by one already (particles, as many as were asked for); their sum takes no more room.
-    require_within_cap(sum(made.terms_of(component) for component in others if not component.pins), made)
+    require_within_cap(sum(made._terms_of(component) for component in others if not component.pins), made)
     return made
 
 

@@ -36,7 +36,7 @@ from fubini.sequence.steps import joined, summed
 from fubini.terms.exactness import Exactness, estimated
 from fubini.terms.factor import Factor, Product, rename, substitute, terms_of
 from fubini.terms.heads import DIVIDE, DRAW
-from fubini.terms.value import Array
+from fubini.terms.value import Array, to_array
 
 PARTICLE = Bound("particle")
 BLOCK = 2048  # points after a step that are weighed against all before it at once
@@ -284,7 +284,7 @@ def _in_blocks(share: Callable[[Samples], Factor], cloud: Samples) -> Factor:
 
     def one(places: Data) -> tuple[Factor, Data]:
         index = Array._of(jnp.minimum(places, count - 1), (name,), {name: Bint[BLOCK]}, Bint[count])
-        points = {each: value({name: index}) for each, value in cloud.located.items()}
+        points = {each: to_array(value({name: index})) for each, value in cloud.located.items()}
         counted = Table(jnp.where(places < count, 1.0, 0.0), {name: Bint[BLOCK]})
         with tallied() as tally:
             own = share(Samples(points, joined([substitute(cloud.weight, {name: index}), counted])))
