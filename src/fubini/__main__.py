@@ -1,0 +1,7 @@
+"""`python -m fubini` is the command line."""
+
+import sys
+
+from fubini.cli import main
+
+sys.exit(main())
