@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fubini.questions.draws import arviz
+from fubini.questions.draw_diagnostics import arviz, describe, diagnose
 from fubini.report.chains import rank_shares
 from fubini.report.densities import smooth
-from fubini.report.diagnostics import describe, diagnose, judge, verdict
+from fubini.report.diagnostics import judge, verdict
 from fubini.report.posterior_draws import read_draws
 from fubini.report.predictive import coverage
 from tests.report.examples import data

@@ -14,8 +14,8 @@ from fubini.distributions.density import Density as FamilyDensity
 from fubini.errors import DataError
 from fubini.factors.gaussian import Gaussian
 from fubini.plots.panels import COLOURS, Band, Density, Image, Intervals, Panel, Points, Regimes, Shares
+from fubini.questions.draw_diagnostics import INTERVAL, describe
 from fubini.report.densities import smooth_density
-from fubini.report.diagnostics import INTERVAL, describe
 from fubini.report.exact_marginals import density_on_grid, label_shares
 from fubini.report.posterior_draws import SiteDraws
 from fubini.terms.factor import Factor

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fubini.errors import NameClash, listed
+from fubini.questions.draw_diagnostics import arviz
 from fubini.questions.posterior_summary import ENTRIES, summarise
 from fubini.show.printed_form import Block, Shown
-
-
-def arviz() -> Any:
-    """ArviZ, which takes a second to import, and warns that its next version will differ."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz as module
-    return module
 
 
 def arviz_data(
@@ -61,7 +53,7 @@ class Draws(dict[str, np.ndarray], Shown):
     >>> Draws(x=np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]]))
     2 chains of 4 draws
        mean     sd    5%   95%  ESS  R-hat
-    x     3  1.309  1.35  4.65    7  1.958
+    x     3  1.309  1.35  4.65    7  1.889
     """
 
     __repr__ = Shown.__repr__

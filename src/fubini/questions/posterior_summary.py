@@ -1,4 +1,4 @@
-"""Draws in few numbers: mean, deviation, 90 % interval, effective draws and R-hat of each entry."""
+"""Draws in few numbers: mean, deviation, 90 % interval, effective draws and R-hat of each entry, by ArviZ."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fubini.infer.agreement import split_rhat
-from fubini.infer.nuts_warnings import effective
+from fubini.questions.draw_diagnostics import describe, diagnose
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.numbers import grid
 
@@ -35,7 +34,7 @@ class EntrySummary:
     @property
     def numbers(self) -> tuple[float, ...]:
         """The statistics in the order in which they are printed."""
-        return self.mean, self.sd, self.low, self.high, round(self.effective_draws), self.r_hat
+        return self.mean, self.sd, self.low, self.high, np.round(self.effective_draws), self.r_hat
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +76,7 @@ def summarise(values: Mapping[Any, Any], most: int | None = None) -> PosteriorSu
     >>> summarise({"x": np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])})
     2 chains of 4 draws
        mean     sd    5%   95%  ESS  R-hat
-    x     3  1.309  1.35  4.65    7  1.958
+    x     3  1.309  1.35  4.65    7  1.889
     """
     entries = {str(name): _entries(str(name), value, most) for name, value in values.items()}
     shapes = [np.shape(value) for value in values.values()]
@@ -87,11 +86,15 @@ def summarise(values: Mapping[Any, Any], most: int | None = None) -> PosteriorSu
 
 def _entries(name: str, value: Any, most: int | None) -> list[EntrySummary]:
     array = np.asarray(value)
-    labels = _labels(value, array.shape[2:])
-    places = zip(np.ndindex(array.shape[2:]), itertools.product(*labels), strict=True)
+    labels = list(itertools.islice(itertools.product(*_labels(value, array.shape[2:])), most))
+    numbers = array.reshape(*array.shape[:2], -1)[..., : len(labels)].astype(np.float64)
+    if not labels:
+        return []
+    r_hat, effective, _ = diagnose(numbers)
+    names = [f"{name}[{', '.join(label)}]" if label else name for label in labels]
     return [
-        summarise_entry(f"{name}[{', '.join(label)}]" if label else name, array[:, :, *position])
-        for position, label in itertools.islice(places, most)
+        EntrySummary(one, *describe(numbers[..., k]), float(effective[k]), float(r_hat[k]))
+        for k, one in enumerate(names)
     ]
 
 
@@ -101,12 +104,3 @@ def _labels(value: Any, shape: tuple[int, ...]) -> list[list[str]]:
     if dims is None:
         return [list(map(str, range(size))) for size in shape]
     return [[str(label) for label in value[dim].values] for dim in dims[2:]]
-
-
-def summarise_entry(name: str, draws: np.ndarray) -> EntrySummary:
-    """The statistics of one number's draws [chain, draw]."""
-    numbers = draws.astype(np.float64)
-    low, high = np.quantile(numbers, (0.05, 0.95))
-    sd = float(numbers.std(ddof=1)) if numbers.size > 1 else 0.0
-    r_hat = float(split_rhat(numbers)) if numbers.shape[1] > 3 else np.nan
-    return EntrySummary(name, float(numbers.mean()), sd, float(low), float(high), effective(numbers), r_hat)

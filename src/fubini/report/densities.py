@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fubini.report.diagnostics import describe
+from fubini.questions.draw_diagnostics import describe
 from fubini.report.figure_axes import Axes, figure, padded, shown
 from fubini.report.html_elements import Markup, element
 from fubini.report.posterior_draws import Quantity

@@ -1,21 +1,18 @@
-"""R-hat and effective sample sizes by ArviZ, and what they say, in words."""
+"""What R-hat and effective sample sizes say, in words."""
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fubini.questions.draws import arviz
+from fubini.questions.draw_diagnostics import describe, diagnose
 from fubini.questions.represented import BACKWARD
 from fubini.report.posterior_draws import PosteriorDraws, Quantity
 
 RHAT_GOOD, RHAT_BAD = 1.01, 1.05  # Vehtari et al. 2021; Gelman et al. 2013
 ESS_GOOD, ESS_BAD = 100, 25  # effective draws for each chain (Vehtari et al. 2021)
-INTERVAL = 0.05, 0.95
 INDEPENDENT = {
     "exact": "drawn from the exact posterior",
     "grid": "drawn from the posterior on a grid that describes it",
@@ -57,39 +54,6 @@ def summarise(quantities: Sequence[Quantity]) -> list[Summary]:
     ]
 
 
-def describe(numbers: np.ndarray) -> tuple[float, float, float, float]:
-    """Mean, standard deviation, 5 % and 95 % quantile."""
-    if not numbers.size:
-        return np.nan, np.nan, np.nan, np.nan
-    low, high = np.quantile(numbers, INTERVAL)
-    return float(numbers.mean()), float(numbers.std(ddof=1)) if numbers.size > 1 else 0.0, float(low), float(high)
-
-
-def diagnose(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """R-hat (rank-normalised), bulk and tail effective sample size of draws [chain, draw, number].
-
-    NaN of what does not vary or is not finite, of fewer than four draws, and R-hat of one chain.
-    """
-    az, values = arviz(), draws.astype(np.float64)
-    nothing = np.full(values.shape[-1], np.nan)
-    if values.shape[1] < 4:
-        return nothing, nothing, nothing
-    known = np.isfinite(values).all(axis=(0, 1))
-    values = np.where(known, values, 0.0)
-    varies = values.std(axis=(0, 1)) > 0
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        logging.getLogger("arviz").addFilter(_silent)
-        try:
-            data = az.convert_to_dataset({"x": values})
-            rhat = az.rhat(data)["x"].values if values.shape[0] > 1 else nothing
-            bulk, tail = (az.ess(data, method=method)["x"].values for method in ("bulk", "tail"))
-        finally:
-            logging.getLogger("arviz").removeFilter(_silent)
-    rhat, bulk, tail = (np.where(varies, each, np.nan) for each in (rhat, bulk, tail))
-    return rhat, bulk, tail
-
-
 def shown_rhat(rhat: float) -> str:
     """R-hat in three digits; what is large says no more than that.
 
@@ -97,10 +61,6 @@ def shown_rhat(rhat: float) -> str:
     ('1.023', '> 100', '–')
     """
     return "–" if rhat != rhat else f"{rhat:.3f}" if rhat <= 100 else "> 100"
-
-
-def _silent(record: logging.LogRecord) -> bool:
-    return False
 
 
 def judge(draws: PosteriorDraws) -> Verdict:

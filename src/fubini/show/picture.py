@@ -64,4 +64,4 @@ class Picture:
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self._bytes(".png")).decode()
-        return f'<img src="data:image/png;base64,{data}" alt="{escape(self.text)}" style="max-width: 100%">'
+        return f'<img src="data:image/png;base64,{data}" alt="{escape(self.text)}" style="max-width: 100%"/>'
