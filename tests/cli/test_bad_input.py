@@ -116,3 +116,36 @@ def test_interrupt(folder, capsys, monkeypatch):
     monkeypatch.setattr("fubini.cli.infer_command.read_data", interrupt)
     assert main(["infer", "level.py", "--data", "data.csv"]) == 130
     assert capsys.readouterr().err == "fubini: interrupted\n"
+
+
+def test_a_damaged_checkpoint_is_kept(folder, capsys):
+    Path("model.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\n@fb.model\ndef two(dose):\n"
+        "    scale = yield dist.HalfNormal(1.0)\n    response = yield dist.Normal(0.0 * dose, scale)\n"
+    )
+    Path("run.checkpoint").write_bytes(b"not a checkpoint")
+    message = refused(capsys, "infer", "model.py", "--data", "data.csv", "--checkpoint", "run.checkpoint", *QUICK)
+    assert "run.checkpoint" in message and "expected" in message
+    assert Path("run.checkpoint").read_bytes() == b"not a checkpoint"
+
+
+def test_a_site_with_the_name_of_a_column_that_it_is_not(folder, capsys):
+    """Here `row` has forty numbers, and the site two."""
+    Path("model.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\n@fb.model\ndef rows(dose):\n"
+        "    row = yield dist.Normal(0.0, 1.0).expand([2])\n"
+        "    response = yield dist.Normal(row[0] * dose + row[1], 0.5)\n"
+    )
+    message = refused(capsys, "infer", "model.py", "--data", "data.csv", *QUICK)
+    assert "the column 'row'" in message and "--skip row" in message
+    assert "'row'" in refused(capsys, "infer", "model.py", "--data", "data.csv", "--skip", "rov", *QUICK)
+    assert main(["infer", "model.py", "--data", "data.csv", "--skip", "row", *QUICK]) == 0
+    capsys.readouterr()
+
+
+def test_a_reserved_name(folder, capsys):
+    Path("model.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\n@fb.model\ndef flow():\n"
+        "    value = yield dist.Normal(0.0, 1.0)\n"
+    )
+    assert "give the site another name" in refused(capsys, "infer", "model.py", "--data", "data.csv", *QUICK)
