@@ -23,7 +23,7 @@ from fubini.read.formula import UNKNOWN, Formulas, Part
 from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
 from fubini.show.styles import text
 
-LONGEST = 60  # characters of a parameter that are written out
+LONGEST = 80  # characters of a parameter that are written out
 
 
 def statements(joint: Flavour) -> dict[str, str]:
