@@ -36,6 +36,35 @@ def reduce_mixture(weight: Data, mean: Data, covariance: Data, k: int) -> Reduce
     return ReducedMixture(*(data.reshape((*batch, *data.shape[1:])) for data in made))
 
 
+def reduce_in_groups(weight: Data, mean: Data, covariance: Data, k: int, group: int, of_each: int) -> ReducedMixture:
+    """At most k components in place of [..., J] of them, where neighbours that belong together are reduced first.
+
+    Each `group` of components that follow one another becomes at most `of_each`; the work grows with the cube of those
+    that are reduced at once.
+    """
+    count = weight.shape[-1]
+    if count <= k or group <= of_each or count == group:
+        return reduce_mixture(weight, mean, covariance, k)
+    batch = weight.shape[:-1]
+    groups = count // group
+
+    def regrouped(data: Data, rank: int, *shape: int) -> Data:
+        return data.reshape((*batch, *shape, *data.shape[data.ndim - rank :]))
+
+    first = reduce_mixture(
+        regrouped(weight, 0, groups, group),
+        regrouped(mean, 1, groups, group),
+        regrouped(covariance, 2, groups, group),
+        of_each,
+    )
+    few = groups * of_each
+    second = reduce_mixture(
+        regrouped(first.weight, 0, few), regrouped(first.mean, 1, few), regrouped(first.covariance, 2, few), k
+    )
+    places = regrouped(first.labels + of_each * jnp.arange(groups)[:, None], 0, count)
+    return second._replace(labels=jnp.take_along_axis(second.labels, places, axis=-1))
+
+
 def _log_determinant(P: Data) -> Data:
     if P.shape[-1] == 1:
         return jnp.log(P[..., 0, 0])
@@ -65,7 +94,8 @@ class _State(NamedTuple):
     weight: Data
     mean: Data
     covariance: Data
-    costs: Data  # of each pair; infinite for those that are none
+    costs: Data  # of each pair, the first before the second; infinite for those that are none
+    alive: Data
     labels: Data
 
 
@@ -75,9 +105,9 @@ def _reduce(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixtur
         return _padded(weight, mean, covariance, k)
     every = (weight, mean, covariance)
     pairs = [*(data[:, None] for data in every), *(data[None, :] for data in every)]
-    upper = jnp.arange(count)[:, None] < jnp.arange(count)[None, :]
-    costs = jnp.where(upper, _costs(*pairs), jnp.inf)
-    start = _State(*every, jax.lax.stop_gradient(costs), jnp.arange(count))
+    place = jnp.arange(count)
+    costs = jnp.where(place[:, None] < place[None, :], _costs(*pairs), jnp.inf)
+    start = _State(*every, jax.lax.stop_gradient(costs), jnp.ones(count, bool), place)
 
     def merge(_: Data, state: _State) -> _State:
         return _merge_cheapest(state)
@@ -95,13 +125,13 @@ def _merge_cheapest(state: _State) -> _State:
     made = _merged(*own, *(data[j] for data in state[:3]))
     arrays = [data.at[i].set(new) for data, new in zip(state[:3], made, strict=True)]
     weight, mean, covariance = arrays
-    fresh = jax.lax.stop_gradient(_costs(*(data[None] for data in made), *arrays))
     place = jnp.arange(count)
-    gone = (place == j) | jnp.isinf(jnp.minimum(jnp.min(state.costs, axis=0), jnp.min(state.costs, axis=1)))
-    costs = jnp.where((place[:, None] == j) | (place[None, :] == j), jnp.inf, state.costs)
-    costs = jnp.where((place[:, None] == i) & (place[None, :] > i) & ~gone[None, :], fresh[None, :], costs)
-    costs = jnp.where((place[None, :] == i) & (place[:, None] < i) & ~gone[:, None], fresh[:, None], costs)
-    return _State(weight, mean, covariance, costs, jnp.where(state.labels == j, i, state.labels))
+    alive = state.alive & (place != j)
+    fresh = jax.lax.stop_gradient(_costs(*(data[None] for data in made), *arrays))
+    costs = state.costs.at[i].set(jnp.where(alive & (place > i), fresh, jnp.inf))
+    costs = costs.at[:, i].set(jnp.where(alive & (place < i), fresh, jnp.inf))
+    costs = costs.at[j].set(jnp.inf).at[:, j].set(jnp.inf)
+    return _State(weight, mean, covariance, costs, alive, jnp.where(state.labels == j, i, state.labels))
 
 
 def _padded(weight: Data, mean: Data, covariance: Data, k: int) -> ReducedMixture:
