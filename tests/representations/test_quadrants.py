@@ -167,6 +167,15 @@ def test_the_order_of_the_factors_makes_no_difference(representation: Any) -> No
     assert found[1] == pytest.approx(found[0], abs=1e-9)
 
 
+def test_components_that_are_split_where_they_are_cut() -> None:
+    """A small circle, of which most is cut: without splitting the evidence is off by 0.114, the smoother by 0.009."""
+    setting = HARD._replace(steps=6, radius=0.4)
+    right, chain = exactly(setting, STICKY, 160), quadrants(setting, STICKY)
+    with fb.represent(F=fb.rep.Mixture(6, split=3)):
+        assert float(chain.log_evidence()) == pytest.approx(right.log_evidence, abs=0.03)
+        assert distance(mean_path(chain.smooth()), right.smoothed) <= 0.006
+
+
 def test_mixture_hard() -> None:
     assert evidence(HARD, 0.0, "Mixture") == pytest.approx(-35.44, abs=0.02)
 

@@ -37,6 +37,35 @@ def reduce_mixture(weight: Data, mean: Data, covariance: Data, k: int) -> Reduce
     return ReducedMixture(*(data.reshape((*batch, *data.shape[1:])) for data in made))
 
 
+def reduce_in_groups(weight: Data, mean: Data, covariance: Data, k: int, group: int, of_each: int) -> ReducedMixture:
+    """At most k components in place of [..., J] of them, where neighbours that belong together are reduced first.
+
+    Each `group` of components that follow one another becomes at most `of_each`; the work grows with the cube of those
+    that are reduced at once.
+    """
+    count = weight.shape[-1]
+    if count <= k or group <= of_each or count == group:
+        return reduce_mixture(weight, mean, covariance, k)
+    batch = weight.shape[:-1]
+    groups = count // group
+
+    def regrouped(data: Data, rank: int, *shape: int) -> Data:
+        return data.reshape((*batch, *shape, *data.shape[data.ndim - rank :]))
+
+    first = reduce_mixture(
+        regrouped(weight, 0, groups, group),
+        regrouped(mean, 1, groups, group),
+        regrouped(covariance, 2, groups, group),
+        of_each,
+    )
+    few = groups * of_each
+    second = reduce_mixture(
+        regrouped(first.weight, 0, few), regrouped(first.mean, 1, few), regrouped(first.covariance, 2, few), k
+    )
+    places = regrouped(first.labels + of_each * jnp.arange(groups)[:, None], 0, count)
+    return second._replace(labels=jnp.take_along_axis(second.labels, places, axis=-1))
+
+
 def _log_determinant(P: Data) -> Data:
     if P.shape[-1] == 1:
         return jnp.log(P[..., 0, 0])
