@@ -10,8 +10,8 @@ that F is in, and Y is F with noise. The model is written once; `fb.represent` s
 
 Why more components alone do not reach the grid (HARD, `Mixture(8)` stops at -35.44, the grid has -35.16): each Gaussian
 that an axis cuts is replaced by one Gaussian of the same moments, which leaks over the cut again. More components keep
-apart what is apart already; they do not follow the edge within one component. `Mixture(8, split=3)` first splits what an
-axis cuts into three narrower Gaussians along it, and reaches -35.165.
+apart what is apart already; they do not follow the edge within one component. `Mixture(8, split=3)` first splits what
+an axis cuts into three narrower Gaussians along it, and reaches -35.165.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ COVARIANCE = np.array([[2.0, 0.6], [0.6, 0.5]])
 
 @pytest.mark.parametrize(("axes", "count"), [([0], 3), ([0, 1], 3), ([1], 5)])
 def test_the_sum_has_the_moments_of_the_whole(axes: list[int], count: int) -> None:
-    """Mean and covariance are those of the whole, along an axis the moments up to order 2 n − 1; pieces are narrower."""
+    """Mean and covariance are those of the whole, along an axis moments up to order 2 n − 1; pieces are narrower."""
     pieces = split_gaussian(MEAN, COVARIANCE, axes, count)
     weights = np.exp(pieces.log_weights)
     assert len(weights) == count ** len(axes) and weights.sum() == pytest.approx(1.0)
