@@ -1,4 +1,4 @@
-"""The Python blocks of README.md, CONTRIBUTING.md and docs/*.md run, each file in one namespace, from top to bottom."""
+"""The Python blocks of README.md, CONTRIBUTING.md, docs/, docs/from/ and docs/howto/ run, each file in one namespace, from top to bottom."""
 
 import doctest
 import re
@@ -15,6 +15,7 @@ DOCUMENTS = [
         ROOT / "CONTRIBUTING.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "docs" / "from").glob("*.md")),
+        *sorted((ROOT / "docs" / "howto").glob("*.md")),
     )
     if path.exists()
 ]
