@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data, is_jax, precision
@@ -70,6 +69,8 @@ def fit(
         )
     if not isinstance(steps, (int, np.integer)) or steps < 1:
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
+    import optax
+
     goal = _default_objective(model) if objective is None else objective
     float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
     with precision(float64):
@@ -104,6 +105,8 @@ def _default_objective(model: Any) -> Callable[[Any], Any]:
 
 
 def _climbed(model: Any, goal: Callable, steps: int, optimizer: Any, progress: bool) -> tuple[list[Data], list[float]]:
+    import optax
+
     free = [jnp.asarray(param.free) for param in params(model)]
 
     def loss(free: list[Data]) -> Data:
