@@ -119,7 +119,9 @@ def exceeds_zero(of: Node) -> bool:
 def is_surely_positive(of: Node) -> bool:
     """It is greater than 0, as far as bounds tell: a number that is drawn does not reach its ends, a count may."""
     low = bounds(of)[0]
-    return low > 0 or exceeds_zero(of) or (low == 0 and not _reaches(of, False))
+    if low > 0 or exceeds_zero(of) or (low == 0 and not _reaches(of, False)):
+        return True
+    return of.kind == "mul" and all(is_surely_positive(base) for base, _ in of.args)
 
 
 def _reaches(of: Node, up: bool) -> bool:
@@ -133,6 +135,8 @@ def _reaches(of: Node, up: bool) -> bool:
             return _product_reaches(of, up)
         case "call" if scalar_function(of.args[0]).is_increasing:
             return _reaches(of.args[1], up)
+        case "where" if of.args[0].kind != "lt":  # of which `bounds` uses the test
+            return any(_reaches(case, up) for case in of.args[1:])
         case _:
             return True
 

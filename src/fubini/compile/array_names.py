@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
+import scipy
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import get, index
@@ -153,7 +153,7 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> SparseRows:
         row, place, weight = row[inside], place[inside], weight[inside]
     kind = np.int32 if max(u.size, l.size) < 2**31 else np.int64  # short ones are sorted faster
     at = (row.astype(kind), place.astype(kind))
-    matrix = coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
+    matrix = scipy.sparse.coo_array((weight.astype(float), at), (u.size, l.size)).tocsr()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return SparseRows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)

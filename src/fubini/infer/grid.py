@@ -13,8 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
-from scipy.ndimage import minimum_filter
+import scipy
 from tqdm import tqdm
 
 from fubini.base.arrays import Data
@@ -230,7 +229,9 @@ class Interpolation:
             np.linspace(low - step, high + step, count + 2)
             for low, high, step in zip(frame.low, frame.high, self.step, strict=True)
         ]
-        self._between = RegularGridInterpolator(beyond, np.pad(weights, 1), bounds_error=False, fill_value=0.0)
+        self._between = scipy.interpolate.RegularGridInterpolator(
+            beyond, np.pad(weights, 1), bounds_error=False, fill_value=0.0
+        )
 
     def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
         """Points [draw, number]."""
@@ -271,4 +272,4 @@ class Proposals:
 def _well_inside(box: Frame, frame: Frame, count: int) -> np.ndarray:
     """Of the nodes of a grid on `frame`, whether all their neighbours lie in a box."""
     inside = box.holds(frame.points(frame.nodes(count))).reshape((count,) * frame.size)
-    return minimum_filter(inside, size=3, mode="nearest")
+    return scipy.ndimage.minimum_filter(inside, size=3, mode="nearest")

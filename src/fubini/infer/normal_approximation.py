@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-import optax
+import scipy
 from numpyro.distributions import ImproperUniform, constraints
 from numpyro.handlers import seed
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
-from scipy.optimize import minimize
 from tqdm import tqdm
 
 from fubini.base.arrays import Data
@@ -53,7 +52,9 @@ def climb(target: Target, start: Free) -> Climb:
         value, gradient = value_and_slope(jnp.asarray(at, flat.dtype), target.numbers)
         return float(value), np.asarray(gradient, np.float64)
 
-    end: Any = minimize(objective, np.asarray(flat, np.float64), jac=True, method="BFGS", options={"gtol": 1e-9})
+    end: Any = scipy.optimize.minimize(
+        objective, np.asarray(flat, np.float64), jac=True, method="BFGS", options={"gtol": 1e-9}
+    )
     _, gradient = objective(end.x)
     return Climb(end.x, -float(end.fun), float(np.max(np.abs(gradient), initial=0.0)), end.nit)
 
@@ -134,6 +135,8 @@ def _optimisation(
 ) -> tuple[Callable, Callable, Callable]:
     """The start and a stretch of numpyro's mean-field optimisation, and what it fitted; compiled once for a density."""
     size = sum(math.prod(shape) for _, shape in shapes)
+
+    import optax
 
     def flat(numbers: Any) -> Data:
         return numpyro.sample("free", ImproperUniform(constraints.real_vector, (), (size,)))

@@ -15,8 +15,22 @@ from fubini.base.arrays import is_traced
 from fubini.base.closure import Closure
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Flavour
+from fubini.models.param import Param
 
 Named = tuple[str, np.ndarray]
+
+
+def named_params(joint: Any) -> dict[str, Param]:
+    """Parameters to be learnt by the names of the arguments that they are, or that hold them: weights, scale['a']."""
+    named: dict[str, Param] = {}
+    for part in (joint, getattr(joint, "joint", None)):
+        closure = getattr(part, "closure", None)
+        if isinstance(closure, Closure):
+            call = _arguments(closure.function, getattr(part, "arguments", ()), getattr(part, "keywords", ()))
+            for name, value in call.items():
+                leaves = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda item: isinstance(item, Param))[0]
+                named |= {f"{name}{jax.tree_util.keystr(at)}": one for at, one in leaves if isinstance(one, Param)}
+    return named
 
 
 def named_arrays(joint: Flavour) -> Iterator[Named]:
@@ -31,19 +45,25 @@ def named_arrays(joint: Flavour) -> Iterator[Named]:
 
 
 def _of_call(function: Callable, arguments: tuple, keywords: tuple[str, ...]) -> Iterator[Named]:
-    """Arguments that are or hold arrays."""
+    """Arguments that are or hold arrays, and what the function reads from around it."""
+    for name, value in _arguments(function, arguments, keywords).items():
+        yield from _within(name, value)
+    while isinstance(function, functools.partial):
+        function = function.func
+    yield from _captured(function)
+
+
+def _arguments(function: Callable, arguments: tuple, keywords: tuple[str, ...]) -> dict[str, Any]:
+    """The arguments of a call by name; none of a callable that does not tell their names."""
     count = len(arguments) - len(keywords)
     positional, named = arguments[:count], dict(zip(keywords, arguments[count:], strict=True))
     while isinstance(function, functools.partial):
         positional, named = (*function.args, *positional), {**function.keywords, **named}
         function = function.func
     try:
-        bound = inspect.signature(function).bind(*positional, **named)
-    except (TypeError, ValueError):  # a callable that does not tell its arguments
-        return
-    for name, value in bound.arguments.items():
-        yield from _within(name, value)
-    yield from _captured(function)
+        return inspect.signature(function).bind(*positional, **named).arguments
+    except (TypeError, ValueError):
+        return {}
 
 
 def _within(name: str, value: Any) -> Iterator[Named]:

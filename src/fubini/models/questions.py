@@ -85,10 +85,11 @@ class Questions(Flavour):
         """
         return eliminated(FlatModel(self), ()).eliminate(*names)
 
-    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
+    def predict(self, key: Data, *names: str, draws: Any = 1000, model: Any = None, **options: Any) -> Any:
         """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
 
-        `model` is another model of the same latents, at new inputs say.
+        `model` is another model of the same latents, at new inputs say. Where the posterior has no closed form, `draws`
+        are those of `infer`, or arrays [chain, draw, …] by name.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).predict(jax.random.key(0), "x", draws=10).shape

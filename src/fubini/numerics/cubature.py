@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import ndimage
+import scipy
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 from fubini.numerics.log_sum_exp import log_sum_exp
@@ -114,7 +114,7 @@ def _peaks(survey: Survey, boxes: Sequence[Frame]) -> list[Peak]:
     greatest = max(float(values.max()) for _, values in survey.looks)
     starts: list[tuple[Any, Frame, np.ndarray, np.ndarray]] = []
     for frame, values in survey.looks:
-        tops = (ndimage.maximum_filter(values, size=3, mode="nearest") == values) & (values >= greatest - LOWEST)
+        tops = (scipy.ndimage.maximum_filter(values, size=3, mode="nearest") == values) & (values >= greatest - LOWEST)
         nodes, step = frame.nodes(len(values)), frame.spacing(len(values))
         starts.extend((values[index], frame, nodes[index], step) for index in map(tuple, np.argwhere(tops)))
     peaks: list[Peak] = []

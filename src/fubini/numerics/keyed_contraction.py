@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from fubini.base.arrays import Data, is_traced, namespace
 from fubini.base.semirings import Semiring
@@ -92,7 +92,7 @@ def _multiply_matrices(f: Operand, g: Operand) -> Iterator[Keyed]:
 
 
 def _matrix(weights: np.ndarray, cells: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]) -> Any:
-    return csr_array((weights, cells), shape=shape)
+    return scipy.sparse.csr_array((weights, cells), shape=shape)
 
 
 def _numbered(keys: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray | int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import ndimage
+import scipy
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 
@@ -147,7 +147,7 @@ def _known(modes: Sequence[Mode], point: np.ndarray) -> Mode | None:
 def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Frame]:
     """Boxes around the nodes that are higher than their neighbours and in no box of a mode yet, the highest first."""
     nodes = frame.nodes(len(values))
-    places = np.argwhere((ndimage.maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
+    places = np.argwhere((scipy.ndimage.maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
     high = sorted(map(tuple, places), key=lambda place: -values[place])
     return [
         _cells_around(frame, place, len(values))

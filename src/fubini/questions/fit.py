@@ -9,18 +9,20 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data, is_jax, precision
 from fubini.errors import DataError, DomainError
+from fubini.models.arguments import named_params
 from fubini.models.joint import Conditioned
 from fubini.models.options import require_options
 from fubini.models.param import Param
 from fubini.show.printed_form import Block, Shown, Words, display_form, print_form
+from fubini.terms.numbers import shown_array
 from fubini.terms.value import Value
 
 REPORTS = 20  # how often progress is shown
+SHOWN = 6  # parameters in the printed form
 
 
 class Fitted(NamedTuple):
@@ -29,9 +31,19 @@ class Fitted(NamedTuple):
     model: Any
     objective: np.ndarray
 
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """What was learnt, by the names of the model function's arguments; other parameters by number, from 0 on."""
+        names = {id(one): name for name, one in named_params(self.model).items()}
+        return {names.get(id(one), f"{place}"): one.value for place, one in enumerate(params(self.model))}
+
     def _form(self) -> Iterator[Block]:
         first, last = self.objective[0], self.objective[-1]
         yield Words(f"fitted in {len(self.objective)} steps, objective {first:.6g} → {last:.6g}")
+        yield from (
+            Words(f"{name} = {shown_array(np.asarray(one.value))}")
+            for name, one in list(named_params(self.model).items())[:SHOWN]
+        )
         yield from self.model._form() if isinstance(self.model, Shown) else [Words(repr(self.model))]
 
     def __repr__(self) -> str:
@@ -59,7 +71,7 @@ def fit(
     >>> data = np.array([1.0, 2.0, 3.0])
     >>> model = fb.JointNamed(dict(x=dist.Normal(fb.param(0.0), fb.param(1.0, fb.Positive)).expand([3])))
     >>> fitted = fit(model.condition(x=data), steps=400, progress=False)
-    >>> [round(float(p.value), 3) for p in params(fitted.model)]
+    >>> [round(float(value), 3) for value in fitted.params.values()]
     [2.0, 0.816]
     """
     require_options("fit", options, ("objective", "steps", "optimizer", "progress"))
@@ -70,6 +82,8 @@ def fit(
         )
     if not isinstance(steps, (int, np.integer)) or steps < 1:
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
+    import optax
+
     goal = _default_objective(model) if objective is None else objective
     float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
     with precision(float64):
@@ -104,6 +118,8 @@ def _default_objective(model: Any) -> Callable[[Any], Any]:
 
 
 def _climbed(model: Any, goal: Callable, steps: int, optimizer: Any, progress: bool) -> tuple[list[Data], list[float]]:
+    import optax
+
     free = [jnp.asarray(param.free) for param in params(model)]
 
     def loss(free: list[Data]) -> Data:

@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.errors import UnknownName, closest, listed
+from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.models.call_values import prior_of
 from fubini.models.checks import required
 from fubini.models.eliminated_model import eliminated
@@ -22,7 +23,7 @@ from fubini.numerics.randomness import require_key
 from fubini.questions.approximate import approximation
 from fubini.questions.evidence import log_evidence
 
-ADVICE = "infer(key) draws the latents, and has predictive draws too"
+ADVICE = "predict(key, name, draws=infer(key)) predicts from draws of a sampler"
 
 
 @exact_predict.rule
@@ -31,6 +32,9 @@ def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
     others = {name: value for name, value in options.items() if name not in ("draws", "model")}
     require_options("predict", others, ("key", "draws", "model"))
     require_key(key)
+    joint = model.joint if options["model"] is None else options["model"]
+    if has_draws(options["draws"]):
+        return predicted(key, joint, latents_of(model, options["draws"]), names)
     draws = whole_number("draws", options["draws"])
     whole = eliminated(model)
     first, second = jax.random.split(key)
@@ -43,7 +47,35 @@ def predict(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
     else:
         log_evidence(model)
     latents = whole.draw_all(jax.random.split(first, draws), kept, many=True)
-    return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
+    return predicted(second, joint, latents, names)
+
+
+def has_draws(draws: Any) -> bool:
+    """Whether these are draws by name, as `infer` and samplers give them, and not how many to make."""
+    return isinstance(draws, Mapping) or hasattr(draws, "posterior")
+
+
+def latents_of(model: FlatModel, draws: Any) -> dict[str, Data]:
+    """Draws of the latents by name, chains one after another: of ArviZ data, or of arrays [chain, draw, …]."""
+    group = getattr(draws, "posterior", draws)
+    latents = {}
+    for name, domain in model.outline.free_domains():
+        key = name if name in group else name.replace("/", ".")
+        if key not in group:
+            raise UnknownName(
+                f"predictions from draws without the latent {name!r}",
+                expected=f"draws of all latents: {listed(dict(model.outline.free_domains()))}",
+                nearest=closest(name, list(group)),
+                advice="those of infer(key) have all; recover(key, draws) draws eliminated ones back",
+            )
+        array = np.asarray(group[key])
+        if array.shape[2:] != domain.shape or array.ndim < 2:
+            raise DomainError(
+                f"predictions from draws of {name!r} of shape {array.shape}",
+                expected=f"the shape (chains, draws{''.join(f', {size}' for size in domain.shape)})",
+            )
+        latents[name] = array.reshape((-1, *domain.shape))
+    return latents
 
 
 def predicted(key: Data, joint: Flavour, latents: Mapping[str, Data], names: tuple[str, ...]) -> Any:

@@ -23,7 +23,7 @@ from fubini.models.paths import nested
 from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
-from fubini.questions.predict import predicted
+from fubini.questions.predict import has_draws, latents_of, predicted
 from fubini.questions.represented_chain import ask_chain, is_represented
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
@@ -110,9 +110,12 @@ def predict_from_chain(model: FlatModel, key: Any, names: tuple, options: dict) 
     others = {name: value for name, value in options.items() if name not in ("draws", "model")}
     require_options("predict", others, ("key", "draws", "model"))
     require_key(key)
+    joint = model.joint if options["model"] is None else options["model"]
+    if has_draws(options["draws"]):
+        return predicted(key, joint, latents_of(model, options["draws"]), names)
     first, second = jax.random.split(key)
     latents = _latents(model, first, whole_number("draws", options["draws"]))
-    return predicted(second, model.joint if options["model"] is None else options["model"], latents, names)
+    return predicted(second, joint, latents, names)
 
 
 def _latents(model: FlatModel, key: Data, n: int) -> dict[str, Data]:

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpyro.distributions import constraints
-from scipy.integrate import quad
 
 from fubini.algebra.build import const, get, where
 from fubini.algebra.node import Leaf, Node
@@ -253,7 +253,7 @@ def _integral(density: Callable[[float], float], low: float, high: float) -> flo
     """∫ from low to high, on both sides of a point in between."""
     middle = (low + high) / 2 if math.isfinite(low + high) else max(low, min(high, 0.0)) + (1.0 if low == 0 else 0.0)
     sides = [(low, middle), (middle, high)]
-    return sum(quad(density, *ends, limit=200, full_output=1)[0] for ends in sides if ends[0] < ends[1])
+    return sum(scipy.integrate.quad(density, *ends, limit=200, full_output=1)[0] for ends in sides if ends[0] < ends[1])
 
 
 # -- index notation -------------------------------------------------------------------------------------------------

@@ -536,7 +536,11 @@ def _require_index(axis: int, index: Value, size: int) -> None:
     """Raise unless an index is an integer, within the extent where that is known at once."""
     output = index.output
     if not output.is_discrete or output.shape:
-        raise DomainError(f"the index {index}, of domain {output!r}", expected="an integer")
+        raise DomainError(
+            f"the index {index}, of domain {output!r}",
+            expected="an integer",
+            advice="an fb.param is given to a model as an argument, and is an array in it" if output.shape else "",
+        )
     if isinstance(index, Variable) and (output.size is None or output.size > size):
         raise DomainError(
             f"the index {index}, of domain {output!r}", expected=f"Bint[{size}], the extent of axis {axis}"
