@@ -1,4 +1,4 @@
-"""The Python blocks of README.md, CONTRIBUTING.md, docs/, docs/from/ and docs/howto/ run, each file in one namespace, from top to bottom."""
+"""The Python blocks of README.md, CONTRIBUTING.md and docs/ run, each file in one namespace, from top to bottom."""
 
 import doctest
 import re
