@@ -41,6 +41,7 @@ LAYERS = (
     "report",
     "plots",
     "cli",
+    "__main__",
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
