@@ -45,7 +45,7 @@ LAYERS = (
 )
 
 # Heavy optional libraries, which a function may import when it first needs them.
-DEFERRED = frozenset({"arviz", "cotengra", "matplotlib", "numba", "pandas", "pysdd", "shtab", "xarray"})
+DEFERRED = frozenset({"arviz", "cotengra", "matplotlib", "numba", "optax", "pandas", "pysdd", "shtab", "xarray"})
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from fubini.errors import FubiniError
@@ -15,6 +16,7 @@ from fubini.report.roles import MEANING
 from fubini.report.summaries import site_table, summary_table
 
 FIGURES = 4  # densities of a site beside the graph
+SMALL = 520  # pixels: a wider graph is scrolled in a narrow window, and not made smaller
 HINT = (
     "Choose a site, by a click or with Tab and Enter, to see its distribution, its role and its posterior. "
     "An arrow leads from a site to those whose distribution depends on it; observed sites are shaded, "
@@ -34,7 +36,10 @@ def model_section(
         _panel(place, site, site_roles[site.name], statements, graph.get(site.name, ()), _posterior(site, draws, exact))
         for place, site in enumerate(post.outline.sites)
     ]
-    drawing = element("div", Markup(graph.to_svg(site_roles)), class_="wide graph")
+    drawn = graph.to_svg(site_roles)
+    width = re.search(r'width="(\d+)', drawn)
+    small = width is not None and int(width[1]) <= SMALL
+    drawing = element("div", Markup(drawn), class_="wide graph small" if small else "wide graph")
     return section(
         "model",
         "The model",
