@@ -23,6 +23,7 @@ from fubini.errors import DomainError
 class MarkovChain(numpyro_families.Distribution):
     """x₀ from one distribution, x_t from another that depends on x_(t−1), and on t where it asks for that."""
 
+    written = "Markov"  # as a user makes one
     pytree_data_fields = ("init", "step")
     pytree_aux_fields = ("length", "takes_time")
 

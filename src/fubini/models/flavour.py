@@ -171,7 +171,7 @@ def _decided_by_value(where: str, first: str, error: Exception) -> DomainError:
             f"a function of NumPy or math on a random value or a parameter, {where}",
             expected=traced,
             nearest=first,
-            advice="use the function of jax.numpy: jnp.exp(x) in place of np.exp(x) or math.exp(x)",
+            advice="use jax.numpy: jnp.exp(x) in place of np.exp(x) or math.exp(x), jnp.asarray(table)[x] for table[x]",
         )
     return DomainError(
         f"control flow on a random value or a parameter, {where}",

@@ -16,6 +16,7 @@ from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
+from fubini.factors.promotion import promoted
 from fubini.factors.represent import known_in
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
@@ -223,7 +224,7 @@ class Network(Shown):
             raise NameClash(f"the marginal of {listed(names)}", expected="one variable or more, each once")
         others = [Variable(name, self.variables[name]) for name in self.hidden if name not in names]
         with self._represented():
-            return eliminate(self.observed_factors, others, memory_limit=memory_limit).normalize()
+            return promoted(eliminate(self.observed_factors, others, memory_limit=memory_limit)).normalize()
 
     def map(self) -> dict[str, Any]:
         """The most probable values of the variables not observed, together: labels, and numbers of real variables.

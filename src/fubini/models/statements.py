@@ -11,6 +11,7 @@ import jax
 
 from fubini.base.arrays import trusting
 from fubini.distributions.array_distribution import parameters
+from fubini.distributions.blueprint import FOREIGN
 from fubini.distributions.density import Distribution
 from fubini.distributions.makers import maker_of
 from fubini.models.arguments import named_arrays
@@ -123,6 +124,9 @@ def _distribution(source: Distribution, parts: Any) -> Notation:
         key: _distribution(arg, parts) if isinstance(arg, Distribution) else _short(next(parts).notation)
         for key, arg in zip(source.keys, source.args, strict=True)
     }
+    if source.family == FOREIGN:
+        kind = dict(source.statics)["tree"].node_data()[0]
+        return Call(getattr(kind, "written", kind.__name__), (UNKNOWN,))
     fixed = {key: Symbol(repr(value)) for key, value in source.statics}
     base = given.get("base_dist")
     if base is not None and source.family == "ExpandedDistribution":
