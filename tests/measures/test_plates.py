@@ -647,7 +647,7 @@ def test_neither_text_nor_time_depend_on_sizes():
         start = time.perf_counter()
         texts.append(str(simplify(model)))
         times.append(time.perf_counter() - start)
-    assert re.sub(r"\d[\d.e+]*", "#", texts[0]) == re.sub(r"\d[\d.e+]*", "#", texts[1])
+    assert re.sub(r"\d[\d,.e+]*", "#", texts[0]) == re.sub(r"\d[\d,.e+]*", "#", texts[1])
     assert times[1] < 10 * times[0] + 0.5
 
 

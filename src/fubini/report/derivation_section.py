@@ -190,7 +190,7 @@ def _remaining(post: Joint, explanation: Explanation) -> Iterator[Part]:
     for name, expected, where in explanation.blocked:
         term = [", and not ", element("code", where)] if where and not where.replace(".", "").isdigit() else []
         meant = f" (x stands for {name})" if re.search(r"\bx\b", expected) else None
-        said.append(element("li", element("b", name), f": a closed form would need {expected}", *term, meant, "."))
+        said.append(element("li", element("b", name), f": a closed form would need {expected}", *term, meant))
     yield element("ul", said)
     yield element("h3", "What to try")
     yield element("ul", [element("li", each) for each in _advice(post, explanation.remaining)])
