@@ -11,7 +11,6 @@ import numpy as np
 from fubini.base.arrays import Data, is_traced
 from fubini.base.names import Name
 from fubini.errors import FubiniError, UnknownName, closest, listed
-from fubini.factors.table import Table
 from fubini.propagate.bundles import Bundles
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.exactness import Exactness
@@ -74,8 +73,8 @@ def _marginal_form(name: Name, factor: Factor) -> Iterable[Block]:
     """One marginal: labels with their shares, or the numbers beneath a density."""
     if is_traced(*factor.leaves()):
         yield Words(f"{name}: {factor}", 2)
-    elif isinstance(factor, Table) and len(factor.names) == 1:
-        domain, weights = factor.inputs[factor.names[0]], np.asarray(factor.weights)
+    elif len(factor.inputs) == 1 and all(domain.is_finite for domain in factor.inputs.values()):
+        (domain,), weights = factor.inputs.values(), np.asarray(to_array(factor.numbers()).array)
         shares = [
             f"{domain.label(place)} {shown_number(float(weights[place]))}" for place in range(min(weights.size, WIDE))
         ]
