@@ -74,7 +74,6 @@ def test_data_formats(folder, frame, capsys, kind):
     expected = json.loads(capsys.readouterr().out)["log_evidence"]
     path = f"other.{kind.replace('rows', 'json')}"
     if kind == "parquet":
-        pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
         frame.to_parquet(path)
     elif kind == "nc":
         frame[["dose", "response"]].to_xarray().to_netcdf(path, engine="h5netcdf")

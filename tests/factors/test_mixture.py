@@ -12,6 +12,7 @@ from scipy import integrate, stats
 import fubini as fb
 from fubini import dist
 from fubini.errors import Intractable, NoRule
+from fubini.terms.factor import product
 from fubini.terms.value import to_array
 
 X, Y = fb.Variable("x", fb.Real), fb.Variable("y", fb.Real)
@@ -285,6 +286,15 @@ def test_cap_of_one_sum() -> None:
     with pytest.raises(Intractable, match="16,384") as caught:
         f.sum("k")
     assert "20,000" in str(caught.value) and "moment_matching" in str(caught.value) and "k" in str(caught.value)
+
+
+def test_atoms_that_are_stored_one_by_one_have_no_cap() -> None:
+    """20,000 points along one axis are terms already; five axes of ten points would make 100,000 of 50."""
+    one = fb.Delta({"x": fb.Array(np.arange(20_000.0), ("k",))}) * fb.Table(np.full(20_000, 5e-5), ("k",))
+    assert float(one.sum("k").mean("x").data) == pytest.approx(9999.5)
+    each = [fb.Delta({f"x{i}": fb.Array(np.arange(10.0), (f"k{i}",))}) for i in range(5)]
+    with pytest.raises(Intractable, match="100,000"):
+        product(*each)._joined().sum(*(f"k{i}" for i in range(5)))
 
 
 def test_cap_of_a_product() -> None:

@@ -11,8 +11,6 @@ from gallery.cells import from_notebook, run, to_notebook
 from gallery.contents import FOLDER, NAMES, PAGES
 from gallery.pages import index, page, without_outputs
 
-pytest.importorskip("matplotlib")
-
 ROOT = FOLDER.parent
 PICTURE = re.compile(r"^!\[(.+)\]\((pictures/[\w.]+)\)$", re.MULTILINE)
 LARGEST = 60_000  # bytes of a picture

@@ -14,8 +14,6 @@ import xarray as xr
 import fubini as fb
 from fubini import dist
 
-pytest.importorskip("matplotlib")
-
 
 @fb.model
 def rates() -> Any:

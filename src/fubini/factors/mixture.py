@@ -183,9 +183,13 @@ def mixture(components: Sequence[Factor], bounds: Sequence[Bound] = ()) -> Facto
     if len(others) == 1 and not used:
         return others[0]
     made = Mixture(others, used)
-    # Atoms are stored one by one already (particles, as many as were asked for); their sum takes no more room.
-    require_within_cap(sum(made._terms_of(component) for component in others if not component.pins), made)
+    require_within_cap(sum(made._terms_of(component) for component in others if not _is_stored(made, component)), made)
     return made
+
+
+def _is_stored(made: Mixture, component: Factor) -> bool:
+    """Whether atoms, particles say, are stored one by one already: their sum takes no more room."""
+    return bool(component.pins) and any(np.size(leaf) >= made._terms_of(component) for leaf in component.leaves())
 
 
 def summed(factor: Factor, names: Sequence[Name]) -> Factor:
