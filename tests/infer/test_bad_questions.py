@@ -228,7 +228,7 @@ BAD: dict[str, Bad] = {
     "predictions with a scale": (
         lambda: partly().predict(KEY, "y"),
         Intractable,
-        ["predict", "'sigma' has no closed form", "infer(key) draws the latents"],
+        ["predict", "'sigma' has no closed form", "draws=infer(key)) predicts from draws"],
     ),
     "a count without bound": (
         lambda: infer(infinite().condition(y=1.0)),

@@ -36,22 +36,38 @@ def summary_of(distribution: Any, shape: tuple[int, ...]) -> str:
     >>> summary_of(fb.dist.Normal(1.0, 2.0), ())
     'mean 1, sd 2, 90 % interval -2.29 to 4.29'
     """
-    while distribution.family in WRAPPERS:
-        distribution = distribution["base_dist"]
-    known = SUMMARIES.get(distribution.family)
-    numbers = _numbers(distribution)
-    if known is None or numbers is None:
-        return ""
     with np.errstate(all="ignore"):
-        try:
-            summary = known(numbers)
-        except (KeyError, np.linalg.LinAlgError):  # by other parameters, as logits, or a matrix without an inverse
+        summary = _summary(distribution)
+        if summary is None:
             return ""
         parts = [f"mean {_shown(summary.mean, shape)}", f"sd {_shown(summary.sd, shape)}"]
         if summary.quantile is not None:
             low, high = (_shown(summary.quantile(edge), shape) for edge in EDGES)
             parts.append(f"90 % interval {low} to {high}")
     return ", ".join(parts)
+
+
+def interval_of(distribution: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The ends of the 90 % interval of each number; None where the quantiles are not known."""
+    with np.errstate(all="ignore"):
+        summary = _summary(distribution)
+        if summary is None or summary.quantile is None:
+            return None
+        low, high = (np.broadcast_to(summary.quantile(edge), shape) for edge in EDGES)
+    return low, high
+
+
+def _summary(distribution: Any) -> Summary | None:
+    while distribution.family in WRAPPERS:
+        distribution = distribution["base_dist"]
+    known = SUMMARIES.get(distribution.family)
+    numbers = _numbers(distribution)
+    if known is None or numbers is None:
+        return None
+    try:
+        return known(numbers)
+    except (KeyError, np.linalg.LinAlgError):  # by other parameters, as logits, or a matrix without an inverse
+        return None
 
 
 def _numbers(distribution: Any) -> Mapping[str, np.ndarray] | None:
