@@ -14,6 +14,7 @@ from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
 from fubini.errors import DomainError, Intractable, Restriction
 from fubini.questions import approximate
 from fubini.terms.exactness import projected
+from tests.counting import TRACED
 
 KEY = jax.random.key(0)
 X, Y = np.array([1.0, 2.0, -1.0, 0.5]), np.array([1, 1, 0, 1])
@@ -184,10 +185,10 @@ def test_quadrature_is_within_its_bound(name, evidence):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_monte_carlo_is_within_four_standard_errors(name, evidence):
-    with fb.monte_carlo(KEY, 100_000):
+    with fb.monte_carlo(KEY, 10_000):
         found = MODELS[name][0].log_evidence()
-    assert found.exactness.marks == ("estimated(100000)",)
-    assert abs(float(found) - evidence(name)) <= 4 * found.exactness.error < 0.05
+    assert found.exactness.marks == ("estimated(10000)",)
+    assert abs(float(found) - evidence(name)) <= 4 * found.exactness.error < 0.1
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -233,8 +234,8 @@ def test_marginals_by_monte_carlo():
     post, (_, mu, variance) = schools().condition(y=EFFECTS), moments_of_schools()
     with fb.monte_carlo(KEY, 20_000):
         found = post.marginal("mu")
-    assert float(found.mean("mu")) == pytest.approx(mu, abs=0.05)
-    assert float(found.variance("mu")) == pytest.approx(variance, rel=0.02)
+    assert float(found.mean("mu")) == pytest.approx(mu, abs=0.1)
+    assert float(found.variance("mu")) == pytest.approx(variance, rel=0.03)
     assert found.exactness.marks == ("estimated(20000)", "16,384 of the points")
 
 
@@ -322,10 +323,17 @@ def test_predictions_by_quadrature():
     np.testing.assert_allclose(drawn.mean(axis=0), chance, atol=0.03)
 
 
-def test_evidence_of_rivals():
+def test_evidence_of_rivals(evidence):
+    """A bound too small to show is not shown; a standard error is."""
+    rivals = {"one": logistic().condition(y=Y), "two": logistic_with_intercept().condition(y=Y)}
     with fb.quadrature():
-        table = fb.compare(one=logistic().condition(y=Y), two=logistic_with_intercept().condition(y=Y))
-    assert "one" in str(table) and "two" in str(table)
+        bounded = fb.compare(**rivals)
+    with fb.monte_carlo(KEY, 1000):
+        estimated = fb.compare(**rivals)
+    for table in (bounded, estimated):
+        assert abs(table["one"].log_evidence - evidence("logistic")) <= 4 * table["one"].error + 1e-9
+    assert bounded["two"].error < 1e-5 < estimated["two"].error
+    assert "error" not in str(bounded) and "error" in str(estimated)
 
 
 def test_single_precision():
@@ -359,9 +367,33 @@ def test_quadrature_over_too_many_numbers():
 
 
 def test_monte_carlo_over_more_numbers():
-    with fb.monte_carlo(KEY, 20_000):
+    """Σ w³ has a characteristic function, but draws of it are simpler: a million of the prior are the truth."""
+    with fb.monte_carlo(KEY, 5000):
         found = wide().condition(y=Y).log_evidence()
-    assert np.isfinite(float(found)) and found.exactness.error < 0.05
+    logits = np.sum(np.random.default_rng(0).normal(size=(1_000_000, 4)) ** 3, axis=1)[:, None] * X
+    truth = np.log(np.mean(np.prod(1 / (1 + np.exp(-(2 * Y - 1) * logits)), axis=1)))
+    assert abs(float(found) - truth) <= 4 * found.exactness.error + 0.003 < 0.15
+
+
+def test_monte_carlo_compiles_once():
+    """Another key compiles nothing."""
+    with fb.monte_carlo(KEY, 100):
+        logistic().condition(y=Y).log_evidence()
+    compiled = [event for event in TRACED if "backend" in event]
+    with fb.monte_carlo(jax.random.key(1), 100):
+        logistic().condition(y=Y).log_evidence()
+    assert [event for event in TRACED if "backend" in event] == compiled
+
+
+def test_draws_that_cannot_follow():
+    @fb.model
+    def narrow():
+        w = yield dist.Normal(0.0, 1.0)
+        y = yield dist.Uniform(w, w + 1e-9)
+
+    with fb.monte_carlo(KEY, 100), pytest.raises(Intractable, match="from 100 draws") as error:
+        narrow().condition(y=0.3).log_evidence()
+    assert "have density 0" in str(error.value) and "a larger n" in str(error.value)
 
 
 def test_under_jit():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,6 @@ from fubini.base.domains import Domain
 from fubini.base.names import Bound, Name
 from fubini.errors import DomainError, Intractable, listed
 from fubini.factors.promotion import promoted
-from fubini.numerics.importance import Normal
 from fubini.numerics.named_axes import align
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor, Weight
@@ -125,13 +124,13 @@ def _cell_points(
         with double_precision(), jax.ensure_compile_time_eval():
             return np.concatenate([np.asarray(block(jnp.asarray(part))) for part in filled])[: len(points)]
 
-    def no_modes() -> list[Normal]:
+    def unknown() -> NoReturn:
         raise reason
 
     def error() -> Intractable:
         return reason if isinstance(reason, Intractable) else Intractable(str(reason))
 
-    density = OpenDensity(sum(each.size for each in maps.values()), log_density, lambda: None, no_modes)
+    density = OpenDensity(sum(each.size for each in maps.values()), log_density, lambda: None, unknown, unknown)
     return OpenIntegral(tuple(maps), error, lambda: density).points()
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from fubini.approximate.closed_part import closed_part
-from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
+from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
 from fubini.approximate.proposals import averaged, drawn
 from fubini.base import ops
 from fubini.base.arrays import Data, is_traced
-from fubini.base.interpretations import Interpretation, current, interpret
+from fubini.base.interpretations import Interpretation, current, interpret, uninterpreted
 from fubini.base.names import Name
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
@@ -24,13 +24,16 @@ from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, DomainError, Intractable, NoRule, listed
 from fubini.factors.expectations import weighted
 from fubini.factors.promotion import promoted
-from fubini.numerics.importance import importance_sample
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key, words
+from fubini.numerics.tempered_smc import NoPath, Start, tempered_smc
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Weight, is_tabular, product, terms_of
 from fubini.terms.heads import EXPECT, INTEGRATE, MULTIPLY_OUT, SUM
 from fubini.terms.indexing import fold
 from fubini.terms.value import Array, Value, to_array
+
+BOX = 7.0  # standard deviations between the ends of the box in which a prior puts a number
+FAR = 5.0  # standard deviations at a mode, where there is no prior
 
 
 class MonteCarlo(Interpretation):
@@ -215,16 +218,34 @@ def multiply_out_at_points(f: Factor, names: tuple) -> Factor:
 
 
 @estimates_integral.rule
-def integrate_by_importance(integral: OpenIntegral) -> WeightedPoints:
-    """∫ f(x) dx  ≈  1/n Σ_i f(x_i) / q(x_i), x_i drawn from q, a mixture of Student's t around the modes of f"""
+def integrate_by_tempering(integral: OpenIntegral) -> WeightedPoints:
+    """∫ f(x) dx  ≈  Π_k 1/n Σ_i (f(x_ki)/q(x_ki))^(β_k+1 − β_k), x_ki drawn from q^(1−β_k) f^β_k"""
     sampler = _sampler()
     if is_traced(sampler.arrays):
         raise DomainError(
             f"an estimate of the integral over {listed(integral.names)} with a key that jit, vmap or grad traces",
-            expected="a key that is known: the draws depend on where the modes are",
+            expected="a key that is known: how many steps it takes depends on the draws",
             advice="ask outside of jit, vmap and grad, in a loop over the keys",
         )
-    density = integral.density()
-    random = np.random.default_rng(words(sampler.next_key(f"integral over {integral.names}")))
-    points, log_weights, error = importance_sample(random, density.log_density, density.normals(), sampler.n)
-    return WeightedPoints(points, log_weights, estimated(sampler.n).with_error(error))
+    try:
+        with uninterpreted():  # what is compiled does not depend on the key
+            density = integral.density()
+            random = np.random.default_rng(words(sampler.next_key(f"integral over {integral.names}")))
+            found = tempered_smc(random, *density.traced(), _start(density), sampler.n)
+    except NoPath as reason:
+        raise Intractable(
+            f"an estimate of the integral over {listed(integral.names)} from {sampler.n:,} draws",
+            expected="draws of the prior that can follow the density to where the data put it",
+            nearest=str(reason),
+            advice="ask for more draws: fb.monte_carlo(key, n) with a larger n; check the scale of the data and priors",
+        ) from None
+    return WeightedPoints(found.points, found.log_weights, estimated(sampler.n).with_error(found.error))
+
+
+def _start(density: OpenDensity) -> Start:
+    """Where a prior puts the numbers; where there is none, far around the highest mode."""
+    box = density.plausible()
+    if box is not None:
+        return Start((box.low + box.high) / 2, np.maximum(box.high - box.low, 1e-6) / BOX)
+    highest = max(density.normals(), key=lambda normal: normal.log_mass)
+    return Start(highest.mode, FAR * np.sqrt(np.sum(highest.root**2, axis=1)))

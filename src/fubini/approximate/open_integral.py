@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.errors import Intractable
 from fubini.numerics.frame import Frame, LogDensity
-from fubini.numerics.importance import Normal
 from fubini.numerics.log_sum_exp import log_sum_exp
+from fubini.numerics.normal_at_mode import Normal
+from fubini.numerics.tempered_smc import TracedDensity
 from fubini.terms.exactness import Exactness, thinned
 from fubini.terms.heads import INTEGRATE, exact_integrate
 
@@ -27,13 +28,15 @@ from fubini.terms.heads import INTEGRATE, exact_integrate
 class OpenDensity:
     """A density exp(log_density(x)) of points x [point, number], and what helps to find where it is.
 
-    `plausible` is a box in which a prior puts the numbers, `normals` are approximations at the modes.
+    `plausible` is a box in which a prior puts the numbers, `normals` are approximations at the modes, `traced` is the
+    same log density of one point, to be compiled and differentiated, with the data that it reads.
     """
 
     size: int
     log_density: LogDensity
     plausible: Callable[[], Frame | None]
     normals: Callable[[], list[Normal]]
+    traced: Callable[[], tuple[TracedDensity, Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,16 @@ def flattened(values: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) 
     return jnp.concatenate([jnp.reshape(values[name], -1) for name in shapes])
 
 
+def flat_density(target: Target) -> Callable[[Data, Any], Data]:
+    """The log density as a function of all numbers of one point, and of the data: the same for the same density."""
+    return _flat_density(target.log_density, tuple(target.shapes.items()))
+
+
+@lru_cache(maxsize=64)
+def _flat_density(log_density: FreeDensity, shapes: Shapes) -> Callable[[Data, Any], Data]:
+    return lambda point, numbers: log_density(by_name(point, dict(shapes)), numbers)
+
+
 def evaluation(target: Target, progress: Callable[[int], Any] = lambda _: None) -> LogDensity:
     """The log density of a target at points, computed a block at a time; what is not finite is no density."""
     block, compiled = _compiled(

@@ -18,16 +18,17 @@ from jax.flatten_util import ravel_pytree
 
 from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
 from fubini.base.arrays import Data, double_precision
+from fubini.base.interpretations import uninterpreted
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.factors.table import Table
 from fubini.infer.normal_approximation import climb
 from fubini.infer.target import Target
-from fubini.infer.target_points import by_name, evaluation, plausible_box
+from fubini.infer.target_points import by_name, evaluation, flat_density, plausible_box
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
 from fubini.numerics.frame import LogDensity
-from fubini.numerics.importance import Normal
+from fubini.numerics.normal_at_mode import Normal
 from fubini.questions.closed_form import no_closed_form, require_proper
 from fubini.questions.infer import elimination_for_draws, warn_of_restriction
 from fubini.questions.sampler_target import SupportTransform, target_of
@@ -63,7 +64,12 @@ def approximation(
     require_proper(blocked, blocked.blocked)
     error = partial(no_closed_form, asked, blocked, advice)
     eliminated_model = _elimination(model, blocked, error)
-    target = cache(lambda: _target(eliminated_model))
+
+    @cache
+    def target() -> tuple[Target, SupportTransform]:
+        with uninterpreted():  # it is the same whatever approximates it
+            return _target(eliminated_model)
+
     integral = OpenIntegral(eliminated_model.kept, error, lambda: _open_density(target()[0]))
     with double_precision(), eval_context():
         points = integral.points()
@@ -73,7 +79,8 @@ def approximation(
             )
         points = points.without_negligible()
         points = points if most is None else points.at_most(most)
-        return Approximation(eliminated_model, points, _values(points.points, *target()))
+        with uninterpreted():
+            return Approximation(eliminated_model, points, _values(points.points, *target()))
 
 
 def _elimination(model: FlatModel, blocked: EliminatedModel, error: Callable[[], Intractable]) -> EliminatedModel:
@@ -111,6 +118,7 @@ def _open_density(target: Target) -> OpenDensity:
         lambda points: density()(points),
         cache(lambda: plausible_box(target)),
         lambda: normals_at_modes(target, density()),
+        lambda: (flat_density(target), target.numbers),
     )
 
 

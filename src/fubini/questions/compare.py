@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,24 +15,32 @@ from fubini.models.paths import flat
 from fubini.show.printed_form import Block, Grid, Shown
 
 SHOWN = 20  # models that are printed
+LEAST = 5e-5  # an error that would show in the printed numbers
 
 
 class Row(NamedTuple):
-    """One model: log p(data), and its probability among those compared if all were equally likely before."""
+    """One model: log p(data), and its probability among those compared if all were equally likely before.
+
+    `error` is a bound on the error of the log evidence, or its standard error; 0 where it is exact.
+    """
 
     log_evidence: float
     probability: float
+    error: float = 0.0
 
 
 class Comparison(Shown, Mapping[str, Row]):
     """Models by name, the likeliest first; prints as a table."""
 
-    def __init__(self, evidences: Mapping[str, float]) -> None:
+    def __init__(self, evidences: Mapping[str, float], errors: Mapping[str, float] = MappingProxyType({})) -> None:
         names = sorted(evidences, key=lambda name: -evidences[name])
         values = np.array([evidences[name] for name in names])
         shares = np.exp(values - values[0])
         shares /= shares.sum()
-        self._rows = {n: Row(float(v), float(p)) for n, v, p in zip(names, values, shares, strict=True)}
+        self._rows = {
+            name: Row(float(value), float(share), errors.get(name, 0.0))
+            for name, value, share in zip(names, values, shares, strict=True)
+        }
 
     def __getitem__(self, name: str) -> Row:
         return self._rows[name]
@@ -45,15 +54,22 @@ class Comparison(Shown, Mapping[str, Row]):
     def _form(self) -> Iterator[Block]:
         best = next(iter(self.values())).log_evidence
         rows = [
-            (name, f"{row.log_evidence:.4f}", f"{row.log_evidence - best:.4f}", f"{row.probability:.4f}")
+            (name, f"{row.log_evidence:.4f}", f"{row.log_evidence - best:.4f}", f"{row.probability:.4f}", _shown(row))
             for name, row in itertools.islice(self.items(), SHOWN)
         ]
+        titles = ("model", "log evidence", "difference", "probability", "error")
+        if not any(row.error >= LEAST for row in self.values()):
+            titles, rows = titles[:-1], [row[:-1] for row in rows]
         more = f"and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
-        yield Grid(("model", "log evidence", "difference", "probability"), rows, more=more)
+        yield Grid(titles, rows, more=more)
+
+
+def _shown(row: Row) -> str:
+    return f"{row.error:.1g}" if row.error >= LEAST else "0"
 
 
 def compare(**models: Any) -> Comparison:
-    """Models of the same data by their evidence.
+    """Models of the same data by their evidence: exact, or by the interpretation in force, with its error.
 
     >>> def normal(scale):
     ...     return fb.JointNamed(dict(m=fb.dist.Normal(0.0, scale), x=lambda m: fb.dist.Normal(m, 1.0)))
@@ -65,7 +81,9 @@ def compare(**models: Any) -> Comparison:
     if not models:
         raise DomainError("compare()", expected="models by name: compare(linear=post1, quadratic=post2)")
     require_same_data(models)
-    return Comparison({name: float(model.log_evidence()) for name, model in models.items()})
+    evidences = {name: model.log_evidence() for name, model in models.items()}
+    errors = {name: evidence.exactness.error or 0.0 for name, evidence in evidences.items()}
+    return Comparison({name: float(evidence) for name, evidence in evidences.items()}, errors)
 
 
 def require_same_data(models: Mapping[str, Any]) -> None:

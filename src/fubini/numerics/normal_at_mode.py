@@ -1,0 +1,21 @@
+"""A normal approximation of a density at a mode."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+SAME = 0.1  # standard deviations
+
+
+class Normal(NamedTuple):
+    """A normal approximation at a mode: the mode, a root L of its covariance L Lᵀ, and the log mass under it."""
+
+    mode: np.ndarray
+    root: np.ndarray
+    log_mass: float
+
+    def is_at(self, point: np.ndarray) -> bool:
+        """Whether a point is this mode, but for a small part of a standard deviation."""
+        return bool(np.linalg.norm(np.linalg.solve(self.root, point - self.mode)) < SAME)
