@@ -52,12 +52,12 @@ SQUARE = np.log(2 * np.pi) / 2
     ],
 )
 def test_evidence_is_within_its_error(log_density, size, numbers, truth):
-    """Each of eight runs is within five standard errors (of 16 groups), and so is their mean."""
+    """Of eight runs at most one is more than three standard errors away (of 16 groups), and their mean is not."""
     found = [run(log_density, size, 1000, seed, numbers) for seed in range(8)]
     errors = np.array([one.error for one in found])
     away = (np.array([log_sum_exp(one.log_weights) for one in found]) - truth) / errors
-    assert np.all(np.abs(away) < 5) and np.all(errors < 0.4)
-    assert abs(away.mean()) < 5 / np.sqrt(8)
+    assert np.sum(np.abs(away) > 3) <= 1 and np.all(errors < 0.4)
+    assert abs(away.mean()) < 3 / np.sqrt(8)
 
 
 def test_draws_are_of_the_density():
