@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from fubini.factors.table import Table
 from fubini.models.flavour import Sites
 from fubini.models.joint import Joint
 from fubini.models.operator_sites import Symbols
-from fubini.models.sample import Choice, Run
+from fubini.models.sample import Choice, Deterministic, Run
 from fubini.terms.factor import Factor, substitute
 from fubini.terms.value import Array, Value, to_value
 
@@ -28,12 +29,16 @@ class JointNetwork(Joint):
 
     ordered = False
 
-    def __init__(self, factors: Mapping[str, Factor]) -> None:
+    def __init__(self, factors: Mapping[str, Factor], fixed: Mapping[str, Any] = MappingProxyType({})) -> None:
         self.tables = dict(factors)  # by child, parents first
+        self.fixed = dict(fixed)  # values of children that are set from outside
 
     def sites(self) -> Sites:
         values: dict[str, Any] = {}
         for child, factor in self.tables.items():
+            if child in self.fixed:
+                values[child] = yield child, Deterministic(self.fixed[child])
+                continue
             given: dict[Name, Value] = {
                 name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
             }
@@ -44,6 +49,9 @@ class JointNetwork(Joint):
             return super().run(choice)
         values: dict[str, Any] = {}
         for child, factor in self.tables.items():
+            if child in self.fixed:
+                values[child] = self.fixed[child]
+                continue
             values[child] = choice.symbol(child, factor.inputs[child])
             given: dict[Name, Value] = {name: _placed(values[str(name)], factor, name) for name in factor.inputs}
             choice.factors.append(substitute(factor, given))
@@ -52,12 +60,16 @@ class JointNetwork(Joint):
     def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
 
+    def intervened(self, values: Mapping[str, Any]) -> JointNetwork:
+        return JointNetwork(self.tables, {**self.fixed, **values})
+
     def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
-        return tuple(self.tables.values()), tuple(self.tables)
+        return (*self.tables.values(), self.fixed), tuple(self.tables)
 
     @classmethod
-    def tree_unflatten(cls, names: tuple[str, ...], factors: tuple) -> JointNetwork:
+    def tree_unflatten(cls, names: tuple[str, ...], children: tuple) -> JointNetwork:
         new = object.__new__(cls)
+        *factors, new.fixed = children
         new.tables = dict(zip(names, factors, strict=True))
         return new
 

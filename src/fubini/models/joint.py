@@ -26,10 +26,10 @@ from fubini.models.container import print_fields
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites
 from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
-from fubini.models.observed import Held, merged, observations, without
+from fubini.models.observed import Held, interventions, merged, observations, without
 from fubini.models.printed_observations import observed_form
 from fubini.models.questions import Questions
-from fubini.models.sample import Choice, Flowing, Given, Run
+from fubini.models.sample import Choice, Deterministic, Flowing, Given, Run
 from fubini.models.site_graph import Graph
 from fubini.models.statements import statements
 from fubini.show.printed_form import Block, Shown, Words
@@ -169,6 +169,30 @@ class Joint(Questions, Shown):
             raise DomainError("no observations", expected=f"values of some of the sites {listed(self.names)}")
         return Conditioned(self, observations(flat_joint, given))
 
+    def do(self, *values: Any, **named: Any) -> Joint:
+        """The joint in which some sites are set from outside, whatever they depend on: an intervention.
+
+        A site that is set has no density, and tells nothing of what it was drawn from; the sites that read it see the
+        value. With observations, both hold at once: p(rest | do(x), y).
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.do(x=3.0).marginal("m")
+        Normal(loc=0, scale=1)(m)
+          m: mean 0, sd 1, 90 % interval -1.645 to 1.645
+        >>> model.condition(x=3.0).marginal("m")
+        Normal(loc=1.5, scale=0.7071068)(m)
+          m: mean 1.5, sd 0.7071, 90 % interval 0.3369 to 2.663
+        """
+        flat_joint = FlatJoint(self)
+        given = flat_joint.complete(values, named, "an intervention")
+        if not given:
+            raise DomainError("no intervention", expected=f"values of some of the sites {listed(self.names)}")
+        return self.intervened(interventions(flat_joint, given))
+
+    def intervened(self, values: Mapping[str, Any]) -> Joint:
+        """The joint with values that are set, by name."""
+        return Intervened(self, values)
+
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def sample(self, key: Data, shape: int | tuple[int, ...] = (), value: Any = None, **named: Any) -> Any:
@@ -302,6 +326,52 @@ class Sliced(Joint):
 
 
 @jax.tree_util.register_pytree_node_class
+class Intervened(Joint):
+    """A joint some of whose sites are set from outside: they are computed, and not random."""
+
+    def __init__(self, base: Joint, values: Mapping[str, Any]) -> None:
+        self.base, self.values = base, dict(values)
+
+    @property
+    def ordered(self) -> bool:  # type: ignore[override]
+        return self.base.ordered
+
+    def sites(self) -> Sites:
+        inner, sent = self.base.sites(), None
+        while True:
+            try:
+                name, component = inner.send(sent)
+            except StopIteration:
+                return
+            sent = yield name, _set(component, self.values[name]) if name in self.values else component
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        return self.base.unflatten(values)
+
+    def flatten(self, value: Any, names: Sequence[str], what: str = "a value") -> dict[str, Any]:
+        return self.base.flatten(value, names, what)
+
+    @property
+    def title(self) -> str:
+        kind = self.base.title.partition("(")[0]
+        return f"{super().title.replace('Intervened', kind, 1)}, do({', '.join(self.values)})"
+
+    def tree_flatten(self) -> tuple[tuple, None]:
+        return (self.base, self.values), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple) -> Intervened:
+        new = object.__new__(cls)
+        new.base, new.values = children
+        return new
+
+
+def _set(component: Any, value: Any) -> Any:
+    """A value in place of a distribution; of a nested joint, values of some of its sites."""
+    return component.intervened(value) if isinstance(component, Joint) else Deterministic(value)
+
+
+@jax.tree_util.register_pytree_node_class
 class Conditioned(Joint):
     """A joint with some of its sites observed; a function of the others.
 
@@ -335,6 +405,19 @@ class Conditioned(Joint):
     def condition(self, *values: Any, **named: Any) -> Conditioned:
         more = self.joint.condition(*values, **named)
         return Conditioned(self.joint, merged(self.observed, more.observed))
+
+    def do(self, *values: Any, **named: Any) -> Joint:
+        both = [name for name in named if name in self.observed]
+        if both:
+            raise DomainError(
+                f"do({both[0]}=…) of a site that is observed",
+                expected=f"a site that is not: {listed(self.names)}",
+                advice=f"uncondition({both[0]!r}).do({both[0]}=…) sets it instead",
+            )
+        return super().do(*values, **named)
+
+    def intervened(self, values: Mapping[str, Any]) -> Joint:
+        return Conditioned(self.joint.intervened(values), self.observed)
 
     def uncondition(self, *names: str) -> Joint:
         """Drop the observations of these sites, or of all: the inverse of `condition`.

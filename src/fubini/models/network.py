@@ -16,8 +16,10 @@ from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
+from fubini.factors.delta import Delta
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import known_in
+from fubini.factors.table import Table
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
 from fubini.models.question_heads import answer
@@ -73,6 +75,30 @@ class Network(Shown):
                 raise DataError(f"{name}={value!r}", expected=f"{self._shown(name, seen[name])!r}, as observed before")
             seen[name] = known
         return replace(self, evidence=seen)
+
+    def do(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
+        """The network in which some variables are set from outside, whatever their parents are: an intervention.
+
+        >>> a, b = fb.Table([0.5, 0.5], ("a",)), fb.Table([[0.75, 0.25], [0.0, 1.0]], ("a", "b"))
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (a, b), children=("a", "b"))
+        >>> net.do(b=1).marginal("a").weights, net.condition(b=1).marginal("a").weights.round(6)
+        (array([0.5, 0.5]), array([0.2, 0.8]))
+        """
+        given = {**(values or {}), **named}
+        self._require(tuple(given), "an intervention")
+        if len(self.children) != len(self.factors):
+            raise DomainError(
+                f"an intervention in {self}",
+                expected="a directed network: a distribution of each variable given its parents",
+                advice="in an undirected one, what a variable depends on is not known: condition(…) observes it",
+            )
+        for name in given:
+            if name in self.evidence:
+                raise DataError(f"do({name}=…) of a variable that is observed", expected="one or the other")
+        changed = self.condition(given)
+        points = {name: _point(name, self.variables[name], changed.evidence[name]) for name in given}
+        factors = tuple(points.get(child, old) for child, old in zip(self.children, self.factors, strict=True))
+        return replace(changed, factors=factors)
 
     def _shown(self, name: str, value: Any) -> Any:
         """An observed value as a label or a number."""
@@ -297,3 +323,10 @@ def _as_label(domain: Domain, value: Data) -> Any:
     if domain.is_finite:
         return domain.label(int(value))
     return np.asarray(value) if domain.shape else float(value)
+
+
+def _point(name: str, domain: Domain, value: Any) -> Factor:
+    """All the probability at one value."""
+    if domain.is_finite:
+        return Table((np.arange(domain.extent) == value).astype(float), {name: domain})
+    return Delta({name: np.asarray(value, np.float64)})

@@ -124,12 +124,20 @@ class Unknown(Blank):
 
 @jax.tree_util.register_pytree_node_class
 class NumPyroModel(Joint):
-    """A model function; the data of the sites in `released`, and the subsamples of plates, are given from outside."""
+    """A model function; the data of the sites in `released`, and the subsamples of plates, are given from outside.
+
+    So are the values of sites that are `fixed`, by name: they are not random any more.
+    """
 
     def __init__(
-        self, closure: Closure, released: tuple[str, ...] = (), subsamples: Mapping[str, Data] | None = None
+        self,
+        closure: Closure,
+        released: tuple[str, ...] = (),
+        subsamples: Mapping[str, Data] | None = None,
+        fixed: Mapping[str, Data] | None = None,
     ) -> None:
-        self.closure, self.released, self.subsamples = closure, released, dict(subsamples or {})
+        self.closure, self.released = closure, released
+        self.subsamples, self.fixed = dict(subsamples or {}), dict(fixed or {})
 
     def sites(self) -> Sites:
         raise NoRule("the sites of a NumPyro model one by one", expected="`run`, which visits them as the model runs")
@@ -167,17 +175,20 @@ class NumPyroModel(Joint):
             raise failed_inside("a NumPyro model", visitor.sites, error) from error
         return Run(tuple(visitor.sites))
 
+    def intervened(self, values: Mapping[str, Any]) -> NumPyroModel:
+        return NumPyroModel(self.closure, self.released, self.subsamples, {**self.fixed, **values})
+
     def tree_flatten(self) -> tuple[tuple, Fixed]:
         """Indices that are known are part of the structure, so that they index NumPy's arrays too."""
         known = {name: i for name, i in self.subsamples.items() if isinstance(i, np.ndarray)}
         traced = {name: i for name, i in self.subsamples.items() if name not in known}
         key = (self.released, tuple((name, tuple(i.tolist())) for name, i in known.items()))
-        return (self.closure, traced), Fixed((self.released, known), key)
+        return (self.closure, traced, self.fixed), Fixed((self.released, known), key)
 
     @classmethod
     def tree_unflatten(cls, static: Fixed, children: tuple) -> NumPyroModel:
         new = object.__new__(cls)
-        new.closure, traced = children
+        new.closure, traced, new.fixed = children
         new.released, known = static.value
         new.subsamples = {**known, **traced}
         return new
@@ -206,6 +217,10 @@ class Visitor(Messenger):
 
     def _sample(self, msg: Any) -> None:
         numpyro_distribution, name, scale = msg["fn"], msg["name"], msg["scale"]
+        if name in self.joint.fixed:
+            msg["value"] = self.joint.fixed[name]
+            self._add(Site(name, Deterministic(msg["value"]), msg["value"]))
+            return
         if _is_factor(numpyro_distribution):
             empty = jnp.zeros((*numpyro_distribution.batch_shape, 0)) if msg["value"] is None else msg["value"]
             self._add(
@@ -290,7 +305,7 @@ class Visitor(Messenger):
             if site["type"] == "sample" and site["value"] is not None and not site["is_observed"]:
                 self.substituted.add(site["name"])
                 return None
-            value = find(site)
+            value = self.joint.fixed.get(site["name"], find(site))
             if value is None and key is None and site["type"] == "sample" and site["value"] is None:
                 raise missing(site["name"], [site.name for site in self.sites])
             return value

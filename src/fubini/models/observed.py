@@ -79,6 +79,26 @@ def observations(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, A
     return {name: _observed(flat_joint.outline, name, value, name, name in read) for name, value in given.items()}
 
 
+def interventions(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that are set by name, checked: shapes, domains, and that none is missing, observed or computed."""
+    return {name: _intervention(flat_joint.outline, name, value, name) for name, value in given.items()}
+
+
+def _intervention(outline: Outline, name: str, value: Any, path: str) -> Any:
+    site = outline[name]
+    if site.inner is not None:
+        return {inner: _intervention(site.inner, inner, item, f"{path}.{inner}") for inner, item in value.items()}
+    if site.kind != "random":
+        raise DomainError(
+            f"do({path}=…), a site that is computed from others",
+            expected="a site that is random, which is then set from outside",
+            advice="set what it is computed from",
+        )
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DomainError(f"do({path}=…) with missing entries", expected="a value of the whole site")
+    return _observed(outline, name, value, path, False)
+
+
 def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool) -> Any:
     site = outline[name]
     if site.kind == "deterministic":
