@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,11 +31,13 @@ from fubini.models.compiled_function import Answer, CompiledFunction
 from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
 from fubini.models.reading import Reading
+from fubini.models.structure import NotComparable, Structure
 from fubini.numerics.randomness import require_key
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.value import Value
 
 _MODELS: dict[tuple, EliminatedModel] = {}
+_SHARED: dict[Hashable, EliminatedModel] = {}  # by structure
 _KEPT = 256
 SHOWN = 12  # eliminated latents that are printed
 
@@ -60,8 +62,6 @@ class EliminatedModel(Shown):
 
     def __init__(self, model: FlatModel, plan: Plan) -> None:
         self.model, self.plan = model, plan
-        self._log_density = CompiledFunction("log_density", self.log_density, 1)
-        self._draws = CompiledFunction("draws", self.draw_eliminated, 2)
         self._on_device: dict[bool, Any] = {}
         self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
@@ -280,6 +280,47 @@ class EliminatedModel(Shown):
         return {name: known[name] for name in self.reading.sites}
 
     # -- compiled ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def shared(self) -> EliminatedModel:
+        """The first model that is the same but for its numbers: what is compiled for it serves this one."""
+        structure = None if self.is_traced else self._structure()
+        if structure is None:
+            return self
+        first = _SHARED.pop(structure, self)
+        _SHARED[structure] = first
+        if len(_SHARED) > _KEPT:
+            del _SHARED[next(iter(_SHARED))]
+        return first
+
+    def _structure(self) -> Hashable | None:
+        """What is computed apart from the numbers; None where some function is opaque."""
+        reading = self.reading
+        leaves: dict[Leaf, Hashable] = {
+            leaf: (name, leaf.shape, leaf.low, leaf.high) for name, leaf in reading.sites.items()
+        }
+        leaves |= {
+            leaf: (place, leaf.shape, leaf.is_integer, leaf.is_test) for place, leaf in enumerate(reading.reader.known)
+        }
+        structure = Structure(leaves)
+        try:
+            parts = [structure.of(part) for part in (self.plan.terms, self.plan.integrals, self._parts)]
+            prepared = [(structure.of(axes.of), np.shape(axes.data)) for axes in self._prepared]
+        except (NotComparable, RecursionError):
+            return None
+        return (self.model.tree, self.kept, *parts, *prepared, *structure.objects)
+
+    @cached_property
+    def _log_density(self) -> CompiledFunction[Data]:
+        if self.shared is not self:
+            return self.shared._log_density
+        return CompiledFunction("log_density", self.log_density, 1)
+
+    @cached_property
+    def _draws(self) -> CompiledFunction[dict[str, Data]]:
+        if self.shared is not self:
+            return self.shared._draws
+        return CompiledFunction("draws", self.draw_eliminated, 2)
 
     def compute_log_density(
         self, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None

@@ -91,7 +91,8 @@ def _density(eliminated_model: EliminatedModel, support: SupportTransform) -> Ca
 def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransform]:
     """The target of the remaining latents, and the way back to values."""
     model = eliminated_model.model
-    support = _support(eliminated_model, model.tree)
+    shared = eliminated_model.shared
+    support = _support(shared, model.tree)
     numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, eliminated_model.numbers))
 
     def prior(keys: Data) -> dict[str, Data] | None:
@@ -100,4 +101,4 @@ def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransfo
         except NoRule:  # of an improper prior, or a family without draws
             return None
 
-    return Target(support.shapes(model), _density(eliminated_model, support), numbers, prior), support
+    return Target(support.shapes(model), _density(shared, support), numbers, prior), support
