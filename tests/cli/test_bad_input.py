@@ -1,12 +1,18 @@
 """Errors of the command line: a message, no traceback, an exit code; and nothing is lost."""
 
 import errno
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fubini as fb
+from fubini.base.whole_files import written_whole
 from fubini.cli import main
+from fubini.cli.data_file import read_data
 from fubini.cli.main import build_parser
+from fubini.infer.checkpoint import Checkpoint, Layout
 
 QUICK = ("--draws", "20", "--chains", "1")
 
@@ -30,7 +36,12 @@ def test_a_column_that_matches_nothing(folder, capsys):
     message = refused(capsys, "infer", "level.py", "--data", "data.csv")
     assert "the argument 'dose' of level" in message and "nearest:  'doze'" in message and "--map dose=" in message
     Path("data.csv").write_text("dose,respons\n1,2\n2,3\n")
-    assert "nothing is observed" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv")
+    assert "nothing is observed" in message and "nearest:  the column 'respons', for 'response'" in message
+    mapped = refused(
+        capsys, "infer", "level.py", "--data", "data.csv", "--map", "response=respons", "--map", "doze=dose"
+    )
+    assert "--map doze=dose" in mapped and "nearest:  'dose'" in mapped
     message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--map", "response=responze")
     assert "nearest:  'respons'" in message
     assert "'dose'" in refused(capsys, "infer", "level.py", "--data", "data.csv", "--set", "does=3")
@@ -51,6 +62,19 @@ def test_wrong_types(folder, capsys):
     assert ".csv" in refused(capsys, "infer", "level.py", "--data", "data.txt")
 
 
+def test_rows_that_do_not_fit_their_header(folder, capsys):
+    """Fields before those of the header would be taken for names of rows, and the others for other columns."""
+    Path("data.csv").write_text("dose,response\n10,1,2\n20,3,4\n")
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv")
+    assert "rows of 2 fields" in message and "the rows have more" in message
+    Path("data.csv").write_text("dose,response\n1,2,\n3,4,\n")  # separators at the ends of rows alone are harmless
+    assert read_data(Path("data.csv"))["response"].values.tolist() == [2, 4]
+    Path("data.csv").write_text("dose,response\n1,2\n10,1,2\n")
+    assert "CSV" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+    Path("data.csv").write_text("dose,dose,response\n1,2,3\n")
+    assert "two are called 'dose'" in refused(capsys, "infer", "level.py", "--data", "data.csv")
+
+
 def test_missing_numbers(folder, capsys):
     Path("data.csv").write_text("dose,response\n1,2\n,3\n")
     message = refused(capsys, "infer", "level.py", "--data", "data.csv")
@@ -67,6 +91,17 @@ def test_models_that_do_not_load(folder, capsys):
     assert "defines none" in refused(capsys, "infer", "broken.py", "--data", "data.csv")
     Path("broken.py").write_text("raise SystemExit(3)\n")
     assert "SystemExit" in refused(capsys, "infer", "broken.py", "--data", "data.csv")
+
+
+def test_a_model_that_raises_when_it_is_run(folder, capsys):
+    text = (
+        Path("level.py")
+        .read_text()
+        .replace("    mean = yield", "    raise RuntimeError('no such dose')\n    mean = yield")
+    )
+    Path("level.py").write_text(text)
+    message = refused(capsys, "infer", "level.py", "--data", "data.csv", *QUICK)
+    assert "no such dose" in message and "--traceback" in message
 
 
 def test_two_models_in_a_file(folder, capsys):
@@ -99,6 +134,35 @@ def test_a_full_disk_keeps_the_old_file(folder, capsys, monkeypatch):
     assert [path.name for path in folder.glob(".draws*")] == []
     message = refused(capsys, "infer", "level.py", "--data", "data.csv", "--out", "report.html", *QUICK)
     assert "No space left" in message and Path("report.html").read_text() == "old"
+
+
+def test_a_full_disk_keeps_the_checkpoint(tmp_path, monkeypatch):
+    """The error is ours, and the checkpoint before is there."""
+    file = Checkpoint(tmp_path / "run.npz", {"draws": 3})
+    numbers, layout = {"x": np.arange(3.0)}, {"x": Layout(np.dtype(float), (3,))}
+    file.save(numbers)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("fubini.infer.checkpoint.write_archive", full)
+    with pytest.raises(fb.FubiniError, match=r"a checkpoint at .*\n.*\n.*No space left"):
+        file.save({"x": np.ones(3)})
+    np.testing.assert_array_equal(file.load(layout)["x"], numbers["x"])
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_devices_and_links_are_not_replaced(folder, capsys):
+    """A pipe stays one, and a link leads to what is written."""
+    os.mkfifo("pipe")
+    for option in ("--out", "--netcdf", "--checkpoint"):
+        assert "no plain file" in refused(capsys, "infer", "level.py", "--data", "data.csv", option, "pipe", *QUICK)
+    assert Path("pipe").is_fifo()
+    Path("note.txt").write_text("old")
+    Path("link.txt").symlink_to("note.txt")
+    with written_whole("link.txt", "a note") as beside:
+        beside.write_text("new")
+    assert Path("link.txt").is_symlink() and Path("note.txt").read_text() == "new"
 
 
 def test_usage_errors(folder, capsys):

@@ -22,7 +22,7 @@ def written_whole(path: str | os.PathLike, asked: str) -> Iterator[Path]:
     ...     Path(folder, "note.txt").read_text()
     'done'
     """
-    target = Path(path)
+    target = resolved(path)
     with _beside(target, asked) as beside:
         yield beside
         with beside.open("rb+") as file:
@@ -39,8 +39,13 @@ def require_writable(path: str | os.PathLike, asked: str) -> None:
     fubini.errors.FileFormatError: a note
       expected: ...
     """
-    with _beside(Path(path), asked) as beside:
+    with _beside(resolved(path), asked) as beside:
         beside.touch()
+
+
+def resolved(path: str | os.PathLike) -> Path:
+    """The file itself, where the path is a link to one."""
+    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
 
 
 @contextmanager
@@ -50,6 +55,8 @@ def _beside(target: Path, asked: str) -> Iterator[Path]:
     try:
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
+        if target.exists() and not target.is_file():
+            raise OSError(None, "it is no plain file: a device, a pipe or a socket")
         yield beside
     except OSError as error:
         raise FileFormatError(

@@ -22,9 +22,10 @@ LEFT_OUT = "rows left out"
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model that has its data, and the labels of its axes."""
+    """A model that has its data, the labels of its axes, and the names that columns may have."""
 
     model: Joint
+    names: tuple[str, ...]
     dims: dict[str, list[str]]
     coords: dict[str, list[str]]
     notes: tuple[str, ...]
@@ -94,6 +95,18 @@ def require_arguments(files: Sequence[ModelFile], sets: Sequence[str]) -> None:
             )
 
 
+def require_mapped(bound: Sequence[BoundModel], maps: Sequence[str]) -> None:
+    """Raise unless each name of --map is an argument or a site of one of the models."""
+    known = {name: None for one in bound for name in one.names}
+    for name, column in map(_pair("--map"), maps):
+        if name not in known:
+            raise UnknownName(
+                f"--map {name}={column}",
+                expected=f"an argument or a site: {listed(known)}",
+                nearest=closest(name, known),
+            )
+
+
 def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundModel:
     """The model at the data: arguments by name, sites by name; an integer argument `n` is the number of rows, `n_site`
     that of the labels of the column `site`.
@@ -112,7 +125,7 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
         raise UnknownName(
             f"{file.name} at these data",
             expected=f"a column for one of the sites {listed(joint.names)} at least: nothing is observed",
-            nearest=f"columns {listed(source.columns)}",
+            nearest=_nearest_column(joint.names, source.columns),
             advice="name the column as the site, or give --map SITE=COLUMN",
         )
     for name, values in observed.items():
@@ -124,7 +137,14 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
     notes += [f"columns that the model does not use: {', '.join(unused)}"] if unused else []
     dims, coords, unnamed = _labels(joint, source, [*wanted, *observed])
     notes += unnamed
-    return BoundModel(model, dims, coords, tuple(notes))
+    counted = [name.removeprefix("n_") for name in file.parameters if name.startswith("n_")]
+    return BoundModel(model, (*file.parameters, *joint.names, *counted), dims, coords, tuple(notes))
+
+
+def _nearest_column(sites: Sequence[str], columns: Mapping[str, Column]) -> str:
+    """The column whose name is like that of a site, or all of them."""
+    alike = [(name, near) for name in sites if (near := closest(name, columns))]
+    return f"the column {alike[0][1]}, for {alike[0][0]!r}" if alike else f"columns {listed(columns)}"
 
 
 def _require_shape(joint: Joint, name: str, values: np.ndarray) -> None:

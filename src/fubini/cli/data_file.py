@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def _frame(path: Path, kind: str) -> dict[str, Column]:
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(path) if kind == ".parquet" else pd.read_csv(path, sep="\t" if kind == ".tsv" else ",")
+        frame = pd.read_parquet(path) if kind == ".parquet" else _table(path, "\t" if kind == ".tsv" else ",")
     except ImportError as error:
         raise FubiniError(
             f"the data file {path}", expected="pyarrow, which reads Parquet", advice='pip install "fubini[parquet]"'
@@ -92,6 +93,28 @@ def _frame(path: Path, kind: str) -> dict[str, Column]:
     except (ValueError, OSError, EOFError, OverflowError) as error:  # parser, encoding, compression
         raise FileFormatError(f"the data file {path}", expected=f"{kind[1:].upper()}", nearest=str(error)) from error
     return _columns({str(name): _series(frame[name]) for name in frame.columns})
+
+
+def _table(path: Path, separator: str) -> Any:
+    """A table of text, whose rows have the fields of its header and no more."""
+    import pandas as pd
+
+    names = list(pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0])
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FileFormatError(
+            f"the data file {path}", expected="columns of different names", nearest=f"two are called {twice!r}"
+        )
+    try:
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            return pd.read_csv(path, sep=separator, index_col=False)  # the first field is no name of a row
+    except pd.errors.ParserWarning as error:
+        raise FileFormatError(
+            f"the data file {path}",
+            expected=f"rows of {len(names)} fields, as the header has: {listed(names)}",
+            nearest="the rows have more",
+            advice="name every column",
+        ) from error
 
 
 def _series(series: Any) -> np.ndarray:

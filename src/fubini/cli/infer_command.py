@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from fubini.base.whole_files import require_writable, written_whole
-from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments
+from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments, require_mapped
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
 from fubini.errors import Intractable
@@ -71,6 +71,7 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
     columns = read_data(options.data) if options.data is not None else {}
     source = Source(columns, options.map, options.set, options.skip)
     bound = [bind(file, source, options.drop_missing) for file in files]
+    require_mapped(bound, options.map)
     if len(files) == 1 or not options.drop_missing:
         return bound
     # Rows that one model leaves out, the others leave out too.

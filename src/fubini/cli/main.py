@@ -18,6 +18,7 @@ A model file is a Python program, and is run: open only those that you trust. No
 EPILOG = """exit codes: 0 done; 1 an error in the model, the data or the question; 2 wrong arguments; 130 interrupted"""
 COMMANDS = (demo_command, infer_command, explain_command, compare_command, query_command, bench_command)
 INTERRUPTED = 130
+ADVICE = "  to do:    fubini --traceback COMMAND … shows the line that raised it"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone: `fubini … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # the program of a user may raise anything
+        if options.traceback:
+            raise
+        print(escaped(f"fubini: {type(error).__name__}: {error}\n{ADVICE}", keep="\n"), file=sys.stderr)
+        return 1
     return 0
 
 

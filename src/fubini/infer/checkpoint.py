@@ -7,12 +7,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fubini.base.file_limits import open_file
+from fubini.base.whole_files import resolved, written_whole
 from fubini.errors import FileFormatError
 from fubini.infer.archive import Archive, Damaged, write_archive
 
@@ -31,7 +31,7 @@ class Checkpoint:
     """A file that holds the arrays of an unfinished run, and what run it is of."""
 
     def __init__(self, path: str | os.PathLike, run: Mapping[str, Any]) -> None:
-        self.path = Path(path)
+        self.path = resolved(path)
         self.run = json.dumps(dict(run), sort_keys=True)
         if not self.path.parent.is_dir():
             raise FileFormatError(f"a checkpoint at {path}", expected=f"a folder {self.path.parent}")
@@ -44,17 +44,13 @@ class Checkpoint:
     def save(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write to a file beside it, then put that in its place."""
         header = json.dumps({"run": self.run, "digest": _digest(arrays)})
-        with NamedTemporaryFile(dir=self.path.parent, prefix=f"{self.path.name}.", suffix=".new", delete=False) as file:
-            try:
-                write_archive(file, {HEADER: np.frombuffer(header.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+        with written_whole(self.path, f"a checkpoint at {self.path}") as beside:
+            with beside.open("wb") as file:
+                write_archive(file, {HEADER: np.frombuffer(header.encode(), np.uint8), **arrays})
                 file.flush()
                 os.fsync(file.fileno())
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        if self.path.exists():
-            os.replace(self.path, self.previous)
-        os.replace(file.name, self.path)
+            if self.path.exists():
+                os.replace(self.path, self.previous)
 
     def load(self, layout: Mapping[str, Layout]) -> dict[str, np.ndarray] | None:
         """The arrays, of this layout, or None where there is no file; after a crash between two writes, those before.

@@ -60,7 +60,7 @@ class JointNetwork(Joint):
     def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
 
-    def intervened(self, values: Mapping[str, Any]) -> JointNetwork:
+    def _intervened(self, values: Mapping[str, Any]) -> JointNetwork:
         return JointNetwork(self.tables, {**self.fixed, **values})
 
     def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:

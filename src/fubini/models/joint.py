@@ -187,9 +187,9 @@ class Joint(Questions, Shown):
         given = flat_joint.complete(values, named, "an intervention")
         if not given:
             raise DomainError("no intervention", expected=f"values of some of the sites {listed(self.names)}")
-        return self.intervened(interventions(flat_joint, given))
+        return self._intervened(interventions(flat_joint, given))
 
-    def intervened(self, values: Mapping[str, Any]) -> Joint:
+    def _intervened(self, values: Mapping[str, Any]) -> Joint:
         """The joint with values that are set, by name."""
         return Intervened(self, values)
 
@@ -368,7 +368,7 @@ class Intervened(Joint):
 
 def _set(component: Any, value: Any) -> Any:
     """A value in place of a distribution; of a nested joint, values of some of its sites."""
-    return component.intervened(value) if isinstance(component, Joint) else Deterministic(value)
+    return component._intervened(value) if isinstance(component, Joint) else Deterministic(value)
 
 
 @jax.tree_util.register_pytree_node_class
@@ -416,8 +416,8 @@ class Conditioned(Joint):
             )
         return super().do(*values, **named)
 
-    def intervened(self, values: Mapping[str, Any]) -> Joint:
-        return Conditioned(self.joint.intervened(values), self.observed)
+    def _intervened(self, values: Mapping[str, Any]) -> Joint:
+        return Conditioned(self.joint._intervened(values), self.observed)
 
     def uncondition(self, *names: str) -> Joint:
         """Drop the observations of these sites, or of all: the inverse of `condition`.

@@ -70,8 +70,8 @@ class JointMixture(Joint):
         picked = Run(_picked(runs, choice.pick(len(runs), self.index)))
         return Mixed((*picked.sites, Site(MIXTURE, None, None)), self, choice.again(picked.complete))
 
-    def intervened(self, values: Mapping[str, Any]) -> JointMixture:
-        return JointMixture(self.index["probs"], [component.intervened(values) for component in self.components])
+    def _intervened(self, values: Mapping[str, Any]) -> JointMixture:
+        return JointMixture(self.index["probs"], [component._intervened(values) for component in self.components])
 
     def __getitem__(self, index: Any) -> JointMixture:  # type: ignore[override]
         return JointMixture(self.index["probs"], [component[index] for component in self.components])

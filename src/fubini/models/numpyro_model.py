@@ -175,7 +175,7 @@ class NumPyroModel(Joint):
             raise failed_inside("a NumPyro model", visitor.sites, error) from error
         return Run(tuple(visitor.sites))
 
-    def intervened(self, values: Mapping[str, Any]) -> NumPyroModel:
+    def _intervened(self, values: Mapping[str, Any]) -> NumPyroModel:
         return NumPyroModel(self.closure, self.released, self.subsamples, {**self.fixed, **values})
 
     def tree_flatten(self) -> tuple[tuple, Fixed]:

@@ -119,9 +119,10 @@ def _same(equation: Any, x: Notation) -> Notation:
 
 
 def _converted(equation: Any, x: Notation) -> Notation:
-    """To a kind that holds all its values; others round or wrap."""
-    before, after = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
-    return x if np.dtype(after).kind == "f" or np.can_cast(before, after) else UNKNOWN
+    """To a kind that holds all its values, or from whole numbers to whole ones; others round."""
+    before, after = (np.dtype(var.aval.dtype) for var in (equation.invars[0], equation.outvars[0]))
+    holds = after.kind == "f" or np.can_cast(before, after) or (before.kind in "iu" and after.kind in "iu")
+    return x if holds else UNKNOWN
 
 
 def _axes(equation: Any, x: Notation) -> Notation:
