@@ -152,8 +152,8 @@ class EliminatedModel(Shown):
         """log p(observed), all sites integrated out."""
         return interpret(LOG_EVIDENCE, self.model, sum_product)
 
-    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
-        """Draws of observed sites given latents drawn from the posterior."""
+    def predict(self, key: Data, *names: str, draws: Any = 1000, model: Any = None, **options: Any) -> Any:
+        """Draws of sites given latents drawn from the posterior; options as of `Joint.predict`."""
         return interpret(PREDICT, self.model, key, names, {"draws": draws, "model": model, **options})
 
     def gibbs(self, *names: str, **options: Any) -> Any:

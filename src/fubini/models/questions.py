@@ -85,17 +85,33 @@ class Questions(Flavour):
         """
         return eliminated(FlatModel(self), ()).eliminate(*names)
 
-    def predict(self, key: Data, *names: str, draws: Any = 1000, model: Any = None, **options: Any) -> Any:
-        """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
+    def predict(
+        self,
+        key: Data,
+        *names: str,
+        draws: Any = 1000,
+        model: Any = None,
+        new: str | Sequence[str] = (),
+        arviz: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Draws of sites given latents drawn from the exact posterior: one array for one name, else a dict.
 
-        `model` is another model of the same latents, at new inputs say. Where the posterior has no closed form, `draws`
-        are those of `infer`, or arrays [chain, draw, …] by name.
+        `model` is another model with the same latents by name, at new inputs say. Where the posterior has no closed
+        form, `draws` are those of `infer`, or arrays [chain, draw, …] by name. A latent that only the new model has is
+        drawn from it, given the rest. Where the new model has more entries of a latent along one axis, the first are
+        those of the draws, and the others are drawn given these: more groups, later steps of a chain. Sites named in
+        `new` are drawn from the new model whole, as latents of rows must be where its rows are other ones. An observed
+        site whose entries depend on each other (`dist.Markov`, NumPyro's `scan`, a multivariate normal) goes on from
+        the data where the new model has more of them. With `arviz=True` the answer is ArviZ data with the group
+        `predictions`, or `posterior_predictive` without `model`; `dims` and `coords` name axes.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).predict(jax.random.key(0), "x", draws=10).shape
         (10,)
         """
-        return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
+        asked = {"draws": draws, "model": model, "new": new, "arviz": arviz, **options}
+        return interpret(PREDICT, FlatModel(self), key, names, asked)
 
     def explain(self) -> Explanation:
         """Explain which latents are eliminated and how, which remain and why; `fb.explain(post)`.
