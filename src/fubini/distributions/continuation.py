@@ -9,8 +9,9 @@ import numpyro.distributions as numpyro_families
 
 from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import draw, made, parameters
+from fubini.distributions.array_slices import sliced
 from fubini.distributions.density import Distribution
-from fubini.distributions.markov_chain import markov_chain
+from fubini.distributions.markov_chain import Markov, markov_chain
 from fubini.errors import NoRule
 from fubini.families.family import Family, read_family
 
@@ -87,3 +88,22 @@ def _with_later_entries(base: Distribution) -> Family | None:
     """The record of a family, where no parameter is a distribution itself."""
     is_plain = not any(isinstance(arg, Distribution) for arg in base.args)
     return read_family(base.family) if is_plain else None
+
+
+def rest_given_first(distribution: Distribution, first: Data, axis: int) -> Distribution:
+    """p(x[n:] | x[:n]), the distribution of the other entries of an array along its first axis.
+
+    >>> from fubini import dist
+    >>> rest_given_first(dist.Normal(np.zeros(5), 1.0), jnp.ones(3), 0).domain
+    Reals[2]
+    """
+    n = first.shape[axis]
+    if is_independent_along(distribution, axis):
+        return sliced(distribution, (slice(None),) * axis + (slice(n, None),))
+    chain = markov_chain(distribution)
+    if chain is None or axis or chain.event_dim != first.ndim:
+        raise NoRule(
+            f"the distribution of the later entries of {distribution} given the first {n}",
+            expected="independent entries, or one dist.Markov",
+        )
+    return Markov(chain.after(first[-1], n), lambda value, t: chain.after(value, t + n), chain.length - n)

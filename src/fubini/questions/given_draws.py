@@ -11,9 +11,8 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.models.calls import is_inside
+from fubini.models.draw_arrays import draw_array, group_of, key_in
 from fubini.models.flat_model import FlatModel
-
-LEADS = (("chain", "draw"), ("sample",), ("draw",))  # names of the axes that ArviZ and xarray put in front
 
 
 class GivenDraws(NamedTuple):
@@ -23,27 +22,18 @@ class GivenDraws(NamedTuple):
     lead: tuple[int, int]
 
 
-def has_draws(draws: Any) -> bool:
-    """Whether these are draws by name, as `infer` and samplers give them, and not how many to make."""
-    return isinstance(draws, Mapping) or hasattr(draws, "posterior")
-
-
-def group_of(draws: Any) -> Mapping[str, Any]:
-    """The posterior group of ArviZ data, or arrays by name as they are."""
-    group = getattr(draws, "posterior", draws)
-    return getattr(group, "dataset", group)  # a DataTree holds one
-
-
 def draws_of(model: FlatModel, draws: Any, asked: str = "predictions") -> GivenDraws:
     """Draws of the latents of a model: of ArviZ data, or of arrays [chain, draw, …]."""
     group, domains = group_of(draws), dict(model.outline.free_domains())
-    arrays = {name: _array(group[_key(name, group, domains, asked)]) for name in domains}
+    arrays = {name: draw_array(group[_key(name, group, domains, asked)]) for name in domains}
     for name, array in arrays.items():
         _require_shape(name, array, domains[name], asked)
     leads = {array.shape[:2] for array in arrays.values()}
     if len(leads) > 1:
         each = ", ".join(f"{name}: {array.shape[:2]}" for name, array in arrays.items())
-        raise DomainError(f"{asked} from draws of the shapes {each}", expected="as many chains and draws of each latent")
+        raise DomainError(
+            f"{asked} from draws of the shapes {each}", expected="as many chains and draws of each latent"
+        )
     for name, array in arrays.items():
         require_values(name, array, domains[name], asked)
     lead = next(iter(leads), (1, 1))
@@ -52,26 +42,16 @@ def draws_of(model: FlatModel, draws: Any, asked: str = "predictions") -> GivenD
 
 
 def _key(name: str, group: Mapping[str, Any], domains: Mapping[str, Domain], asked: str) -> str:
-    """The name under which draws of a latent are kept: DataTrees have no slashes."""
-    for key in (name, name.replace("/", ".")):
-        if key in group:
-            return key
+    """The name under which draws of a latent are kept, or the error that there are none."""
+    key = key_in(group, name)
+    if key is not None:
+        return key
     raise UnknownName(
         f"{asked} from draws without the latent {name!r}",
         expected=f"draws of all latents: {listed(domains)}",
         nearest=closest(name, list(group)),
         advice="those of infer(key) have all; recover(key, draws) draws eliminated ones back",
     )
-
-
-def _array(value: Any) -> np.ndarray:
-    """An array [chain, draw, …]; where axes have names, those of draws in front."""
-    dims = getattr(value, "dims", None)
-    lead = () if dims is None else next((names for names in LEADS if set(names) <= set(dims)), ())
-    if not lead:
-        return np.asarray(value)
-    array = np.asarray(value.transpose(*lead, ...))
-    return array if len(lead) == 2 else array[None]
 
 
 def _require_shape(name: str, array: np.ndarray, domain: Domain, asked: str) -> None:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.models.draw_arrays import has_draws
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
@@ -15,7 +16,7 @@ from fubini.models.question_heads import exact_predict
 from fubini.numerics.randomness import require_key
 from fubini.questions.approximate import approximation
 from fubini.questions.evidence import log_evidence
-from fubini.questions.given_draws import GivenDraws, draws_of, has_draws
+from fubini.questions.given_draws import GivenDraws, draws_of
 from fubini.questions.new_inputs import Prediction, predicted
 
 ADVICE = "predict(key, name, draws=infer(key)) predicts from draws of a sampler"
