@@ -95,7 +95,7 @@ def draw_later(key: Data, parameters: Arrays, first: Data, count: int) -> Data:
     """x₂ = μ₂ + L₂₁ L₁₁⁻¹ (x₁ − μ₁) + L₂₂ z, with z standard normal and L Lᵀ the covariance"""
     name, form = next((name, form) for name, form in FORMS.items() if name in parameters)
     matrix = parameters[name]
-    root = matrix if name == "scale_tril" else jnp.linalg.cholesky(form.covariance(matrix))
+    root = matrix if name == "scale_tril" else cast(Data, jnp.linalg.cholesky(form.covariance(matrix)))
     n = first.shape[-1]
     loc = jnp.broadcast_to(parameters.get("loc", jnp.zeros(())), (*first.shape[:-1], n + count))
     root = jnp.broadcast_to(root, (*first.shape[:-1], n + count, n + count))

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Real
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
@@ -48,6 +48,12 @@ def log_predictive(model: FlatModel, new: Any, options: dict) -> Value:
         raise DomainError(
             f"log_predictive(…, draws={options['draws']!r})",
             expected="draws of infer(key), or arrays [chain, draw, …] by name; none where all has a closed form",
+        )
+    if is_traced(*model.leaves, *prediction.new.leaves):
+        raise DomainError(
+            "log_predictive(…, draws=…) of numbers that are traced",
+            expected="data, inputs and draws that are known: the standard error is a number",
+            advice="ask outside of jit, vmap and grad; without draws it is a function of the data",
         )
     draws = draws_of(model, options["draws"], "log_predictive")
     latents = prediction.latents(draws.values)
@@ -154,7 +160,7 @@ def _require_new_data(model: FlatModel, new: Any) -> None:
 
 def _begins_with(new: Any, old: Any) -> bool:
     """Whether an array is longer than another, and equal to it where that has entries."""
-    if isinstance(new, Partly) or isinstance(old, Partly):
+    if isinstance(new, Partly) or isinstance(old, Partly) or is_traced(new, old):
         return False
     a, b = np.asarray(new), np.asarray(old)
     longer = a.ndim == b.ndim and a.shape != b.shape and all(x >= y for x, y in zip(a.shape, b.shape, strict=True))

@@ -22,7 +22,7 @@ from fubini.models.observed import Partly
 from fubini.models.paths import flat
 from fubini.questions.draws import arviz_data
 from fubini.questions.given_draws import GivenDraws, require_values
-from fubini.questions.runs_at_draws import Draws, run_at, traits_of, values_of
+from fubini.questions.runs_at_draws import LatentDraws, run_at, traits_of, values_of
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Prediction:
             _require_latent(name, value, domains)
         return latents
 
-    def checked(self, key: Data, latents: Mapping[str, Data], draws: GivenDraws) -> Draws:
+    def checked(self, key: Data, latents: Mapping[str, Data], draws: GivenDraws) -> LatentDraws:
         """These draws, where what is new follows the new model given them."""
-        at = Draws(latents, math.prod(draws.lead), self.observed)
+        at = LatentDraws(latents, math.prod(draws.lead), self.observed)
         _require_forward(key, self, at)
         return at
 
@@ -139,7 +139,7 @@ def _require_latent(name: str, value: Data, domains: Mapping[str, Any]) -> None:
         require_values(name, np.asarray(value)[None], domain, "predictions")
 
 
-def _require_forward(key: Data, asked: Prediction, at: Draws) -> None:
+def _require_forward(key: Data, asked: Prediction, at: LatentDraws) -> None:
     """Raise where draws say something of what is new, which then does not follow the model given the rest alone."""
     latents, reached = at.latents, asked.new.outline.reached
     new = {name.split(".")[0] for name in asked.new_names(latents)}

@@ -28,29 +28,29 @@ from fubini.models.sample import Run
 Question = Callable[[Run, Continued, tuple[str, ...]], Any]  # of a run, the choice that made it, and names
 
 
-class Draws(NamedTuple):
+class LatentDraws(NamedTuple):
     """Draws of latents by path [draw, …], how many, and observed series that a model goes on from."""
 
     latents: Mapping[str, Data]
-    count: int
+    size: int
     observed: Mapping[str, Any]
 
-    def one(self, place: int) -> Draws:
+    def one(self, place: int) -> LatentDraws:
         """One draw alone."""
-        return Draws({name: value[place : place + 1] for name, value in self.latents.items()}, 1, self.observed)
+        return LatentDraws({name: value[place : place + 1] for name, value in self.latents.items()}, 1, self.observed)
 
 
-def run_at(question: Question, key: Data, joint: FlatJoint, draws: Draws, names: tuple[str, ...]) -> Any:
+def run_at(question: Question, key: Data, joint: FlatJoint, draws: LatentDraws, names: tuple[str, ...]) -> Any:
     """question(run of the joint, …) for each draw, on the engine of the data."""
-    text = f"{type(joint.joint).__name__} at {draws.count:,} draws"
-    require_room(text, *((draws.count, *domain.shape) for _, domain in joint.outline.free_domains()))
+    text = f"{type(joint.joint).__name__} at {draws.size:,} draws"
+    require_room(text, *((draws.size, *domain.shape) for _, domain in joint.outline.free_domains()))
     function, latents = _compiled(question, joint.tree, names), dict(draws.latents)
     with within_memory(text):
         if any(map(is_jax, (*joint.leaves, *latents.values()))) or is_traced(key):
-            answer = function(jax.random.split(key, draws.count), latents, draws.observed, joint.leaves)
+            answer = function(jax.random.split(key, draws.size), latents, draws.observed, joint.leaves)
         else:
             with double_precision(), eval_context():
-                answer = function(jax.random.split(key, draws.count), latents, draws.observed, joint.leaves)
+                answer = function(jax.random.split(key, draws.size), latents, draws.observed, joint.leaves)
                 answer = jax.tree_util.tree_map(np.asarray, answer)
     _diagnose(key, joint, draws, answer)
     return answer
@@ -65,7 +65,7 @@ def _compiled(question: Question, tree: Any, names: tuple[str, ...]) -> Callable
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))
 
 
-def _diagnose(key: Data, joint: FlatJoint, draws: Draws, answer: Any) -> None:
+def _diagnose(key: Data, joint: FlatJoint, draws: LatentDraws, answer: Any) -> None:
     """Where answers are not numbers, run the model on numbers at one such draw, so that wrong parameters raise."""
     leaves = jax.tree_util.tree_leaves(answer)
     if is_traced(*leaves):
@@ -75,7 +75,7 @@ def _diagnose(key: Data, joint: FlatJoint, draws: Draws, answer: Any) -> None:
         if lost.any():
             place = int(np.argmax(lost))
             one = {name: jnp.asarray(value[place]) for name, value in draws.latents.items()}
-            keys = jax.random.split(key, draws.count)
+            keys = jax.random.split(key, draws.size)
             joint.joint.run(Continued(nested(one), keys[place], observed=nested(draws.observed)))  # type: ignore[attr-defined]
             return
 
