@@ -175,6 +175,18 @@ def test_latents_of_rows_are_drawn_anew_where_that_is_asked() -> None:
     assert np.all((kept > 5) == [False, False, True])
 
 
+def test_latent_may_depend_on_data_that_are_drawn_anew() -> None:
+    @fb.model
+    def chain():
+        x = yield dist.Normal(0.0, 1.0)
+        z = yield dist.Normal(x, 1.0)
+        y = yield dist.Normal(z, 0.01)
+
+    draws = {"z": np.arange(6.0).reshape(1, 6)}
+    y = chain().condition(x=0.5, y=1.0).predict(KEY, "y", draws=draws)
+    assert np.allclose(y, draws["z"][0], atol=0.1)
+
+
 # -- forecasts ------------------------------------------------------------------------------------------------------
 
 T, LATER = 5, 3

@@ -142,7 +142,8 @@ def _require_latent(name: str, value: Data, domains: Mapping[str, Any]) -> None:
 def _require_forward(key: Data, asked: Prediction, at: LatentDraws) -> None:
     """Raise where draws say something of what is new, which then does not follow the model given the rest alone."""
     latents, reached = at.latents, asked.new.outline.reached
-    new = {name.split(".")[0] for name in asked.new_names(latents)}
+    replicated = set(getattr(asked.old.joint, "observed", {}))  # new data in place of the old, given the latents
+    new = {name.split(".")[0] for name in asked.new_names(latents)} - replicated
     suspects = [name for name in latents if new & set(reached.get(name.split(".")[0], ()))]
     if not suspects or is_traced(*latents.values(), *asked.new.leaves):
         return
