@@ -155,7 +155,7 @@ class Questions(Flavour):
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> round(float(model.condition(x=0.5).log_predictive(model.condition(x=1.0))), 6)
-        -1.309172
+        -1.309171
         """
         return interpret(LOG_PREDICTIVE, FlatModel(self), model, {"draws": draws, "key": key, "new": new, **options})
 
