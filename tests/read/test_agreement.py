@@ -196,7 +196,7 @@ def test_nested_latents_are_predicted_from():
         j = yield inner()
         y = yield dist.Normal(j.x, 0.1)
 
-    with pytest.raises(UnknownName, match="without the site 'i'"):
+    with pytest.raises(UnknownName, match=r"without the latent 'i\.x'"):
         post.predict(jax.random.key(0), "y", model=renamed())
 
 

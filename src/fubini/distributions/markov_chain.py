@@ -45,18 +45,32 @@ class MarkovChain(numpyro_families.Distribution):
         def one(key: Data) -> Data:
             keys = jax.random.split(key, self.length)
             first = draw(self.init, keys[0])
-
-            def step(value: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
-                t, key = here
-                new = draw(self.after(value, t), key).astype(value.dtype)
-                return new, new
-
-            _, others = jax.lax.scan(step, first, (jnp.arange(1, self.length), keys[1:]))
-            return jnp.concatenate([first[None], others])
+            return jnp.concatenate([first[None], self._simulated(keys[1:], first, 1)])
 
         for _ in sample_shape:
             one = jax.vmap(one)
         return one(jax.random.split(key, sample_shape) if sample_shape else key)
+
+    def draw_later(self, key: Data, first: Data) -> Data:
+        """x_t ~ p(x_t | x_(t−1)) after its first values; axes before that of time are of an array of chains."""
+
+        def one(key: Data, first: Data) -> Data:
+            return self._simulated(jax.random.split(key, self.length - len(first)), first[-1], len(first))
+
+        lead = first.shape[: first.ndim - self.event_dim]
+        for _ in lead:
+            one = jax.vmap(one)
+        return one(jax.random.split(key, lead) if lead else key, first)
+
+    def _simulated(self, keys: Data, value: Data, start: int) -> Data:
+        """The values from t = start on, after this one."""
+
+        def step(value: Data, here: tuple[Data, Data]) -> tuple[Data, Data]:
+            t, key = here
+            new = draw(self.after(value, t), key).astype(value.dtype)
+            return new, new
+
+        return jax.lax.scan(step, value, (jnp.arange(start, self.length), keys))[1]
 
     def log_prob(self, value: Data, intermediates: Any = None) -> Data:
         def one(value: Data) -> Data:

@@ -34,6 +34,9 @@ class Family:
     alternatives: Mapping[str, Any] | None = None  # other parameters that `log_density` knows, by name
     signature: Signature | None = None
     draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape
+    draw_later: Callable[[Any, Arrays, Data, int], Data] | None = (
+        None  # so many more entries of a value, by a key, the parameters and its first entries
+    )
     mean: Function | None = None
     variance: Function | None = None
     moments: Callable[[Any, int], list[Node]] | None = None  # E[x^j] for j from 0 to a greatest power

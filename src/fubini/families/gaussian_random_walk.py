@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 from numpyro.distributions import constraints
 
 from fubini.algebra.build import ONE, ZERO, index, minus, plus
 from fubini.algebra.node import Index, Node
 from fubini.algebra.sums import total
+from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.normal import log_normal
-from fubini.families.parameters import Parameters, Vector
+from fubini.families.parameters import Arrays, Parameters, Vector
 
 
 def log_random_walk(x: Vector, parameters: Parameters) -> Node:
@@ -22,6 +25,12 @@ def log_random_walk(x: Vector, parameters: Parameters) -> Node:
     return plus(first, total([t], log_normal(minus(x.at(plus(index(t), ONE)), x.at(index(t))), step)))
 
 
+def draw_later(key: Data, parameters: Arrays, first: Data, count: int) -> Data:
+    """x_(t+1) = x_t + σ z"""
+    steps = jax.random.normal(key, (*first.shape[:-1], count), first.dtype)
+    return first[..., -1:] + jnp.cumsum(parameters["scale"][..., None] * steps, -1)
+
+
 GAUSSIAN_RANDOM_WALK = register(
     Family(
         "GaussianRandomWalk",
@@ -29,6 +38,7 @@ GAUSSIAN_RANDOM_WALK = register(
         lambda parameters: None,
         log_random_walk,
         names=("GaussianRandomWalk",),
+        draw_later=draw_later,
         event_dim=1,
     )
 )

@@ -16,7 +16,7 @@ from fubini.algebra.sums import total
 from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import LOG_2PI, log
-from fubini.families.parameters import DerivedParameter, Matrix, Vector
+from fubini.families.parameters import Arrays, DerivedParameter, Matrix, Vector
 
 
 def log_multivariate_normal(x: Vector, parameters: Mapping[str, Any]) -> Node:
@@ -91,6 +91,21 @@ def derived(names: Collection[str]) -> dict[str, DerivedParameter]:
     return {"root": DerivedParameter("whitening", (key, "present"), root, shape, 2)}
 
 
+def draw_later(key: Data, parameters: Arrays, first: Data, count: int) -> Data:
+    """x₂ = μ₂ + L₂₁ L₁₁⁻¹ (x₁ − μ₁) + L₂₂ z, with z standard normal and L Lᵀ the covariance"""
+    name, form = next((name, form) for name, form in FORMS.items() if name in parameters)
+    matrix = parameters[name]
+    root = matrix if name == "scale_tril" else cast(Data, jnp.linalg.cholesky(form.covariance(matrix)))
+    n = first.shape[-1]
+    loc = jnp.broadcast_to(parameters.get("loc", jnp.zeros(())), (*first.shape[:-1], n + count))
+    root = jnp.broadcast_to(root, (*first.shape[:-1], n + count, n + count))
+    z = jax.random.normal(key, (*first.shape[:-1], count), first.dtype)
+    residual = (first - loc[..., :n])[..., None]
+    known = jax.scipy.linalg.solve_triangular(root[..., :n, :n], residual, lower=True)
+    later = root[..., n:, :n] @ known + root[..., n:, n:] @ z[..., None]
+    return loc[..., n:] + later[..., 0]
+
+
 MULTIVARIATE_NORMAL = register(
     Family(
         "MultivariateNormal",
@@ -102,6 +117,7 @@ MULTIVARIATE_NORMAL = register(
             "precision_matrix": constraints.positive_definite,
             "scale_tril": constraints.lower_cholesky,
         },
+        draw_later=draw_later,
         event_dim=1,
         derived=derived,
         has_marginals=True,

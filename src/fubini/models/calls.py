@@ -160,14 +160,16 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 
 def _is_suspect(result: Any) -> bool:
-    """Whether an answer is not a number somewhere (−1 of whole numbers), or a density of zero."""
-    for leaf in jax.tree_util.tree_leaves(result):
-        kind = leaf.dtype
-        if jnp.issubdtype(kind, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
-            return True
-        if jnp.issubdtype(kind, jnp.signedinteger) and (np.asarray(leaf) == -1).any():
-            return True
-    return False
+    """Whether an answer is not a number somewhere, or a density of zero."""
+    return any(is_lost(leaf).any() for leaf in jax.tree_util.tree_leaves(result))
+
+
+def is_lost(array: Data) -> np.ndarray:
+    """Entries that are not finite numbers; −1 of whole numbers."""
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return ~np.isfinite(np.asarray(array))
+    is_signed = jnp.issubdtype(array.dtype, jnp.signedinteger)
+    return np.asarray(array) == -1 if is_signed else np.full(array.shape, False)
 
 
 def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
@@ -185,9 +187,8 @@ def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: t
             flat_joint.joint.run(Given(one, draw))
 
 
-def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
-    """Raise unless values are of the domain of a site; the density checks a support that depends on parameters."""
-    assert domain is not None
+def is_inside(domain: Domain, value: np.ndarray, asked: np.ndarray | bool = True) -> np.ndarray:
+    """Entries that are values of a domain; the density checks a support that depends on parameters."""
     inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
     if domain.kind == "positive":
         inside &= value >= 0
@@ -202,7 +203,13 @@ def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked
             inside &= value >= 0
         if domain.size is not None:
             inside &= value < domain.size
-    inside |= np.logical_not(asked)
+    return inside | np.logical_not(asked)
+
+
+def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
+    """Raise unless values are of the domain of a site."""
+    assert domain is not None
+    inside = is_inside(domain, value, asked)
     if not inside.all():
         wrong = value[~inside].flat[0]
         missing = value.dtype.kind == "f" and np.isnan(wrong)

@@ -28,6 +28,7 @@ from fubini.integrate.latent_draws import drawn
 from fubini.models.calls import as_numbers, require_in_domain
 from fubini.models.checks import require_allowed, required
 from fubini.models.compiled_function import Answer, CompiledFunction
+from fubini.models.draw_arrays import arrays_of
 from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
 from fubini.models.reading import Reading
@@ -132,10 +133,13 @@ class EliminatedModel(Shown):
             require_allowed(self.reading, {n: v[at] if batch else v for n, v in given.items()})
         return log_p.reshape(batch) if batch else log_p
 
-    def recover(self, key: Data, draws: Mapping[str, Any]) -> dict[str, Data]:
-        """Values of all sites: those given, and for each a draw of the sites that were integrated out."""
+    def recover(self, key: Data, draws: Any) -> dict[str, Data]:
+        """Values of all sites: those given, and for each a draw of the sites that were integrated out.
+
+        The draws are arrays by name, with axes of a batch in front, or ArviZ data.
+        """
         require_key(key)
-        given, batch = self._given(draws, self.names)
+        given, batch = self._given(arrays_of(draws, self.names), self.names)
         if not batch:
             return self.draw_all(key, given)
         keys = jax.random.split(key, math.prod(batch))
@@ -152,8 +156,8 @@ class EliminatedModel(Shown):
         """log p(observed), all sites integrated out."""
         return interpret(LOG_EVIDENCE, self.model, sum_product)
 
-    def predict(self, key: Data, *names: str, draws: int = 1000, model: Any = None, **options: Any) -> Any:
-        """Draws of observed sites given latents drawn from the posterior."""
+    def predict(self, key: Data, *names: str, draws: Any = 1000, model: Any = None, **options: Any) -> Any:
+        """Draws of sites given latents drawn from the posterior; options as of `Joint.predict`."""
         return interpret(PREDICT, self.model, key, names, {"draws": draws, "model": model, **options})
 
     def gibbs(self, *names: str, **options: Any) -> Any:

@@ -13,6 +13,8 @@ from fubini.base.arrays import Data
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.explanation import Explanation
+from fubini.errors import UnknownName, listed
+from fubini.models.draw_arrays import group_of, key_in
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
@@ -21,6 +23,7 @@ from fubini.models.question_heads import (
     FACTORS,
     INFER,
     LOG_EVIDENCE,
+    LOG_PREDICTIVE,
     MARGINAL,
     MODE,
     POSTERIOR,
@@ -85,17 +88,76 @@ class Questions(Flavour):
         """
         return eliminated(FlatModel(self), ()).eliminate(*names)
 
-    def predict(self, key: Data, *names: str, draws: Any = 1000, model: Any = None, **options: Any) -> Any:
-        """Draws of observed sites given latents drawn from the exact posterior: one array for one name, else a dict.
+    def recover(self, key: Data, draws: Any) -> dict[str, Data]:
+        """Draws of all latents, given draws of some: the others have a closed form given these, and are drawn from it.
 
-        `model` is another model of the same latents, at new inputs say. Where the posterior has no closed form, `draws`
-        are those of `infer`, or arrays [chain, draw, …] by name.
+        The draws are ArviZ data, or arrays by name with axes of a batch in front, [chain, draw, …] say.
+
+        >>> @fb.model
+        ... def scaled():
+        ...     s = yield fb.dist.HalfNormal(1.0)
+        ...     m = yield fb.dist.Normal(0.0, s)
+        ...     x = yield fb.dist.Normal(m, s)
+        >>> post = scaled().condition(x=0.5)
+        >>> post.recover(jax.random.key(0), {"s": np.ones((2, 10))})["m"].shape
+        (2, 10)
+        """
+        model = FlatModel(self)
+        group, latents = group_of(draws), tuple(model.reading.sites)
+        known = [name for name in latents if key_in(group, name) is not None]
+        if not known:
+            raise UnknownName(
+                "recover(…) from draws of no latent",
+                expected=f"draws of some of the latents: {listed(latents)}",
+                nearest=listed(group),
+            )
+        rest = [name for name in latents if name not in known]
+        return self.eliminate(*rest).recover(key, draws)
+
+    def predict(
+        self,
+        key: Data,
+        *names: str,
+        draws: Any = 1000,
+        model: Any = None,
+        new: str | Sequence[str] = (),
+        arviz: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Draws of sites given latents drawn from the exact posterior: one array for one name, else a dict.
+
+        `model` is another model with the same latents by name, at new inputs say. Where the posterior has no closed
+        form, `draws` are those of `infer`, or arrays [chain, draw, …] by name. A latent that only the new model has is
+        drawn from it, given the rest. Where the new model has more entries of a latent along one axis, the first are
+        those of the draws, and the others are drawn given these: more groups, later steps of a chain. Sites named in
+        `new` are drawn from the new model whole, as latents of rows must be where its rows are other ones. An observed
+        site whose entries depend on each other (`dist.Markov`, NumPyro's `scan`, a multivariate normal) goes on from
+        the data where the new model has more of them. With `arviz=True` the answer is ArviZ data with the group
+        `predictions`, or `posterior_predictive` without `model`; `dims` and `coords` name axes.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> model.condition(x=0.5).predict(jax.random.key(0), "x", draws=10).shape
         (10,)
         """
-        return interpret(PREDICT, FlatModel(self), key, names, {"draws": draws, "model": model, **options})
+        asked = {"draws": draws, "model": model, "new": new, "arviz": arviz, **options}
+        return interpret(PREDICT, FlatModel(self), key, names, asked)
+
+    def log_predictive(
+        self, model: Any, draws: Any = None, key: Data = None, new: str | Sequence[str] = (), **options: Any
+    ) -> Value:
+        """log p(new data | data), for a model of the same latents that is conditioned on the new data.
+
+        Exact where the evidence of both data sets together is. Otherwise `draws`, those of `infer` or arrays
+        [chain, draw, …], are averaged over, and what has a closed form given the others is integrated out at each of
+        them; the exactness of the answer has the standard error. Latents that only the new model has, and more entries
+        of others, are integrated out too, as are those named in `new`; where they have no closed form they are drawn,
+        which needs a key.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> round(float(model.condition(x=0.5).log_predictive(model.condition(x=1.0))), 6)
+        -1.309171
+        """
+        return interpret(LOG_PREDICTIVE, FlatModel(self), model, {"draws": draws, "key": key, "new": new, **options})
 
     def explain(self) -> Explanation:
         """Explain which latents are eliminated and how, which remain and why; `fb.explain(post)`.

@@ -4,6 +4,7 @@ from fubini.questions import evidence as evidence
 from fubini.questions import explain_model as explain_model
 from fubini.questions import gibbs as gibbs
 from fubini.questions import infer as infer
+from fubini.questions import log_predictive as log_predictive
 from fubini.questions import marginal as marginal
 from fubini.questions import mode as mode
 from fubini.questions import model_factors as model_factors

@@ -31,7 +31,10 @@ def arviz_data(
         data = module.from_dict(dotted, dims=_dotted(axes) or None, coords=labels)
     else:
         data = module.from_dict(**groups, dims=axes or None, coords=labels)
-    data.posterior.attrs.update(inference_library="fubini", **attributes)
+    for group in groups:
+        data[group].attrs.update(inference_library="fubini")
+    if "posterior" in groups:
+        data.posterior.attrs.update(attributes)
     return data
 
 

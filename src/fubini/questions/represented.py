@@ -18,12 +18,12 @@ from fubini.factors.represent import answers_models, represented
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Joint
-from fubini.models.options import require_options, whole_number
+from fubini.models.options import whole_number
 from fubini.models.paths import nested
 from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
-from fubini.questions.predict import has_draws, latents_of, predicted
+from fubini.questions.predict import predict_from
 from fubini.questions.represented_chain import ask_chain, is_represented
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
@@ -107,15 +107,7 @@ def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
 @represented_predict.rule(when=is_represented)
 def predict_from_chain(model: FlatModel, key: Any, names: tuple, options: dict) -> Any:
     """y* ~ p(y* | θ), θ ~ p(θ | observed)"""
-    others = {name: value for name, value in options.items() if name not in ("draws", "model")}
-    require_options("predict", others, ("key", "draws", "model"))
-    require_key(key)
-    joint = model.joint if options["model"] is None else options["model"]
-    if has_draws(options["draws"]):
-        return predicted(key, joint, latents_of(model, options["draws"]), names)
-    first, second = jax.random.split(key)
-    latents = _latents(model, first, whole_number("draws", options["draws"]))
-    return predicted(second, joint, latents, names)
+    return predict_from(model, key, names, options, _latents)
 
 
 def _latents(model: FlatModel, key: Data, n: int) -> dict[str, Data]:
