@@ -26,6 +26,7 @@ from fubini.models.question_heads import (
     POSTERIOR,
     POSTERIOR_FUNCTION,
     PREDICT,
+    PRIOR,
     answer,
 )
 from fubini.show.picture import Picture
@@ -218,3 +219,26 @@ class Questions(Flavour):
             options=options,
         )
         return answer(INFER, FlatModel(self), key, settings)
+
+    def prior(
+        self,
+        key: Data = None,
+        draws: int = 500,
+        *,
+        observed: str | Sequence[str] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draws of the model itself as ArviZ data: latents in the group `prior`, data in `prior_predictive`.
+
+        Data are the sites that are observed, or those named in `observed`; what was observed is in `observed_data`.
+        `infer(key).extend(post.prior(key))` has prior and posterior together.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> data = model.condition(x=0.5).prior(jax.random.key(0), draws=100)
+        >>> data.prior["m"].shape, data.prior_predictive["x"].shape, float(data.observed_data["x"])
+        ((1, 100), (1, 100), 0.5)
+        """
+        settings = dict(draws=draws, observed=observed, dims=dims, coords=coords, options=options)
+        return answer(PRIOR, FlatModel(self), key, settings)

@@ -31,7 +31,7 @@ def arviz_data(
         data = module.from_dict(dotted, dims=_dotted(axes) or None, coords=labels)
     else:
         data = module.from_dict(**groups, dims=axes or None, coords=labels)
-    data.posterior.attrs.update(inference_library="fubini", **attributes)
+    data[next(iter(groups))].attrs.update(inference_library="fubini", **attributes)
     return data
 
 
