@@ -25,6 +25,7 @@ class Settings(NamedTuple):
         return self.nuts.warmup
 
 
+LABELS = "gibbs"  # draws labels; made of a model and not of a target
 Method = Callable[[Target, Settings], Sampler]
 
 METHODS: dict[str, Method] = {
@@ -37,14 +38,15 @@ METHODS: dict[str, Method] = {
 
 def register_method(name: str, method: Method) -> None:
     """Add a method to `infer(key, method=name)`, made of a target and settings."""
-    if name in METHODS:
+    if name in (*METHODS, LABELS):
         raise DomainError(f"a method {name!r}", expected=f"a new name: there are {listed(METHODS)}")
     METHODS[name] = method
 
 
 def require_method(name: str | None) -> None:
     """Raise unless a method is known, or None, which chooses."""
-    if name is not None and name not in METHODS:
+    known = (*METHODS, LABELS)
+    if name is not None and name not in known:
         raise DomainError(
-            f"method={name!r}", expected=f"one of {listed(METHODS)}, or None to choose", nearest=closest(name, METHODS)
+            f"method={name!r}", expected=f"one of {listed(known)}, or None to choose", nearest=closest(name, known)
         )

@@ -30,7 +30,8 @@ from fubini.models.flat_model import FlatModel
 from fubini.numerics.frame import LogDensity
 from fubini.numerics.normal_at_mode import Normal
 from fubini.questions.closed_form import no_closed_form, require_proper
-from fubini.questions.infer import elimination_for_draws, warn_of_restriction
+from fubini.questions.draw_elimination import elimination_for_draws
+from fubini.questions.infer import warn_of_restriction
 from fubini.questions.sampler_target import SupportTransform, target_of
 from fubini.terms.value import Array, Value
 

@@ -117,11 +117,10 @@ def _computed(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple
 
 
 def to_arviz(
-    eliminated: Sequence[str],
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
     groups: dict[str, dict[str, np.ndarray]],
-    how: str,
+    attributes: Mapping[str, Any],
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Sequence[Any]] | None,
 ) -> Any:
@@ -133,7 +132,7 @@ def to_arviz(
     require_axes(
         dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    return arviz_data(given, dims, coords, method=how, eliminated=list(eliminated))
+    return arviz_data(given, dims, coords, **attributes)
 
 
 def require_axes(
