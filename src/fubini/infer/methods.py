@@ -11,13 +11,15 @@ from fubini.infer.normal_approximation import laplace, svi
 from fubini.infer.nuts import NutsOptions, nuts
 from fubini.infer.sampler import Sampler
 from fubini.infer.target import Target
+from fubini.infer.tempered import TemperedSampler
 
 
 class Settings(NamedTuple):
-    """What a method may read: options of the no-U-turn sampler, and whether to show progress."""
+    """What a method may read: options of the no-U-turn sampler, whether to show progress, and how many draws to make."""
 
     nuts: NutsOptions = NutsOptions()
     progress: bool = True
+    draws: int = 1000  # of each chain, for methods that draw all at once
 
     @property
     def warmup(self) -> int:
@@ -31,6 +33,7 @@ Method = Callable[[Target, Settings], Sampler]
 METHODS: dict[str, Method] = {
     "grid": lambda target, settings: GridSampler(target, settings.progress),
     "nuts": lambda target, settings: nuts(target, settings.nuts),
+    "smc": lambda target, settings: TemperedSampler(target, settings.draws),
     "svi": lambda target, settings: svi(target, progress=settings.progress),
     "laplace": lambda target, settings: laplace(target),
 }

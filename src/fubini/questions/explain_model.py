@@ -58,7 +58,7 @@ def _sampling(eliminated_model: EliminatedModel) -> str:
         return ""
     return (
         f"infer(key) draws {listed(labels.kept)} by a compiled sampler and {listed(labels.eliminated)} given it: "
-        f"{reason_of(eliminated_model, labels)} (method=\"nuts\" samples {listed(eliminated_model.kept)})"
+        f'{reason_of(eliminated_model, labels)} (method="nuts" samples {listed(eliminated_model.kept)})'
     )
 
 

@@ -22,6 +22,7 @@ from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
+from fubini.infer.tempered import warn_of_populations
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
@@ -246,9 +247,12 @@ def _free_draws(
         with suppress(Intractable):
             return _free_draws(key, target, "grid", settings, schedule, file)
     method = method or "nuts"
-    drawn = run(METHODS[method](target, settings), key, schedule, file, settings.progress)
+    sampler = METHODS[method](target, settings._replace(draws=schedule.sweeps))
+    drawn = run(sampler, key, schedule, file, settings.progress)
     if method == "nuts":
         warn_of_draws(drawn, settings.nuts.target_accept)
+    elif method == "smc":
+        warn_of_populations(drawn)
     return drawn, method
 
 
