@@ -67,6 +67,7 @@ from fubini.propagate.division_policy import Division as Division
 from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
 from fubini.propagate.propagation import propagate as propagate
 from fubini.propagate.result import Propagation as Propagation
+from fubini.questions.calibration import sbc as sbc
 from fubini.questions.compare import compare as compare
 from fubini.questions.fit import fit as fit
 from fubini.questions.simplify import simplify as simplify

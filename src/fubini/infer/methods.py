@@ -15,7 +15,7 @@ from fubini.infer.tempered import TemperedSampler
 
 
 class Settings(NamedTuple):
-    """What a method may read: options of the no-U-turn sampler, whether to show progress, and how many draws to make."""
+    """What a method may read: options of the no-U-turn sampler, whether to show progress, how many draws to make."""
 
     nuts: NutsOptions = NutsOptions()
     progress: bool = True
