@@ -14,6 +14,7 @@ from fubini import dist
 from fubini import measures as m
 from fubini.models.container import struct
 from fubini.models.joint import DensityParts, Weighted
+from fubini.questions.calibration import Calibration
 from fubini.questions.compare import Comparison
 from fubini.questions.draws import Draws
 
@@ -159,6 +160,16 @@ def draws() -> Any:
 @large
 def comparison() -> Any:
     return Comparison({f"model{k}": -float(k) for k in range(200)})
+
+
+@large
+def calibration() -> Any:
+    return Calibration({f"site{k}": np.arange(40) % 20 for k in range(60)}, 19, {"exact": 40})
+
+
+@large
+def rank_tests() -> Any:
+    return calibration().tests["site0"]
 
 
 @large

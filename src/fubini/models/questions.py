@@ -192,9 +192,11 @@ class Questions(Flavour):
 
         What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
         `method`, and what was integrated out is drawn back. Methods: "grid", independent draws of one to three numbers;
-        "nuts", the no-U-turn sampler; "svi" and "laplace", normal approximations. By default it is a grid where one
-        describes the remaining latents well, and the no-U-turn sampler otherwise, or where an option of it is given:
-        target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run of any method goes on where
+        "nuts", the no-U-turn sampler; "smc", populations taken to the posterior through temperatures, for modes that
+        are far apart; "gibbs", labels one entry after another, all else that can be integrated out; "svi" and
+        "laplace", normal approximations. By default it is a grid where one describes the remaining latents well, and
+        the no-U-turn sampler otherwise, or where an option of it is given: target_accept, max_tree_depth, dense_mass.
+        Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With `checkpoint`, a path, a killed run of any method goes on where
         it was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
         discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
         NumPyro's Gibbs steps do so with all sites where no rule makes one.

@@ -16,7 +16,7 @@ IN_A_BIN = 5  # ranks that are expected in each, at least
 
 
 class RankTests(NamedTuple):
-    """p-values of the counts, the mean and the spread of ranks, the mean of their excess over uniform ones of each."""
+    """p-values of the counts, the mean and the spread of ranks, and by how much they differ from uniform ones."""
 
     counts: float
     centre: float
@@ -24,6 +24,10 @@ class RankTests(NamedTuple):
     shift: float  # the mean of the ranks from 0 to 1, less a half
     excess: float  # the mean square of these differences over that of uniform ranks, less one
     worst: int  # the entry whose counts are the least uniform
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={number:.3g}" for name, number in self._asdict().items())
+        return f"RankTests({numbers})"
 
     @property
     def least(self) -> float:

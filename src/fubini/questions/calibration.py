@@ -120,10 +120,11 @@ class Calibration(Shown):
         ]
         more = f"and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
         yield Grid(("p-values of ranks", "entries", "counts", "centre", "spread"), rows[:SHOWN], more=more)
-        for what, lines in (("failed, and have no ranks", self.failed), ("gave warnings", self.warnings)):
+        for what, lines in (("failed, without ranks", self.failed), ("gave warnings", self.warnings)):
             if lines:
                 common, count = Counter(lines).most_common(1)[0]
-                yield Words(f"{len(lines):,} simulations {what}; {count:,} of them: {common}")
+                them = "simulation" if len(lines) == 1 else "simulations"
+                yield Words(f"{len(lines):,} {them} {what}; {count:,} times: {common}")
         yield Words(self.verdict)
 
     def plot(self, *names: str) -> Picture:

@@ -7,7 +7,6 @@ drawing one label after another (Griffiths and Steyvers 2004) is quicker, and mi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from fubini.algebra.node import Leaf, Node
@@ -20,6 +19,7 @@ from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.questions.draw_elimination import elimination_for_draws
 from fubini.questions.label_sampler import LabelSampler
+from fubini.questions.sampler_target import target_of
 
 
 def elimination_of(model: FlatModel, names: Sequence[str] | None, method: str | None) -> tuple[EliminatedModel, str]:
@@ -43,11 +43,13 @@ def labels_to_draw(eliminated_model: EliminatedModel) -> EliminatedModel | None:
     """
     reading, kept = eliminated_model.reading, eliminated_model.kept
     labels = [name for name in _labels(eliminated_model.model) if name in eliminated_model.eliminated]
-    if not labels or eliminated_model.is_traced or _size(eliminated_model) <= MOST_NUMBERS:
+    if not labels or not kept or eliminated_model.is_traced:
         return None
     components, leaves = [reading.sites[name] for name in kept], [reading.sites[name] for name in labels]
     terms = tuple(reading.terms.values())
     if not _are_chosen_by(terms, components, leaves) or any(_is_coupled(terms, leaf) for leaf in leaves):
+        return None
+    if any(reading.domains[name].is_discrete for name in kept) or target_of(eliminated_model)[0].size <= MOST_NUMBERS:
         return None
     other = _with_labels(eliminated_model.model, labels)
     return other if set(other.kept) == set(labels) and _has_sampler(other) else None
@@ -74,11 +76,6 @@ def _with_labels(model: FlatModel, labels: Sequence[str]) -> EliminatedModel:
         return elimination_for_draws(model, found.eliminated)
     except Intractable:  # in another order
         return eliminated(model, ())
-
-
-def _size(eliminated_model: EliminatedModel) -> int:
-    domains = eliminated_model.reading.domains
-    return sum(math.prod(domains[name].shape) for name in eliminated_model.kept)
 
 
 def _are_chosen_by(terms: Iterable[Node], components: Sequence[Leaf], labels: Sequence[Leaf]) -> bool:
