@@ -6,6 +6,7 @@ keep the shares of points that they had while points still went from one to anot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,8 +68,7 @@ class TemperedSampler:
                 nearest=str(reason),
                 advice="ask for more draws, which are as many points; check the scale of data and priors",
             ) from None
-        arrays = [np.stack(part) for part in zip(*each, strict=True)]
-        return TemperedState(*arrays[:5], np.array(1), arrays[5])
+        return _joined(each)
 
     def _population(self, random: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Points that all weigh the same, with log f, slopes, log evidence, step and generator."""
@@ -107,8 +107,7 @@ class TemperedSampler:
             now = Population(state.points[chain], state.log_f[chain], state.slopes[chain])
             now = _shuffled(random, path.moved(now, 1.0))
             each.append((*now, state.log_evidence[chain], np.asarray(path.step), generator_state(random)))
-        arrays = [np.stack(part) for part in zip(*each, strict=True)]
-        return TemperedState(*arrays[:5], np.array(1), arrays[5])
+        return _joined(each)
 
     def _present(self, state: TemperedState) -> tuple[np.ndarray, np.ndarray]:
         """The points [chain, number] drawn last, and log f there."""
@@ -131,6 +130,12 @@ class TemperedSampler:
         finite = fault_of_numbers((state.points, state.log_f, state.log_evidence, state.step))
         ranges = fault_of_range("made", state.made, 1, self.size), fault_of_range("step", state.step, 0.0, None)
         return finite or first_fault((*ranges, *map(fault_of_generator, state.generators)))
+
+
+def _joined(chains: Sequence[tuple[np.ndarray, ...]]) -> TemperedState:
+    """The populations of all chains, of which the first point is drawn."""
+    points, log_f, slopes, log_evidence, step, generators = (np.stack(part) for part in zip(*chains, strict=True))
+    return TemperedState(points, log_f, slopes, log_evidence, step, np.array(1), generators)
 
 
 def _shuffled(random: np.random.Generator, now: Population) -> Population:

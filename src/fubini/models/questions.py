@@ -196,10 +196,11 @@ class Questions(Flavour):
         are far apart; "gibbs", labels one entry after another, all else that can be integrated out; "svi" and
         "laplace", normal approximations. By default it is a grid where one describes the remaining latents well, and
         the no-U-turn sampler otherwise, or where an option of it is given: target_accept, max_tree_depth, dense_mass.
-        Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With `checkpoint`, a path, a killed run of any method goes on where
-        it was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
-        discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
-        NumPyro's Gibbs steps do so with all sites where no rule makes one.
+        Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With
+        `checkpoint`, a path, a killed run of any method goes on where it was. The groups of log-likelihoods and
+        predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
+        compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so with all sites
+        where no rule makes one.
 
         >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(r)))
         >>> data = model.condition(x=4).infer(jax.random.key(0), draws=100, chains=2, progress=False)
