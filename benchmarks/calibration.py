@@ -18,7 +18,7 @@ import jax
 import fubini as fb
 from examples.twelve.cases import SCHOOLS, SPREAD, Case, cases
 from examples.twelve.models import eight_schools
-from fubini.questions.calibration import Calibration
+from fubini.questions.simulated_ranks import Calibration
 
 METHODS: dict[str, str] = {}
 

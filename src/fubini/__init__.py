@@ -67,10 +67,10 @@ from fubini.propagate.division_policy import Division as Division
 from fubini.propagate.expectation_propagation import expectation_propagation as expectation_propagation
 from fubini.propagate.propagation import propagate as propagate
 from fubini.propagate.result import Propagation as Propagation
-from fubini.questions.calibration import sbc as sbc
 from fubini.questions.compare import compare as compare
 from fubini.questions.fit import fit as fit
 from fubini.questions.simplify import simplify as simplify
+from fubini.questions.simulated_ranks import sbc as sbc
 from fubini.read.register_family import register_family as register_family
 from fubini.report.document import report as report
 from fubini.sequence.chain import Chain as Chain

@@ -14,9 +14,9 @@ from fubini import dist
 from fubini import measures as m
 from fubini.models.container import struct
 from fubini.models.joint import DensityParts, Weighted
-from fubini.questions.calibration import Calibration
 from fubini.questions.compare import Comparison
 from fubini.questions.draws import Draws
+from fubini.questions.simulated_ranks import Calibration
 
 LARGE: dict[str, Callable[[], Any]] = {}
 MANY = 1000

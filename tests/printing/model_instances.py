@@ -12,10 +12,10 @@ from fubini import dist
 from fubini import measures as m
 from fubini.models.container import struct
 from fubini.models.joint import DensityParts, SampledDistributions, Weighted
-from fubini.questions.calibration import Calibration
 from fubini.questions.draws import Draws
 from fubini.questions.fit import Fitted
 from fubini.questions.posterior_summary import summarise
+from fubini.questions.simulated_ranks import Calibration
 from tests.printing.register import LAWN, WEATHER, instance
 from tests.report.examples import SIGMA, groups_post, schools, schools_post
 

@@ -46,8 +46,9 @@ class RankBins(NamedTuple):
 
 def ranks_of(truth: np.ndarray, draws: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """How many of draws [draw, …] are below a value […]; of those that are equal, a random number."""
-    below, equal = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
-    return np.asarray(below + random.integers(0, equal + 1))
+    below, equal = np.sum(draws < truth, axis=0), np.sum(draws == truth, axis=0)
+    ties: np.ndarray = np.asarray(random.integers(0, equal + 1))
+    return below + ties
 
 
 def bins_of(ranks: np.ndarray, draws: int, band: float = 0.99) -> RankBins:

@@ -7,7 +7,7 @@ import numpy as np
 from fubini.numerics.rank_tests import bins_of
 from fubini.plots.canvas import draw_panels
 from fubini.plots.panels import Ranks
-from fubini.questions.calibration import Calibration
+from fubini.questions.simulated_ranks import Calibration
 from fubini.show.picture import Picture
 from fubini.terms.heads import exact_plot
 

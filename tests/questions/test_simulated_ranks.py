@@ -14,8 +14,8 @@ from examples.twelve.cases import SCHOOLS, SPREAD
 from examples.twelve.models import change_point, eight_schools
 from fubini import dist
 from fubini.errors import DataError, DomainError, Intractable, UnknownName
-from fubini.questions import calibration
-from fubini.questions.calibration import Calibration
+from fubini.questions import simulated_ranks
+from fubini.questions.simulated_ranks import Calibration
 from tests.counting import TRACED
 
 KEY = jax.random.key(1)
@@ -67,9 +67,9 @@ def test_an_approximation_is_found():
     @fb.model
     def skewed():
         m = yield dist.Cauchy(0.0, 1.0)
-        y = yield dist.Poisson(jnp.exp(m))
+        y = yield dist.Poisson(jnp.exp(m)).expand([2])
 
-    assert not fb.sbc(skewed(), KEY, 100, 19, observed="y", method="laplace", progress=False).is_calibrated
+    assert not fb.sbc(skewed(), KEY, 60, 19, observed="y", method="laplace", progress=False).is_calibrated
 
 
 def test_nothing_is_compiled_for_each_simulation():
@@ -87,7 +87,7 @@ def numpyro_model(y=None):
     numpyro.sample("y", npd.Normal(m, 1.0).expand([3]), obs=y)
 
 
-INNER = fb.JointNamed(dict(a=dist.Normal(0.0, 1.0), b=lambda a: dist.Normal(a, 1.0)))
+INNER = fb.JointNamed(dict(a=dist.Normal(0.0, 1.0), b=lambda a: dist.Normal(a, 1.0).expand([2])))
 DOORS = {
     "conditioned": (normal(1.0).condition(y=np.zeros(3)), {}, {"m"}),
     "NumPyro": (fb.from_numpyro(numpyro_model, np.zeros(3)), {}, {"m"}),
@@ -95,7 +95,7 @@ DOORS = {
     "missing": (normal(1.0).condition(y=np.ma.masked_invalid([0.1, np.nan, 0.2])), {}, {"m"}),
     "JAX": (normal(jnp.asarray(1.0)).condition(y=jnp.zeros(3)), {}, {"m"}),
     "labels": (
-        fb.JointNamed(dict(k=dist.Bernoulli(0.3), y=lambda k: dist.Normal(3.0 * k, 1.0))),
+        fb.JointNamed(dict(k=dist.Bernoulli(0.3), y=lambda k: dist.Normal(3.0 * k, 1.0).expand([2]))),
         {"observed": ("y",)},
         {"k"},
     ),
@@ -119,7 +119,7 @@ def test_doors(name):
 
 
 def test_simulations_that_fail_are_counted(monkeypatch):
-    drawn = calibration.draw_latents
+    drawn = simulated_ranks.draw_latents
     calls = iter(range(100))
 
     def some(*arguments):
@@ -127,7 +127,7 @@ def test_simulations_that_fail_are_counted(monkeypatch):
             raise DataError("a draw of one simulation", expected="a number")
         return drawn(*arguments)
 
-    monkeypatch.setattr(calibration, "draw_latents", some)
+    monkeypatch.setattr(simulated_ranks, "draw_latents", some)
     found = fb.sbc(normal(1.0), KEY, 10, observed="y", progress=False)
     assert found.simulations == 9 and found.failed == ("a draw of one simulation",)
 
