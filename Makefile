@@ -34,11 +34,13 @@ versions: $(VENV)/.created
 # Random models against enumeration and quadrature; not in CI. COUNT cases of each kind, at most MINUTES (0: no limit).
 COUNT ?= 200
 MUTATIONS ?= 5000
+SIMULATIONS ?= 100
 MINUTES ?= 0
 SEED ?= 0
 thorough: $(VENV)/.installed-test
 	$(BIN)/python -m tests.thorough --count $(COUNT) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(JOBS) tests/laws/test_random_representations.py
+	$(BIN)/python -m benchmarks.calibration --simulations $(SIMULATIONS) --seed $(SEED)
 	EVERY_DOOR=1 $(BIN)/pytest -q -n $(JOBS) tests/catalogue tests/test_conjugacy.py
 	$(BIN)/python tests/versions.py --folder $(VENV)/versions --jobs $(JOBS) --every
 	$(BIN)/python -m tests.thorough.mutations --count $(MUTATIONS) --seed $(SEED)

@@ -70,6 +70,7 @@ from fubini.propagate.result import Propagation as Propagation
 from fubini.questions.compare import compare as compare
 from fubini.questions.fit import fit as fit
 from fubini.questions.simplify import simplify as simplify
+from fubini.questions.simulated_ranks import sbc as sbc
 from fubini.read.register_family import register_family as register_family
 from fubini.report.document import report as report
 from fubini.sequence.chain import Chain as Chain

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import NoRule
+from fubini.errors import Disagreement, NoRule
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import STRETCHES, Schedule, run
 from fubini.infer.methods import METHODS, Settings
@@ -70,6 +70,7 @@ def numpyro_gibbs(post: Any) -> tuple[Sampler, Reader]:
 EXACT: dict[str, Callable[[Any], tuple[Sampler, Reader]]] = {
     "nuts": by_method("nuts"),
     "grid": by_method("grid"),
+    "smc": by_method("smc"),
     "gibbs": lambda post: (post.gibbs("z").sampler(WARMUP), values),
     "metropolis": metropolis,
     "block gibbs": lambda post: (post.gibbs("z", blocked=True).sampler(WARMUP), values),
@@ -167,6 +168,36 @@ def test_draws_are_those_of_the_nearest_normal(name: str, case: str) -> None:
     scale = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(flat.mean(axis=0) - np.asarray(loc)) < 5 * scale / np.sqrt(20_000))
     assert np.all(np.abs(np.cov(flat.T) - covariance) < 0.06 * np.outer(scale, scale))
+
+
+# -- modes far apart --------------------------------------------------------------------------------------------------
+
+
+@fb.model
+def two_modes():
+    z = yield dist.Bernoulli(0.7)
+    x = yield dist.Normal(jnp.where(z == 1, 6.0, -6.0), 1.0).expand([5])
+    y = yield dist.Normal(jnp.sum(x), 30.0)
+
+
+def test_modes_have_their_shares() -> None:
+    """Of five numbers, twelve standard deviations apart; NUTS stays at one of them, and the advice is this method."""
+    post = two_modes().condition(y=12.0)
+    weights = np.array([0.3, 0.7]) * np.exp(-0.5 * (12.0 - np.array([-30.0, 30.0])) ** 2 / (30.0**2 + 5.0))
+    expected = weights[1] / weights.sum()
+    options = dict(eliminate=["z"], progress=False, log_likelihood=False, predictive=False)
+    data = post.infer(KEY, draws=1000, chains=4, method="smc", **options)
+    x = data.posterior["x"].values
+    shares = (x[..., 0] > 0).mean(axis=1)
+    assert abs(shares.mean() - expected) < 0.04 and np.all(np.abs(shares - expected) < 0.1), (shares, expected)
+    assert np.all((x > 0).all(axis=-1) | (x < 0).all(axis=-1))
+    np.testing.assert_allclose(np.abs(x).std(axis=(0, 1)), 1.0, atol=0.08)
+    assert abs(float(data.posterior["z"].mean()) - expected) < 0.05 and data.posterior.attrs["method"] == "smc"
+    found = data.sample_stats["log_marginal_likelihood"].values[:, 0]
+    log_evidence = np.log(weights.sum()) - 0.5 * np.log(2 * np.pi * (30.0**2 + 5.0))
+    assert abs(found.mean() - log_evidence) < 0.2
+    with pytest.warns(Disagreement, match='method="smc"'):
+        post.infer(KEY, draws=100, warmup=200, chains=4, method="nuts", **options)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ BAD = {
     "observed": (
         lambda: confounded().condition(y=1.0).do(y=2.0),
         DomainError,
-        ["do(y=…) of a site that is observed", "uncondition('y')"],
+        ["do(y=…) of a site that is observed", "a site that is not: 'u', 'x'", "is held at", "uncondition('y')"],
     ),
     "nothing": (lambda: confounded().do(), DomainError, ["no intervention", "'u', 'x', 'y'"]),
     "shape": (lambda: confounded().do(x=[1.0, 2.0]), DomainError, ["shape (2,)", "'x'"]),

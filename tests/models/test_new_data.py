@@ -13,7 +13,7 @@ from fubini import dist
 from fubini.base.arrays import double_precision
 from fubini.models.flat_model import FlatModel
 from fubini.models.structure import NotComparable, Structure
-from fubini.questions.infer import elimination_for_draws
+from fubini.questions.draw_elimination import elimination_for_draws
 from tests.counting import TRACED
 
 KEY = jax.random.key(0)

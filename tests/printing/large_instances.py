@@ -16,6 +16,7 @@ from fubini.models.container import struct
 from fubini.models.joint import DensityParts, Weighted
 from fubini.questions.compare import Comparison
 from fubini.questions.draws import Draws
+from fubini.questions.simulated_ranks import Calibration
 
 LARGE: dict[str, Callable[[], Any]] = {}
 MANY = 1000
@@ -159,6 +160,16 @@ def draws() -> Any:
 @large
 def comparison() -> Any:
     return Comparison({f"model{k}": -float(k) for k in range(200)})
+
+
+@large
+def calibration() -> Any:
+    return Calibration({f"site{k}": np.arange(40) % 20 for k in range(60)}, 19, {"exact": 40})
+
+
+@large
+def rank_tests() -> Any:
+    return calibration().tests["site0"]
 
 
 @large

@@ -15,6 +15,7 @@ from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.draws import Draws
 from fubini.questions.fit import Fitted
 from fubini.questions.posterior_summary import summarise
+from fubini.questions.simulated_ranks import Calibration
 from tests.printing.register import LAWN, WEATHER, instance
 from tests.report.examples import SIGMA, groups_post, schools, schools_post
 
@@ -174,6 +175,17 @@ def fitted() -> Any:
 def comparison() -> Any:
     wide = fb.JointNamed(dict(m=dist.Normal(0.0, 3.0), x=lambda m: dist.Normal(m, 1.0)))
     return fb.compare(narrow=joint_named().condition(x=3.0), wide=wide.condition(x=3.0))
+
+
+@instance
+def calibration() -> Any:
+    ranks = {"m": np.arange(40) % 20, "w": np.zeros((40, 3), int)}
+    return Calibration(ranks, 19, {"grid": 30, "nuts": 10}, ("few effective draws: 12 of 19, of 'w'",))
+
+
+@instance
+def rank_tests() -> Any:
+    return calibration().tests["w"]
 
 
 @instance

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from fubini.approximate.closed_part import closed_part
-from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
+from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
 from fubini.approximate.proposals import averaged, drawn
 from fubini.base import ops
 from fubini.base.arrays import Data, is_traced
@@ -25,15 +25,12 @@ from fubini.errors import DataError, DomainError, Intractable, NoRule, listed
 from fubini.factors.expectations import weighted
 from fubini.factors.promotion import promoted
 from fubini.numerics.randomness import SAMPLES, Randomness, require_key, words
-from fubini.numerics.tempered_smc import NoPath, Start, tempered_smc
+from fubini.numerics.tempered_smc import NoPath, start_around, tempered_smc
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, Weight, is_tabular, product, terms_of
 from fubini.terms.heads import EXPECT, INTEGRATE, MULTIPLY_OUT, SUM
 from fubini.terms.indexing import fold
 from fubini.terms.value import Array, Value, to_array
-
-BOX = 7.0  # standard deviations between the ends of the box in which a prior puts a number
-FAR = 5.0  # standard deviations at a mode, where there is no prior
 
 
 class MonteCarlo(Interpretation):
@@ -231,7 +228,8 @@ def integrate_by_tempering(integral: OpenIntegral) -> WeightedPoints:
         with uninterpreted():  # what is compiled does not depend on the key
             density = integral.density()
             random = np.random.default_rng(words(sampler.next_key(f"integral over {integral.names}")))
-            found = tempered_smc(random, *density.traced(), _start(density), sampler.n)
+            start = start_around(density.plausible(), density.normals)
+            found = tempered_smc(random, *density.traced(), start, sampler.n)
     except NoPath as reason:
         raise Intractable(
             f"an estimate of the integral over {listed(integral.names)} from {sampler.n:,} draws",
@@ -240,12 +238,3 @@ def integrate_by_tempering(integral: OpenIntegral) -> WeightedPoints:
             advice="ask for more draws: fb.monte_carlo(key, n) with a larger n; check the scale of the data and priors",
         ) from None
     return WeightedPoints(found.points, found.log_weights, estimated(sampler.n).with_error(found.error))
-
-
-def _start(density: OpenDensity) -> Start:
-    """Where a prior puts the numbers; where there is none, far around the highest mode."""
-    box = density.plausible()
-    if box is not None:
-        return Start((box.low + box.high) / 2, np.maximum(box.high - box.low, 1e-6) / BOX)
-    highest = max(density.normals(), key=lambda normal: normal.log_mass)
-    return Start(highest.mode, FAR * np.sqrt(np.sum(highest.root**2, axis=1)))

@@ -18,7 +18,7 @@ from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments,
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
 from fubini.errors import Intractable
-from fubini.infer.methods import METHODS
+from fubini.infer.methods import LABELS, METHODS
 from fubini.questions.posterior_summary import summarise
 from fubini.report.document import report
 
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--draws", type=int, default=1000, help="draws of each chain (1000)")
     parser.add_argument("--chains", type=int, default=4, help="chains (4)")
     parser.add_argument("--warmup", type=int, metavar="N", help="draws to adapt in, which are not kept")
-    parser.add_argument("--method", choices=sorted(METHODS), help="how the remaining latents are drawn")
+    parser.add_argument("--method", choices=sorted((*METHODS, LABELS)), help="how the remaining latents are drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help="keep the run here; a killed run goes on from it"

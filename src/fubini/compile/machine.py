@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from copy import copy
 from types import ModuleType
 from typing import Any
 
@@ -62,7 +63,7 @@ class Machine:
         engine: str = "numba",
         proposal: Callable[..., Any] | None = None,
     ) -> None:
-        self.program, self.proposal = program, proposal
+        self.program, self.proposal, self.engine = program, proposal, engine
         if proposal is not None and engine == "numba":
             self.proposal = jitted(proposal)
         self.functions = loaded(program.source) if engine == "numba" else interpreted(program.source)
@@ -72,6 +73,12 @@ class Machine:
             self.arrays[name] = np.zeros([leaf.shape[axis] for axis in order])
         for name, leaf in program.latents.items():
             self.arrays[name] = np.zeros(leaf.shape, np.int64 if leaf.is_integer else float)
+
+    def twin(self) -> Machine:
+        """The same loops on arrays of their own, for another thread."""
+        new = copy(self)
+        new.arrays = {name: array.copy() for name, array in self.arrays.items()}
+        return new
 
     def refill(self, evaluate: Evaluate) -> None:
         """Compute every array that the data decide anew, for other data."""

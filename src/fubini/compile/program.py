@@ -124,7 +124,8 @@ class Assembly:
     ) -> str:
         text = []
         for name, lines in bodies:
-            head = f'@njit(cache={not self.proposes}, error_model="numpy")\ndef {name}({", ".join(arguments)}):'
+            options = f'cache={not self.proposes}, error_model="numpy", nogil=True'
+            head = f"@njit({options})\ndef {name}({', '.join(arguments)}):"
             text.append("\n".join([head, *("    " + line if line else "" for line in lines)]) + "\n")
         known = [constant_text(constants)] if constants else []
         return "\n\n".join([HEAD, *known, *filter(None, [helpers("\n".join(text))]), *text])

@@ -79,6 +79,7 @@ class Explanation(Shown):
     remaining: tuple[str, ...] = ()
     blocked: tuple[tuple[str, str, str], ...] = ()  # site, what was expected, where
     refused: tuple[tuple[str, str], ...] = ()  # question, why
+    sampling: str = ""  # how `infer` draws, where it eliminates other latents than the plan
     conversions: tuple[Conversion, ...] = ()  # of factors into other forms, and projections
 
     @property
@@ -113,8 +114,9 @@ class Explanation(Shown):
             return ""
         if self.remaining:
             them = "it" if len(self.remaining) == 1 else "them"
+            how = self.sampling or f"infer(key) samples {them} and draws the others back exactly"
             return (
-                f"remaining: {listed(self.remaining)}; infer(key) samples {them} and draws the others back exactly\n"
+                f"remaining: {listed(self.remaining)}; {how}\n"
                 f"log_evidence, marginal, posterior and predict have no closed form; {APPROXIMATE}"
             )
         if any(question.startswith("marginal") for question, _ in self.refused):

@@ -56,7 +56,8 @@ def warn_of_disagreement(draws: Mapping[str, np.ndarray], most: float = MOST) ->
             Disagreement(
                 f"chains that do not agree: R-hat {rhat:.2f} of {worst!r}",
                 expected=f"below {limit:.2f}",
-                advice="draw more; give entries that can be exchanged an order, and those of either sign a sign",
+                advice="draw more; give entries that can be exchanged an order, and those of either sign a sign; "
+                'method="smc" draws continuous latents right where modes are far apart',
             )
         )
     return rhat > limit

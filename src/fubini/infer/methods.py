@@ -11,13 +11,15 @@ from fubini.infer.normal_approximation import laplace, svi
 from fubini.infer.nuts import NutsOptions, nuts
 from fubini.infer.sampler import Sampler
 from fubini.infer.target import Target
+from fubini.infer.tempered import TemperedSampler
 
 
 class Settings(NamedTuple):
-    """What a method may read: options of the no-U-turn sampler, and whether to show progress."""
+    """What a method may read: options of the no-U-turn sampler, whether to show progress, how many draws to make."""
 
     nuts: NutsOptions = NutsOptions()
     progress: bool = True
+    draws: int = 1000  # of each chain, for methods that draw all at once
 
     @property
     def warmup(self) -> int:
@@ -25,11 +27,13 @@ class Settings(NamedTuple):
         return self.nuts.warmup
 
 
+LABELS = "gibbs"  # draws labels; made of a model and not of a target
 Method = Callable[[Target, Settings], Sampler]
 
 METHODS: dict[str, Method] = {
     "grid": lambda target, settings: GridSampler(target, settings.progress),
     "nuts": lambda target, settings: nuts(target, settings.nuts),
+    "smc": lambda target, settings: TemperedSampler(target, settings.draws),
     "svi": lambda target, settings: svi(target, progress=settings.progress),
     "laplace": lambda target, settings: laplace(target),
 }
@@ -37,14 +41,15 @@ METHODS: dict[str, Method] = {
 
 def register_method(name: str, method: Method) -> None:
     """Add a method to `infer(key, method=name)`, made of a target and settings."""
-    if name in METHODS:
+    if name in (*METHODS, LABELS):
         raise DomainError(f"a method {name!r}", expected=f"a new name: there are {listed(METHODS)}")
     METHODS[name] = method
 
 
 def require_method(name: str | None) -> None:
     """Raise unless a method is known, or None, which chooses."""
-    if name is not None and name not in METHODS:
+    known = (*METHODS, LABELS)
+    if name is not None and name not in known:
         raise DomainError(
-            f"method={name!r}", expected=f"one of {listed(METHODS)}, or None to choose", nearest=closest(name, METHODS)
+            f"method={name!r}", expected=f"one of {listed(known)}, or None to choose", nearest=closest(name, known)
         )

@@ -86,8 +86,8 @@ def _warn_of_modes(log_p: np.ndarray, chains: np.ndarray) -> bool:
                 f"modes of very different density: {_listed(chains[low])} lower by up to {gap.max():.3g} nats",
                 expected="log densities that agree",
                 nearest=each,
-                advice=f"leave the lower ones out, .sel(chain={high}); more warmup, another key or a prior that rules "
-                "a mode out help too",
+                advice=f'method="smc" draws modes by their shares; or leave the lower out, .sel(chain={high}); more '
+                "warmup, another key or a prior that rules a mode out help too",
             )
         )
     return bool(low.any())

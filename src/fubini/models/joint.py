@@ -412,6 +412,7 @@ class Conditioned(Joint):
             raise DomainError(
                 f"do({both[0]}=…) of a site that is observed",
                 expected=f"a site that is not: {listed(self.names)}",
+                nearest=f"{both[0]!r} is held at its observed value",
                 advice=f"uncondition({both[0]!r}).do({both[0]}=…) sets it instead",
             )
         return super().do(*values, **named)

@@ -29,6 +29,7 @@ from fubini.models.question_heads import (
     POSTERIOR,
     POSTERIOR_FUNCTION,
     PREDICT,
+    PRIOR,
     answer,
 )
 from fubini.show.picture import Picture
@@ -253,12 +254,15 @@ class Questions(Flavour):
 
         What has a closed form is integrated out (or only the sites named in `eliminate`), the rest is sampled by
         `method`, and what was integrated out is drawn back. Methods: "grid", independent draws of one to three numbers;
-        "nuts", the no-U-turn sampler; "svi" and "laplace", normal approximations. By default it is a grid where one
-        describes the remaining latents well, and the no-U-turn sampler otherwise, or where an option of it is given:
-        target_accept, max_tree_depth, dense_mass. With `checkpoint`, a path, a killed run of any method goes on where
-        it was. The groups of log-likelihoods and predictive draws are there unless they would be very large. Where a
-        discrete site cannot be summed out, a compiled sampler draws it one entry after another (see `gibbs`), or
-        NumPyro's Gibbs steps do so with all sites where no rule makes one.
+        "nuts", the no-U-turn sampler; "smc", populations taken to the posterior through temperatures, for modes that
+        are far apart; "gibbs", labels one entry after another, all else that can be integrated out; "svi" and
+        "laplace", normal approximations. By default it is a grid where one describes the remaining latents well, and
+        the no-U-turn sampler otherwise, or where an option of it is given: target_accept, max_tree_depth, dense_mass.
+        Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With
+        `checkpoint`, a path, a killed run of any method goes on where it was. The groups of log-likelihoods and
+        predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
+        compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so with all sites
+        where no rule makes one.
 
         >>> model = fb.JointNamed(dict(r=fb.dist.Gamma(2.0, 3.0), x=lambda r: fb.dist.Poisson(r)))
         >>> data = model.condition(x=4).infer(jax.random.key(0), draws=100, chains=2, progress=False)
@@ -280,3 +284,26 @@ class Questions(Flavour):
             options=options,
         )
         return answer(INFER, FlatModel(self), key, settings)
+
+    def prior(
+        self,
+        key: Data = None,
+        draws: int = 500,
+        *,
+        observed: str | Sequence[str] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draws of the model itself as ArviZ data: latents in the group `prior`, data in `prior_predictive`.
+
+        Data are the sites that are observed, or those named in `observed`; what was observed is in `observed_data`.
+        `infer(key).extend(post.prior(key))` has prior and posterior together.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> data = model.condition(x=0.5).prior(jax.random.key(0), draws=100)
+        >>> data.prior["m"].shape, data.prior_predictive["x"].shape, float(data.observed_data["x"])
+        ((1, 100), (1, 100), 0.5)
+        """
+        settings = dict(draws=draws, observed=observed, dims=dims, coords=coords, options=options)
+        return answer(PRIOR, FlatModel(self), key, settings)

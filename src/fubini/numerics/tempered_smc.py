@@ -8,7 +8,7 @@ Carlo. They are in groups that never meet, so that the spread of the groups' evi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from fubini.base.arrays import Data
+from fubini.numerics.frame import Frame
 from fubini.numerics.log_sum_exp import log_sum_exp
+from fubini.numerics.normal_at_mode import Normal
 
 TracedDensity = Callable[[Data, Any], Data]  # log f of the numbers of one point, and of the data that it reads
 
@@ -37,6 +39,8 @@ TAIL = 2.0  # points further out, in widths of the middle 68 %, do not widen the
 ACCEPTANCE = 0.7, 0.9  # steps are shortened below, lengthened above
 STUCK = 0.05  # acceptance at which points do not move
 BLOCK = 256  # points that are moved at once
+BOX = 7.0  # standard deviations between the ends of the box in which a prior puts a number
+FAR = 5.0  # standard deviations at a mode, where there is no prior
 
 
 class Start(NamedTuple):
@@ -70,6 +74,12 @@ class Population(NamedTuple):
         rows = np.arange(len(places))[:, None]
         return Population(*(part[rows, places] for part in self))
 
+    def anew(self, random: np.random.Generator, log_totals: np.ndarray) -> Population:
+        """Points of all groups chosen by the evidence of these, so that all weigh the same."""
+        groups, each = self.log_f.shape
+        places = systematic(random, np.repeat(log_totals, each))
+        return Population(*(part.reshape(groups * each, *part.shape[2:])[places].reshape(part.shape) for part in self))
+
     def halves(self) -> list[Population]:
         """The first and the second half of the groups."""
         middle = len(self.points) // 2
@@ -94,28 +104,22 @@ def tempered_smc(
     random: np.random.Generator, log_density: TracedDensity, numbers: Any, start: Start, n: int
 ) -> Tempered:
     """∫ f(x) dx and draws of f/∫f, from n points; `NoPath` where the points cannot follow."""
-    size, groups = len(start.centre), max(2, min(GROUPS, n // GROUP))
+    groups = max(2, min(GROUPS, n // GROUP))
     each = max(2, n // groups)
-    path = _Path(random, log_density, numbers, start)
-    now = path.begin(start.centre + start.scale * random.standard_t(FREEDOM, (groups, each, size)))
-    log_totals, beta = np.zeros(groups), 0.0
-    for _ in range(MOST_TEMPERATURES):
-        log_ratio = path.log_ratio(now)
-        if not np.any(log_ratio > -np.inf, axis=1).all():
-            raise NoPath(f"all {each:,} draws of a group have density 0 at temperature {beta:.3g}")
-        beta_before, beta = beta, _next_temperature(log_ratio[log_ratio > -np.inf], beta)
-        log_weights = (beta - beta_before) * log_ratio
-        log_totals += log_sum_exp(log_weights, axis=1) - math.log(each)
-        now = path.moved(now.chosen(np.stack([_systematic(random, row) for row in log_weights])), beta)
-        if beta == 1.0:
-            break
-    else:
-        raise NoPath(f"after {MOST_TEMPERATURES} temperatures the last is {beta:.3g}")
+    now, log_totals = Path(random, log_density, numbers, start).follow(groups, each)
     log_weights = np.repeat(log_totals - math.log(groups * each), each)
-    return Tempered(now.points.reshape(-1, size), log_weights, _standard_error(log_totals))
+    return Tempered(now.points.reshape(groups * each, -1), log_weights, standard_error(log_totals))
 
 
-def _standard_error(log_totals: np.ndarray) -> float:
+def start_around(box: Frame | None, normals: Callable[[], Sequence[Normal]]) -> Start:
+    """Where a prior puts the numbers; where there is none, far around the highest mode."""
+    if box is not None:
+        return Start((box.low + box.high) / 2, np.maximum(box.high - box.low, 1e-6) / BOX)
+    highest = max(normals(), key=lambda normal: normal.log_mass)
+    return Start(highest.mode, FAR * np.sqrt(np.sum(highest.root**2, axis=1)))
+
+
+def standard_error(log_totals: np.ndarray) -> float:
     """Of the log of the mean of evidences; where a few of them are most of the mean, as if they were log-normal."""
     shares = np.exp(log_totals - log_totals.max())
     seen = shares.std(ddof=1) / shares.mean()
@@ -146,7 +150,7 @@ def _next_temperature(log_ratio: np.ndarray, beta: float) -> float:
     return 1.0 if excess(1.0) >= 0 else float(brentq(excess, beta, 1.0, xtol=1e-14, rtol=1e-12))
 
 
-def _systematic(random: np.random.Generator, log_weights: np.ndarray) -> np.ndarray:
+def systematic(random: np.random.Generator, log_weights: np.ndarray) -> np.ndarray:
     """As many places as there are weights, each about as often as its share."""
     n = len(log_weights)
     ends = np.cumsum(np.exp(log_weights - log_sum_exp(log_weights)))
@@ -159,13 +163,37 @@ def _correlation(before: np.ndarray, after: np.ndarray) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-class _Path:
+class Path:
     """Moves of points at the temperatures of a path; steps are shortened and lengthened on the way."""
 
-    def __init__(self, random: np.random.Generator, log_density: TracedDensity, numbers: Any, start: Start) -> None:
+    def __init__(
+        self,
+        random: np.random.Generator,
+        log_density: TracedDensity,
+        numbers: Any,
+        start: Start,
+        step: float | None = None,
+    ) -> None:
         self.random, self.numbers, self.start = random, numbers, start
         self.trajectory = _trajectory(log_density)
-        self.step = FIRST_STEP * len(start.centre) ** -0.25
+        self.step = FIRST_STEP * len(start.centre) ** -0.25 if step is None else step
+
+    def follow(self, groups: int, each: int) -> tuple[Population, np.ndarray]:
+        """Take points from the start to the density: their groups, and the log evidence that each group found."""
+        shape = (groups, each, len(self.start.centre))
+        now = self.begin(self.start.centre + self.start.scale * self.random.standard_t(FREEDOM, shape))
+        log_totals, beta = np.zeros(groups), 0.0
+        for _ in range(MOST_TEMPERATURES):
+            log_ratio = self.log_ratio(now)
+            if not np.any(log_ratio > -np.inf, axis=1).all():
+                raise NoPath(f"all {each:,} draws of a group have density 0 at temperature {beta:.3g}")
+            beta_before, beta = beta, _next_temperature(log_ratio[log_ratio > -np.inf], beta)
+            log_weights = (beta - beta_before) * log_ratio
+            log_totals += log_sum_exp(log_weights, axis=1) - math.log(each)
+            now = self.moved(now.chosen(np.stack([systematic(self.random, row) for row in log_weights])), beta)
+            if beta == 1.0:
+                return now, log_totals
+        raise NoPath(f"after {MOST_TEMPERATURES} temperatures the last is {beta:.3g}")
 
     def begin(self, points: np.ndarray) -> Population:
         """The density at points: a step of no length."""

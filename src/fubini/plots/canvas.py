@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from fubini.errors import FubiniError
-from fubini.plots.panels import Density, Image, Intervals, Panel, Shares
+from fubini.plots.panels import Density, Image, Intervals, Panel, Ranks, Shares
 from fubini.show.picture import Picture
 
 WIDTH, HEIGHT = 6.4, 1.7  # inches: of a picture, and of a panel of height one
@@ -29,7 +29,7 @@ def figures() -> ModuleType:
 
 def draw_panels(panels: Sequence[Panel], subjects: Sequence[str], closing: str = "") -> Picture:
     """Series below each other, over one axis where all have the same; other panels two in a row."""
-    if all(isinstance(panel, Density | Shares | Intervals | Image) for panel in panels) and len(panels) > 1:
+    if all(isinstance(panel, Density | Shares | Intervals | Image | Ranks) for panel in panels) and len(panels) > 1:
         figure, axes = _in_rows(panels)
     else:
         figure, axes = _in_a_column(panels)

@@ -182,7 +182,32 @@ class Image:
         return f"{subject} of {self.name}, {means}"
 
 
-Panel = Density | Shares | Intervals | Band | Points | Regimes | Image
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks in bins: how many there are in each, and the band in which 99 % of counts are if ranks are uniform."""
+
+    name: str
+    counts: np.ndarray
+    expected: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    height: float = 1.0
+
+    def draw(self, axes: Any, subject: str) -> str:
+        """Bars before the band."""
+        bins = len(self.counts)
+        edges = np.linspace(0.0, 1.0, bins + 1)
+        axes.stairs(self.high, edges, baseline=self.low, fill=True, color=LIGHT, label="99 % band")
+        axes.stairs(self.expected, edges, color=DARK, lw=1)
+        axes.bar((edges[:-1] + edges[1:]) / 2, self.counts, color=MAIN, alpha=0.7, width=0.85 / bins)
+        axes.set(xlabel=f"rank of {self.name}", ylabel="simulations", xlim=(0, 1), ylim=(0, None))
+        outside = int(np.sum((self.counts < self.low) | (self.counts > self.high)))
+        where = "all in" if not outside else f"{outside} outside"
+        band = f"the 99 % band of {self.low.min():.0f} to {self.high.max():.0f}"
+        return f"{subject} of {self.name}: {bins} bins of {self.counts.min()} to {self.counts.max()}, {where} {band}"
+
+
+Panel = Ranks | Density | Shares | Intervals | Band | Points | Regimes | Image
 
 
 def _ends(across: np.ndarray) -> tuple[float, float]:

@@ -11,4 +11,5 @@ from fubini.questions import model_factors as model_factors
 from fubini.questions import posterior as posterior
 from fubini.questions import posterior_function as posterior_function
 from fubini.questions import predict as predict
+from fubini.questions import prior_draws as prior_draws
 from fubini.questions import represented as represented

@@ -5,7 +5,6 @@ What has a closed form stays exact, at each of the points.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
@@ -14,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
-from jax.flatten_util import ravel_pytree
 
 from fubini.approximate.open_integral import OpenDensity, OpenIntegral, WeightedPoints
 from fubini.base.arrays import Data, double_precision
@@ -22,20 +20,18 @@ from fubini.base.interpretations import uninterpreted
 from fubini.base.names import Bound, Name
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.factors.table import Table
-from fubini.infer.normal_approximation import climb
+from fubini.infer.normals_at_modes import normals_at_modes
 from fubini.infer.target import Target
 from fubini.infer.target_points import by_name, evaluation, flat_density, plausible_box
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
-from fubini.numerics.frame import LogDensity
-from fubini.numerics.normal_at_mode import Normal
 from fubini.questions.closed_form import no_closed_form, require_proper
-from fubini.questions.infer import elimination_for_draws, warn_of_restriction
+from fubini.questions.draw_elimination import elimination_for_draws
+from fubini.questions.infer import warn_of_restriction
 from fubini.questions.sampler_target import SupportTransform, target_of
 from fubini.terms.value import Array, Value
 
 POINTS = Bound("point")  # the index of weighted points
-STARTS = 6  # searches for modes
 
 
 class Approximation(NamedTuple):
@@ -126,29 +122,3 @@ def _values(points: np.ndarray, target: Target, support: SupportTransform) -> di
     """Values of the sites, by name [point, …], at points [point, number]."""
     free = by_name(jnp.asarray(points)[None], target.shapes)
     return {name: value[0] for name, value in support.of_draws(free, target.numbers[0]).items()}
-
-
-def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
-    """Normal approximations where searches for modes from several points end."""
-    starts = target.start(jax.random.key(0), STARTS)
-    _, unravel = ravel_pytree({name: value[0] for name, value in starts.items()})
-    hessian = jax.jit(jax.hessian(lambda at: -target.log_density(unravel(at), target.numbers)))
-    normals: list[Normal] = []
-    for chain in range(STARTS):
-        mode = climb(target, {name: value[chain] for name, value in starts.items()}).point
-        if not np.all(np.isfinite(mode)) or any(normal.is_at(mode) for normal in normals):
-            continue
-        root = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
-        log_mass = float(log_density(mode[None])[0]) + float(np.linalg.slogdet(root)[1])
-        if math.isfinite(log_mass):
-            normals.append(Normal(mode, root, log_mass))
-    if not normals:
-        raise DataError("the modes of a density", expected="a density that is finite at its greatest")
-    return normals
-
-
-def _root_of_inverse(curvature: np.ndarray) -> np.ndarray:
-    """A root of the covariance; directions in which the density does not curve down are given a wide one."""
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    least = max(1e-2, 1e-8 * float(np.max(np.abs(values))))
-    return vectors / np.sqrt(np.maximum(values, least))

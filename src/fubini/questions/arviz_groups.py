@@ -32,17 +32,17 @@ def groups_of(
     lead: tuple[int, int],
 ) -> dict[str, dict[str, np.ndarray]]:
     """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
-    sites = _observed(model, values)
+    sites = observed_values(model, values)
     size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
     groups: dict[str, dict[str, np.ndarray]] = {}
     questions: dict[str, tuple[bool | None, Callable]] = {
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    groups["deterministic"] = _over_draws(_computed, (), model, key, values, lead)
+    groups["deterministic"] = over_draws(_computed, (), model, key, values, lead)
     for group, (asked, question) in questions.items():
         if sites and (asked or (asked is None and size <= LARGE)):
-            groups[group] = _over_draws(question, tuple(sites), model, key, values, lead)
+            groups[group] = over_draws(question, tuple(sites), model, key, values, lead)
     if sites:
         groups["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return groups
@@ -56,14 +56,15 @@ def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
 
 
-def _over_draws(
+def over_draws(
     question: Callable,
     names: tuple[str, ...],
     flat_joint: FlatJoint,
     key: Data,
     values: Mapping[str, Data],
     lead: tuple,
-) -> dict:
+) -> dict[str, np.ndarray]:
+    """Answers [chain, draw, …] of a question to each draw, by name."""
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
     keys = jax.random.split(key, lead[0] * lead[1])
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, flat_joint.leaves)
@@ -71,10 +72,10 @@ def _over_draws(
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}
 
 
-def _observed(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def observed_values(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    observed = _over_draws(_observed_values, (), flat_joint, jax.random.key(0), one, (1, 1))
+    observed = over_draws(_values_seen, (), flat_joint, jax.random.key(0), one, (1, 1))
     shown = {name: value[0, 0] for name, value in observed.items()}
     for name, value in flat(getattr(flat_joint.joint, "observed", {})).items():
         if isinstance(value, Partly):
@@ -82,7 +83,7 @@ def _observed(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[s
     return shown
 
 
-def _observed_values(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
+def _values_seen(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
     return {
         name: jax.numpy.asarray(site.value)
@@ -116,11 +117,10 @@ def _computed(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple
 
 
 def to_arviz(
-    eliminated: Sequence[str],
     values: Mapping[str, np.ndarray],
     stats: Mapping[str, np.ndarray],
     groups: dict[str, dict[str, np.ndarray]],
-    how: str,
+    attributes: Mapping[str, Any],
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Sequence[Any]] | None,
 ) -> Any:
@@ -129,13 +129,13 @@ def to_arviz(
     given: dict[str, Any] = {"posterior": posterior, **groups}
     if stats:
         given["sample_stats"] = dict(stats)
-    _require_axes(
+    require_axes(
         dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
     )
-    return arviz_data(given, dims, coords, method=how, eliminated=list(eliminated))
+    return arviz_data(given, dims, coords, **attributes)
 
 
-def _require_axes(
+def require_axes(
     dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], values: Mapping[str, Any]
 ) -> None:
     """Names for the axes of sites that there are, and as many labels as an axis has places."""

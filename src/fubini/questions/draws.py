@@ -33,8 +33,7 @@ def arviz_data(
         data = module.from_dict(**groups, dims=axes or None, coords=labels)
     for group in groups:
         data[group].attrs.update(inference_library="fubini")
-    if "posterior" in groups:
-        data.posterior.attrs.update(attributes)
+    data[next(iter(groups))].attrs.update(attributes)
     return data
 
 

@@ -11,11 +11,12 @@ from fubini.algebra.node_notation import written
 from fubini.bridge.described import described, short
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation, Line
-from fubini.errors import Intractable, NoRule
+from fubini.errors import Intractable, NoRule, listed
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Joint
 from fubini.models.question_heads import exact_explain
+from fubini.questions.label_choice import labels_to_draw, reason_of
 from fubini.questions.marginal import marginal
 from fubini.questions.mode import require_real
 from fubini.questions.posterior import posterior
@@ -46,6 +47,18 @@ def explain_model(model: FlatModel) -> Explanation:
         remaining=eliminated_model.kept,
         blocked=blocked,
         refused=refused,
+        sampling=_sampling(eliminated_model),
+    )
+
+
+def _sampling(eliminated_model: EliminatedModel) -> str:
+    """A sentence on what `infer` draws, where labels are better drawn than summed out."""
+    labels = labels_to_draw(eliminated_model)
+    if labels is None:
+        return ""
+    return (
+        f"infer(key) draws {listed(labels.kept)} by a compiled sampler and {listed(labels.eliminated)} given it: "
+        f'{reason_of(eliminated_model, labels)} (method="nuts" samples {listed(eliminated_model.kept)})'
     )
 
 

@@ -6,36 +6,32 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
-from fubini.distributions.array_distribution import made
-from fubini.distributions.density import Distribution
-from fubini.distributions.supports import is_everywhere
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run
 from fubini.infer.grid import is_worthwhile
-from fubini.infer.methods import METHODS, Settings, require_method
+from fubini.infer.methods import LABELS, METHODS, Settings, require_method
 from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
-from fubini.models.checks import required
+from fubini.infer.tempered import warn_of_populations
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
-from fubini.models.paths import flat_sites
 from fubini.models.question_heads import exact_infer
-from fubini.models.sample import Blank
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
-from fubini.questions.closed_form import no_closed_form, require_evidence, require_numbers, require_proper
+from fubini.questions.closed_form import require_evidence, require_numbers, require_proper
 from fubini.questions.gibbs import compiled_gibbs
+from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
 
@@ -75,41 +71,86 @@ def infer(
     draws, chains = whole_number("draws", draws), whole_number("chains", chains)
     require_options("infer", options, OPTIONS)
     require_method(method)
-    schedule, settings = Schedule(draws, chains=chains), _settings(warmup, progress, options)
-    eliminated_model = elimination_for_draws(model, eliminate)
-    warn_of_restriction(key, eliminated_model)
+    request = Request(method, eliminate, make_settings(warmup, progress, options), options, checkpoint)
     first, second, third = jax.random.split(key, 3)
+    drawn = draw_latents(model, (key, first, second), Schedule(draws, chains=chains), request)
+    with within_memory(f"infer(…) of {listed(drawn.values)}"), model.precision():
+        groups = groups_of(third, model, drawn.values, log_likelihood, predictive, (chains, draws))
+    return to_arviz(drawn.values, drawn.info, groups, drawn.attributes, dims, coords)
+
+
+class Request(NamedTuple):
+    """How draws were asked for."""
+
+    method: str | None
+    eliminate: Sequence[str] | None
+    settings: Settings
+    options: Mapping[str, Any] = {}
+    checkpoint: str | os.PathLike | None = None
+
+
+class Drawn(NamedTuple):
+    """Values [chain, draw, …] of all latents by name, what the sampler reports, what was eliminated, and how."""
+
+    values: dict[str, np.ndarray]
+    info: dict[str, Data]
+    eliminated: tuple[str, ...]
+    method: str
+    reason: str = ""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What ArviZ data say of the draws."""
+        why = {"reason": self.reason} if self.reason else {}
+        return {"method": self.method, "eliminated": list(self.eliminated), **why}
+
+
+def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Schedule, request: Request) -> Drawn:
+    """Draw all latents; of the keys, the first is that of the question, the others draw."""
+    key, first, second = keys
+    method, settings, options = request.method, request.settings, request.options
+    eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
+    warn_of_restriction(key, eliminated_model)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
-    require_room(asked, *((chains, draws, *domain.shape) for domain in eliminated_model.reading.domains.values()))
+    lead = (schedule.chains, schedule.kept)
+    require_room(asked, *((*lead, *domain.shape) for domain in eliminated_model.reading.domains.values()))
     with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
-        _require_fitting(discrete, method, options)
+        _require_fitting(discrete, eliminated_model, method, options)
         chosen = "nuts" if method is None and options else method
         file = None
-        if checkpoint is not None:
-            file = Checkpoint(checkpoint, _run(eliminated_model, key, chosen, settings, schedule))
+        if request.checkpoint is not None:
+            file = Checkpoint(request.checkpoint, _run(eliminated_model, key, chosen, settings, schedule))
         if not eliminated_model.kept:
             require_evidence(float(eliminated_model.compute_log_density({})), eliminated_model.joint)
             kept, how = Draw({}, {}), "exact"
         elif discrete:
             sampler, eliminated_model = _label_sampler(eliminated_model, settings)
-            kept, how = run(sampler, first, schedule, file, progress), sampler.name
+            kept, how = run(sampler, first, schedule, file, settings.progress), sampler.name
             warn_of_disagreement(kept.values, MOST_OF_LABELS)
         else:
             require_proper(eliminated_model, eliminated_model.kept)
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, file)
-        values = _recovered(second, eliminated_model, kept.values, chains, draws)
-        groups = groups_of(third, model, values, log_likelihood, predictive, (chains, draws))
-    return to_arviz(eliminated_model.eliminated, values, kept.info, groups, how, dims, coords)
+        values = _recovered(second, eliminated_model, kept.values, *lead)
+    return Drawn(values, kept.info, eliminated_model.eliminated, how, reason)
 
 
-def _require_fitting(discrete: Sequence[str], method: str | None, options: Mapping[str, Any]) -> None:
+def _require_fitting(
+    discrete: Sequence[str], eliminated_model: EliminatedModel, method: str | None, options: Mapping[str, Any]
+) -> None:
     """Raise where a method or its options do not fit the remaining latents."""
-    if discrete and (method not in (None, "nuts") or options):
+    if discrete and (method not in (None, "nuts", LABELS) or options):
         raise Intractable(
             f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
             expected="a model whose discrete sites can be summed out",
             nearest=f"{listed(discrete)} cannot be",
+        )
+    if method == LABELS and not discrete:
+        raise Intractable(
+            f"method={method!r}",
+            expected="a label that remains: a latent with finitely many values",
+            nearest=f"the remaining latents are {listed(eliminated_model.kept)}" if eliminated_model.kept else "none",
+            advice='leave method= out, or use method="nuts"',
         )
     if options and method not in (None, "nuts"):
         raise DomainError(
@@ -140,47 +181,8 @@ def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
         warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
 
 
-def elimination_for_draws(model: FlatModel, names: Sequence[str] | None = None) -> EliminatedModel:
-    """All that can be eliminated, or what was asked for; nothing that the support of a remaining site depends on."""
-    if isinstance(names, str):
-        names = [names]
-    for name in names or ():
-        required(name, model.joint, model.reading.sites)
-    eliminated_model = eliminated(model, names)
-    if names is not None and eliminated_model.blocked:
-        raise no_closed_form(f"infer(eliminate={list(names)!r})", eliminated_model)
-    while held := _read_by_supports(eliminated_model):
-        eliminated_model = eliminated(model, [name for name in eliminated_model.eliminated if name not in held])
-    return eliminated_model
-
-
-def _read_by_supports(eliminated_model: EliminatedModel) -> set[str]:
-    """Eliminated sites from which bounds of remaining sites may be computed."""
-    outline = eliminated_model.model.outline
-    held: set[str] = set()
-    for name in eliminated_model.kept:
-        top = name.split(".")[0]
-        if eliminated_model.reading.domains[name].kind == "real" and _is_bounded(eliminated_model.model, name):
-            read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
-            held.update(other for other in eliminated_model.eliminated if other.split(".")[0] in read)
-    return held
-
-
-def _is_bounded(model: FlatModel, name: str) -> bool:
-    """Its support is not all real numbers: an interval, say."""
-    bounded: list[bool] = []
-
-    def look(leaves: list[Data]) -> Data:
-        sites = flat_sites(model.rebuilt(leaves).run(Blank()))
-        source = sites[name].source
-        bounded.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
-        return leaves
-
-    jax.eval_shape(look, model.leaves)
-    return bounded[0]
-
-
-def _settings(warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+    """Settings of samplers, checked."""
     nuts = NutsOptions(1000 if warmup is None else warmup)._replace(**options)
     nuts = nuts._replace(
         warmup=whole_number("warmup", nuts.warmup),
@@ -245,9 +247,12 @@ def _free_draws(
         with suppress(Intractable):
             return _free_draws(key, target, "grid", settings, schedule, file)
     method = method or "nuts"
-    drawn = run(METHODS[method](target, settings), key, schedule, file, settings.progress)
+    sampler = METHODS[method](target, settings._replace(draws=schedule.sweeps))
+    drawn = run(sampler, key, schedule, file, settings.progress)
     if method == "nuts":
         warn_of_draws(drawn, settings.nuts.target_accept)
+    elif method == "smc":
+        warn_of_populations(drawn)
     return drawn, method
 
 

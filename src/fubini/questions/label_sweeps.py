@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
@@ -46,6 +49,8 @@ class LabelSweeps:
     ) -> None:
         self.name, self.warmup = name, warmup
         self.machine, self.labels, self.others = machine, labels, others
+        self._twins: list[Machine] = []
+        self._is_compiled = False
         self.entries, self.start = entries, start  # those that are drawn, and labels to begin with
 
     def init(self, key: Data, chains: int) -> list[ChainState]:
@@ -75,35 +80,60 @@ class LabelSweeps:
         return {name: value + self.labels[name].first for name, value in labels.items()}
 
     def step(self, state: list[ChainState], skip: int, draws: int, thin: int) -> tuple[list[ChainState], Draw]:
-        """Sweep one chain after another: they share the arrays of one machine."""
-        moved = [self._swept(one, skip, draws, thin) for one in state]
+        """Sweep all chains, as many at once as there are machines; the draws are the same however many there are."""
+        machines = self._machines(len(state))
+
+        def swept(one: ChainState) -> tuple[ChainState, Arrays]:
+            machine = machines.get()
+            try:
+                return self._swept(machine, one, skip, draws, thin)
+            finally:
+                machines.put(machine)
+
+        alone = 0 if self._is_compiled else 1  # the first chain, before there is compiled code for the others
+        moved = [swept(one) for one in state[:alone]]
+        with ThreadPoolExecutor(machines.qsize()) as pool:
+            moved += pool.map(swept, state[alone:])
+        self._is_compiled = True
         drawn = [values for _, values in moved]
         return [one for one, _ in moved], Draw({name: np.stack([v[name] for v in drawn]) for name in drawn[0]}, {})
 
-    def _swept(self, state: ChainState, skip: int, draws: int, thin: int) -> tuple[ChainState, Arrays]:
+    def _machines(self, chains: int) -> SimpleQueue[Machine]:
+        """A machine for each thread; Python's own loops would only wait for each other."""
+        count = min(chains, os.cpu_count() or 1) if self.machine.engine == "numba" else 1
+        while len(self._twins) < count - 1:
+            self._twins.append(self.machine.twin())
+        machines: SimpleQueue[Machine] = SimpleQueue()
+        for machine in (self.machine, *self._twins[: count - 1]):
+            machines.put(machine)
+        return machines
+
+    def _swept(
+        self, machine: Machine, state: ChainState, skip: int, draws: int, thin: int
+    ) -> tuple[ChainState, Arrays]:
         """One chain moved, and its draws [draw, …]."""
         generator = generator_of(state.generator)
         drawn = {name: np.empty((draws, *x.shape), x.dtype) for name, x in self._values(state).items()}
-        self.machine.set({**state.labels, **state.others})
+        machine.set({**state.labels, **state.others})
         for sweep in range(1, skip + draws * thin + 1):
-            state = self._sweep(state, generator)
+            state = self._sweep(machine, state, generator)
             if sweep > skip and (sweep - skip) % thin == 0:
                 for name, value in self._values(state).items():
                     drawn[name][(sweep - skip) // thin - 1] = value
         labels = {name: np.array(value) for name, value in state.labels.items()}  # the machine goes on with its own
         return state._replace(labels=labels, generator=generator_state(generator)), drawn
 
-    def _sweep(self, state: ChainState, generator: np.random.Generator) -> ChainState:
+    def _sweep(self, machine: Machine, state: ChainState, generator: np.random.Generator) -> ChainState:
         labels, others, nuts = dict(state.labels), state.others, state.nuts
         if self.others is not None:
             key = jax.random.fold_in(state.key, int(state.sweeps))
             nuts, values = self.others.step(key, nuts, {**others, **self._as_in_model(labels)})
             others = {name: np.asarray(values[name]) for name in self.others.names}
-        if self.others is not None or self.machine.program.drifts:
-            self.machine.set({**labels, **others})
+        if self.others is not None or machine.program.drifts:
+            machine.set({**labels, **others})
         for label, entries in self.entries.items():
-            self.machine.sweep(label, self.machine.uniforms(generator, len(entries)), entries)
-            labels[label] = self.machine.values(label)
+            machine.sweep(label, machine.uniforms(generator, len(entries)), entries)
+            labels[label] = machine.values(label)
         return ChainState(labels, others, nuts, state.key, state.generator, state.sweeps + 1)
 
     def _values(self, state: ChainState) -> Arrays:

@@ -1,0 +1,94 @@
+"""Whether ranks are uniform: by counts in bins, by their mean, and by how far they are from the middle.
+
+Ranks [simulation, entry] go from 0 to the number of draws. Simulations are independent, entries of one need not be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import binom, chi2, t
+
+MOST_BINS = 20
+IN_A_BIN = 5  # ranks that are expected in each, at least
+
+
+class RankTests(NamedTuple):
+    """p-values of the counts, the mean and the spread of ranks, and by how much they differ from uniform ones."""
+
+    counts: float
+    centre: float
+    spread: float
+    shift: float  # the mean of the ranks from 0 to 1, less a half
+    excess: float  # the mean square of these differences over that of uniform ranks, less one
+    worst: int  # the entry whose counts are the least uniform
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={number:.3g}" for name, number in self._asdict().items())
+        return f"RankTests({numbers})"
+
+    @property
+    def least(self) -> float:
+        """The least of the p-values."""
+        return min(self.counts, self.centre, self.spread)
+
+
+class RankBins(NamedTuple):
+    """Counts of ranks in bins, how many are expected in each, and the band in which 99 % of counts are."""
+
+    counts: np.ndarray
+    expected: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def ranks_of(truth: np.ndarray, draws: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """How many of draws [draw, …] are below a value […]; of those that are equal, a random number."""
+    below, equal = np.sum(draws < truth, axis=0), np.sum(draws == truth, axis=0)
+    ties: np.ndarray = np.asarray(random.integers(0, equal + 1))
+    return below + ties
+
+
+def bins_of(ranks: np.ndarray, draws: int, band: float = 0.99) -> RankBins:
+    """Counts of ranks [simulation] in as many bins as leave enough in each."""
+    bins = max(2, min(MOST_BINS, len(ranks) // IN_A_BIN, draws + 1))
+    share = np.bincount(np.arange(draws + 1) * bins // (draws + 1), minlength=bins) / (draws + 1)
+    counts = np.bincount(ranks * bins // (draws + 1), minlength=bins)
+    low, high = binom.ppf((1 - band) / 2, len(ranks), share), binom.ppf((1 + band) / 2, len(ranks), share)
+    return RankBins(counts, len(ranks) * share, low, high)
+
+
+def rank_tests(ranks: np.ndarray, draws: int) -> RankTests:
+    """Tests of ranks [simulation, entry]; the least p-value of the counts of entries is multiplied by their number.
+
+    Mean and spread are averaged over the entries of a simulation first, so that entries may depend on each other.
+    """
+    each = np.array([_counts_test(column, draws) for column in ranks.T])
+    off = (ranks + 0.5) / (draws + 1) - 0.5
+    square = (1 - (draws + 1.0) ** -2) / 12  # of uniform ranks
+    shift, excess = off.mean(axis=1), (off**2 / square - 1).mean(axis=1)
+    return RankTests(
+        min(1.0, float(each.min()) * len(each)),
+        _mean_test(shift),
+        _mean_test(excess),
+        float(shift.mean()),
+        float(excess.mean()),
+        int(each.argmin()),
+    )
+
+
+def _counts_test(ranks: np.ndarray, draws: int) -> float:
+    """χ² of the counts in bins."""
+    bins = bins_of(ranks, draws)
+    statistic = float(np.sum((bins.counts - bins.expected) ** 2 / bins.expected))
+    return float(chi2.sf(statistic, len(bins.counts) - 1))
+
+
+def _mean_test(values: np.ndarray) -> float:
+    """Student's t of a mean of 0."""
+    if np.ptp(values) == 0:
+        return 1.0 if values[0] == 0 else 0.0
+    statistic = abs(float(values.mean())) / float(values.std(ddof=1)) * math.sqrt(len(values))
+    return 2 * float(t.sf(statistic, len(values) - 1))
