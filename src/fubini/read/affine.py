@@ -18,7 +18,7 @@ from jax.extend.core import Literal
 from fubini.algebra.build import ZERO, index, plus, times
 from fubini.algebra.node import Index, Node
 from fubini.algebra.sums import total
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, double_precision
 from fubini.base.jaxprs import inner_program, scan_counts
 from fubini.read.symbolic_array import SymbolicArray
 
@@ -93,13 +93,17 @@ def affine_result(
     def origin() -> list[Data]:
         return [jnp.zeros(shapes[k]) for k in chosen]
 
+    def offset(*given: Data) -> Data:
+        return at_points(origin(), given)
+
     def coefficients(slot: int) -> Callable[..., Data]:
         return lambda *given: jax.jacfwd(lambda points: at_points(points, given))(origin())[slot]
 
     name, shape = equation.primitive.name, var.aval.shape
-    base = reader.made_of(name, shape, lambda *given: at_points(origin(), given), *others)
+    base = reader.made_of(name, shape, _precisely(offset), *others)
     matrices = [
-        reader.made_of(name, (*shape, *shapes[k]), coefficients(slot), *others) for slot, k in enumerate(chosen)
+        reader.made_of(name, (*shape, *shapes[k]), _precisely(coefficients(slot)), *others)
+        for slot, k in enumerate(chosen)
     ]
 
     def entry(*at: Node) -> Node:
@@ -107,6 +111,17 @@ def affine_result(
         return plus(base.at(*at), *parts)
 
     return SymbolicArray(shape, entry)
+
+
+def _precisely(function: Callable[..., Data]) -> Callable[..., Data]:
+    """The function in the precision that programs are read in, its derivatives too; the result in that in force."""
+
+    def compute(*given: Data) -> Data:
+        with double_precision():
+            result = function(*given)
+        return result.astype(jax.dtypes.canonicalize_dtype(result.dtype))
+
+    return compute
 
 
 def _product(matrix: SymbolicArray, x: SymbolicArray, at: Sequence[Node]) -> Node:
