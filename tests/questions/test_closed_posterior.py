@@ -63,11 +63,11 @@ def test_what_has_no_closed_form_is_named() -> None:
     @fb.model
     def unknown():
         p = yield dist.Beta(1.0, 1.0)
-        z = yield dist.Bernoulli(p).expand([3])
+        z = yield dist.Bernoulli(p).expand([20])
         y = yield dist.Normal(jnp.where(z, 1.0, -1.0), 1.0)
 
     with pytest.raises(Intractable, match=r"posterior\(\): the integral over 'p'"):
-        unknown().condition(y=np.zeros(3)).posterior()
+        unknown().condition(y=np.zeros(20)).posterior()
 
 
 def test_sites_that_are_eliminated_together_are_one_gaussian() -> None:

@@ -56,8 +56,30 @@ PROGRAMS = {
 # Rules whose results their types hold: entries of operands, truth values, and what lies between operands.
 HELD = frozenset(
     (
-        *("broadcast_in_dim", "concatenate", "copy", "copy_p", "dynamic_slice", "expand_dims", "gather", "iota", "pad"),
-        *("optimization_barrier", "real", "reshape", "rev", "scan", "scatter", "select_n", "slice", "split", "squeeze"),
+        *(
+            "broadcast_in_dim",
+            "concatenate",
+            "cond",
+            "copy",
+            "copy_p",
+            "dynamic_slice",
+            "expand_dims",
+            "gather",
+            "iota",
+        ),
+        *(
+            "pad",
+            "optimization_barrier",
+            "real",
+            "reshape",
+            "rev",
+            "scan",
+            "scatter",
+            "select_n",
+            "slice",
+            "split",
+            "squeeze",
+        ),
         *("stack", "stop_gradient", "tile", "transpose", "unstack"),
         *("and", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "xor"),
         *("clamp", "floor", "max", "min", "rem", "sign"),

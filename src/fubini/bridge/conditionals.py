@@ -23,6 +23,7 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS
 from fubini.integrate.latent_distributions import family
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
@@ -36,6 +37,10 @@ def name_in_dist(kind: str) -> str:
     if kind.startswith("Multivariate"):
         return kind
     return next(iter(family_of(kind).names), "") if is_family(kind) else ""
+
+
+# Labels that are not independent of each other, in words.
+COUPLED = {"Chain": "a path of a chain", CONFIGURATIONS: "several labels together"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Conditionals:
             return self._of_block(step, name, before, later)
         kind, leaf, domain = family(step), self.integrand.latents[name], self.integrand.domains[name]
         if not name_in_dist(kind):
-            raise self._refusal(step, name, "a path of a chain" if kind == "Chain" else family_of(kind).plain_words)
+            raise self._refusal(step, name, COUPLED[kind] if kind in COUPLED else family_of(kind).plain_words)
         if family_of(kind).is_of_labels:
             if not domain.is_finite and leaf.low:
                 raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
@@ -77,11 +82,11 @@ class Conditionals:
     def marginal(self, step: IntegrationStep, name: Name) -> Factor:
         """The density of a variable that nothing is eliminated after: for arrays of labels, a table of each place."""
         kind, leaf = family(step), self.integrand.latents[name]
-        if kind != "Chain" and not (is_family(kind) and family_of(kind).is_of_labels):
+        if kind not in COUPLED and not (is_family(kind) and family_of(kind).is_of_labels):
             return self.of_one(step, name)
         if leaf.first < 0:
             raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
-        if kind == "Chain" and nodes_of(step).free & set(self.integrand.axes):
+        if kind in COUPLED and nodes_of(step).free & set(self.integrand.axes):
             raise self._refusal(step, name, "its parameters differ along named axes")
         probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf))
         if not is_enumerable(probs):

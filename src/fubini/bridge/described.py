@@ -11,6 +11,7 @@ from fubini.eliminate.explanation import ExplainedIntegral
 from fubini.eliminate.plan import Plan
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS
 from fubini.integrate.search import IntegrationStep, work
 from fubini.integrate.student import Student
 from fubini.show.notation import Notation, Phrase, PowerProduct
@@ -20,7 +21,10 @@ from fubini.terms.heads import exact_describe
 
 WIDTH = 150  # characters of an equation that are shown
 LONGEST_FORMULA = 600  # characters of a parameter that is drawn as a formula
-PATHS = "Σ over paths, forward in time"
+TOGETHER = {
+    "Chain": "Σ over paths, forward in time",
+    CONFIGURATIONS: "Σ_c exp(logit_c), over all values of the entries",
+}
 NORMALS = "∫ exp(−½ |A x − b|²) dx = (2π)^(d/2) |AᵀA|^(−½) exp(−½ min |A x − b|²)"
 POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |AᵀA|^(−½) (s + min)^(d/2 − p)"
 
@@ -44,9 +48,12 @@ def _described(step: IntegrationStep, integrand: Integrand) -> ExplainedIntegral
     if isinstance(result, (Block, Student)):
         return _together(step, result)
     count = math.prod(integrand.domains[step.names[0]].shape)
-    given = tuple((name, notation_of(node)) for name, node in result.distribution.parameters.items() if name != "axis")
     kind = result.distribution.family
-    equation = PATHS if kind == "Chain" else family_of(kind).equation
+    shown = (
+        {} if kind == CONFIGURATIONS else result.distribution.parameters
+    )  # logits of digits are long, and no formula
+    given = tuple((name, notation_of(node)) for name, node in shown.items() if name != "axis")
+    equation = TOGETHER[kind] if kind in TOGETHER else family_of(kind).equation
     return _explained(step, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
 
 

@@ -34,8 +34,9 @@ from fubini.algebra.sums import total
 from fubini.families.family import family_of, is_divergent, recognise
 from fubini.families.functions import is_never_positive
 from fubini.families.signature import Key, Recognised
+from fubini.integrate.configurations import summed_together
 from fubini.integrate.coupling import is_inside
-from fubini.integrate.finite import solving, summed, tests
+from fubini.integrate.finite import Summed, solving, summed, tests
 from fubini.integrate.ratio import summed_by_ratio
 
 # How squares go whose slopes may be 0, or nothing but rounding: a division by Σ w s² is then any number (rule U5).
@@ -61,11 +62,8 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool 
     with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
     if domain == "real":
         return _normal(rest, with_latent, latent, is_plain)
-    if latent.is_integer and latent.low is not None and latent.high is not None:
-        size = int(latent.high - latent.low) + 1
-        finite = summed(with_latent, latent, size)
-        evidence = total(finite.batch, finite.distribution.log_normaliser)
-        return Eliminated((*rest, *_terms(finite.outside), evidence), finite.at, finite.distribution)
+    if is_finite(latent):
+        return _summed(rest, summed(with_latent, latent, latent.count))
     if domain == "nat":
         counted = summed_by_ratio(with_latent, latent)
         if family_of(counted.distribution.family).draw is None:
@@ -78,6 +76,23 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool 
     if domain == "simplex":
         return _dirichlet(rest, with_latent, latent)
     return _by_features(rest, with_latent, latent, domain)
+
+
+def is_finite(latent: Leaf) -> bool:
+    """Whether its entries are whole numbers between two known ones."""
+    return latent.is_integer and latent.low is not None and latent.high is not None
+
+
+def eliminated_by_configurations(terms: Sequence[Node], latent: Leaf) -> Eliminated:
+    """log Σ exp(Σ terms) over all values of the coupled entries of a finite latent, where these are few."""
+    rest = tuple(term for term in terms if latent not in term.leaves)
+    with_latent = add((term, 1.0) for term in terms if latent in term.leaves)
+    return _summed(rest, summed_together(with_latent, latent, latent.count))
+
+
+def _summed(rest: tuple[Node, ...], finite: Summed) -> Eliminated:
+    evidence = total(finite.batch, finite.distribution.log_normaliser)
+    return Eliminated((*rest, *_terms(finite.outside), evidence), finite.at, finite.distribution)
 
 
 def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:

@@ -13,9 +13,11 @@ from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.latent_draws import over, placed, potentials
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
+from fubini.numerics.digits import entry_probabilities
 from fubini.numerics.finite_chains import log_sum_exp, state_probabilities
 
 
@@ -34,6 +36,9 @@ def parameters(step: IntegrationStep, leaf: Leaf, evaluation: Evaluation) -> dic
     if result.distribution.family == "Chain":
         probabilities = state_probabilities(*potentials(result, evaluation))
         return {"probs": evaluation.xp.moveaxis(probabilities, -2, int(result.distribution.parameters["axis"].args[0]))}
+    if result.distribution.family == CONFIGURATIONS:
+        logits = over(evaluation, result.distribution.parameters["logits"], result.at)
+        return {"probs": entry_probabilities(logits, leaf.count, leaf.shape, coupled_axes(result.distribution, leaf))}
     if "logits" in result.distribution.parameters:
         logits = over(evaluation, result.distribution.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}

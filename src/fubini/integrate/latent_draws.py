@@ -13,11 +13,13 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.coupling import LatentLayout
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.arithmetic import xp_of
+from fubini.numerics.digits import entries_of
 from fubini.numerics.finite_chains import path
 
 
@@ -76,6 +78,9 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
     distribution = result.distribution
     if distribution.family == "Chain":
         return along_chain(result, path(key, *potentials(result, evaluation))) + leaf.first
+    if distribution.family == CONFIGURATIONS:
+        chosen = jax.random.categorical(key, over(evaluation, distribution.parameters["logits"], result.at))
+        return entries_of(chosen, leaf.count, leaf.shape, coupled_axes(distribution, leaf)) + leaf.first
     record = family_of(distribution.family)
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]

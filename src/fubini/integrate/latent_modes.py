@@ -20,10 +20,12 @@ from fubini.families.family import Family, family_of, is_family
 from fubini.families.functions import is_never_positive, log_gamma, log_rate
 from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_draws import along_chain, over, placed, potentials
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
+from fubini.numerics.digits import entries_of
 from fubini.numerics.finite_chains import best_path, chain_evidence, largest, log_sum_exp
 
 
@@ -45,6 +47,8 @@ def mode(step: IntegrationStep, leaves: Sequence[Leaf], evaluation: Evaluation) 
     (leaf,) = leaves
     if result.distribution.family == "Chain":
         return _of_chain(result, leaf, evaluation)
+    if result.distribution.family == CONFIGURATIONS:
+        return _of_configurations(result, leaf, evaluation)
     if "logits" in result.distribution.parameters:
         return _of_labels(result, leaf, evaluation)
     return _of_family(result, leaf, evaluation)
@@ -101,6 +105,14 @@ def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentM
     logits, links = potentials(result, evaluation)
     states, value = best_path(logits, links)
     return LatentMode({leaf: along_chain(result, states) + leaf.first}, (value - chain_evidence(logits, links)).sum())
+
+
+def _of_configurations(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:
+    """The likeliest configuration of the coupled entries."""
+    logits = over(evaluation, result.distribution.parameters["logits"], result.at)
+    best = evaluation.xp.argmax(logits, axis=-1)
+    values = entries_of(best, leaf.count, leaf.shape, coupled_axes(result.distribution, leaf)) + leaf.first
+    return LatentMode({leaf: values}, (largest(logits) - log_sum_exp(logits)).sum())
 
 
 def _of_labels(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:

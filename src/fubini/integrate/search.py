@@ -17,7 +17,7 @@ from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.base.domains import Domain
 from fubini.integrate.block import Block, eliminated_together
-from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.elimination import Eliminated, eliminated, eliminated_by_configurations, is_finite
 from fubini.integrate.student import Student, eliminated_power
 
 
@@ -119,7 +119,20 @@ class Search:
             except NoClosedForm as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
+            self._visit_configurations(terms, steps, waiting)
             self._offer(PartialElimination(terms, steps, blocked))
+
+    def _visit_configurations(
+        self, terms: tuple[Node, ...], steps: tuple[IntegrationStep, ...], waiting: list[str]
+    ) -> None:
+        """Where nothing else can be eliminated, sum out coupled labels that have few values together."""
+        finite = [name for name in waiting if is_finite(self.latents[name].leaf) and self.adjusted is None]
+        for name in finite:
+            try:
+                step = IntegrationStep((name,), eliminated_by_configurations(terms, self.latents[name].leaf))
+            except NoClosedForm:
+                continue
+            self._visit(step.result.terms, (*steps, step), [other for other in waiting if other != name])
 
     def _offer(self, new: PartialElimination) -> None:
         if self.least is None or self._burden(new) < self._burden(self.least):

@@ -15,6 +15,8 @@ from fubini.algebra.walk import walk
 from fubini.families.family import family_on_simplex, is_of_labels
 from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
+from fubini.integrate.configurations import CONFIGURATIONS
+from fubini.integrate.elimination import Eliminated
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.measures.branch import Branch, DrawStatement, Items, transformed
@@ -81,12 +83,22 @@ def _plan(joint: Flavour | EliminatedModel) -> EliminatedModel:
     if isinstance(joint, EliminatedModel):
         return joint
     model = FlatModel(joint)
-    whole = eliminated(model)
+    whole = _with_formulas(eliminated(model))
     sites = {name: domain for name, domain in whole.reading.domains.items() if not domain.is_discrete}
     if not whole.kept or len(sites) == len(whole.reading.domains):
         return whole
     others = eliminated(model, tuple(sites))
     return others if len(others.kept) < len(whole.kept) else whole
+
+
+def _with_formulas(whole: EliminatedModel) -> EliminatedModel:
+    """Without the sums over all values of coupled labels, which are numbers of one size and no formula."""
+    names: list[str] = []
+    for step in whole.plan.integrals:
+        if isinstance(step.result, Eliminated) and step.result.distribution.family == CONFIGURATIONS:
+            return eliminated(whole.model, tuple(names))
+        names += step.names
+    return whole
 
 
 def _program(model: EliminatedModel) -> SimplifiedProgram:
@@ -145,7 +157,7 @@ def _flat_draw(leaf: Leaf) -> tuple[DrawStatement, Node]:
 def _draw(step: IntegrationStep, sites: Any) -> DrawStatement | None:
     """The draw of an eliminated site; None where sites are drawn together, or along a chain."""
     result = step.result
-    if isinstance(result, Block | Student) or result.distribution.family == "Chain":
+    if isinstance(result, Block | Student) or result.distribution.family in ("Chain", CONFIGURATIONS):
         return None
     leaf = sites[step.names[0]]
     event = 1 if leaf.is_simplex else 0

@@ -9,6 +9,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from fubini.base.arrays import is_key, is_traced
+from fubini.base.jaxprs import inner_program
 from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.fold import folded
 from fubini.show.notation import Call, Infix, Notation, Subscript, Symbol
@@ -16,7 +17,6 @@ from fubini.show.styles import text
 from fubini.terms.numbers import shown_array, shown_number
 
 UNKNOWN = Symbol("…")
-NESTED = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vjp_call")
 OF_JAX_NN = {"softmax", "log_softmax", "logsumexp", "softplus", "relu"}  # written by name
 INFIX = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "pow": "**", "and": "&", "or": "|"}
 INFIX |= {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -64,9 +64,8 @@ class Formulas:
 
     def equation(self, equation: Any, operands: list[Part]) -> list[Part]:
         """The results of one operation."""
-        name, params = equation.primitive.name, equation.params
-        inner = next((params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), None)
-        if name in NESTED and inner is not None:
+        params = equation.params
+        if (inner := inner_program(equation)) is not None:
             if params.get("name") in OF_JAX_NN and len(operands) == 1 and operands[0].numbers is None:
                 return [Part(Call(params["name"], (operands[0].notation,)))]
             return self.read(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands)

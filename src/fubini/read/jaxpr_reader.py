@@ -16,6 +16,8 @@ from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
+from fubini.base.jaxprs import NESTED, inner_program
+from fubini.read.affine import affine_result
 from fubini.read.fold import folded
 from fubini.read.primitive import by_entry
 from fubini.read.representable import is_represented, whole_range
@@ -23,16 +25,6 @@ from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf
 
 Rule = Callable[..., SymbolicArray | list[SymbolicArray] | None]
 RULES: dict[str, Rule] = {}
-NESTED = (
-    "jit",
-    "pjit",
-    "closed_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
-    "remat",
-    "checkpoint",
-)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -114,8 +106,7 @@ class Reader:
         name = equation.primitive.name
         if all(part.constant is not None for part in operands) and name not in ("iota", *NESTED):
             return [self.constant(one) for one in folded(equation, [part.constant for part in operands])]  # type: ignore[misc]
-        if name in NESTED:
-            inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
+        if (inner := inner_program(equation)) is not None:
             closed = hasattr(inner, "jaxpr")
             return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
         reading = RULES[name](self, equation, *operands) if name in RULES else None
@@ -137,6 +128,8 @@ class Reader:
             compute = _one_result(equation, place)
             if all(numbers is not None for numbers in known):  # data that are traced: as they come out
                 made.append(self.given(self._rounded(compute(*known))))
+            elif (affine := affine_result(self, equation, place, operands, compute)) is not None:
+                made.append(affine)
             else:
                 made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
         return made
@@ -167,10 +160,13 @@ class Reader:
         self, name: str, shape: tuple[int, ...], function: Callable[..., Data], *operands: SymbolicArray
     ) -> SymbolicArray:
         """What a function makes of arrays: numbers where these are known."""
-        if all(part.constant is not None for part in operands):
-            with double_precision(), jax.ensure_compile_time_eval():
-                return self.constant(np.asarray(function(*(jnp.asarray(part.constant) for part in operands))))
-        return self.opaque_array(name, shape, function, operands)
+        known = [self.numbers(part) if part.constant is None else part.constant for part in operands]
+        if any(numbers is None for numbers in known):
+            return self.opaque_array(name, shape, function, operands)
+        if is_traced(*known):
+            return self.given(self._rounded(function(*known)))
+        with double_precision(), jax.ensure_compile_time_eval():
+            return self.constant(np.asarray(function(*map(jnp.asarray, known))))
 
     def numbers(self, array: SymbolicArray) -> Data | None:
         """The numbers of an array that depends on known ones alone; traced where those are."""
