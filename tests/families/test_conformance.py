@@ -214,7 +214,7 @@ def test_moments(name):
         return
     draws = np.asarray(record.draw(jax.random.key(7), {key: jnp.full(DRAWS, one) for key, one in numbers.items()}))
     assert draws.mean() == pytest.approx(mean, abs=5 * math.sqrt(variance / DRAWS) + 1e-6)
-    if name not in ("InverseGamma", "BetaPrime", "StudentT", "LogNormal"):  # whose fourth moments are great
+    if name not in ("InverseGamma", "BetaPrime", "StudentT", "LogNormal", "Pareto"):  # whose fourth moments are great
         fourth = total_of(record, numbers, lambda x: (x - mean) ** 4)
         error = math.sqrt(max(fourth - variance**2, 0.0) / DRAWS)
         assert draws.var() == pytest.approx(variance, abs=6 * error + 1e-6)

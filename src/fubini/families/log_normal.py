@@ -35,5 +35,6 @@ LOG_NORMAL = register(
         mean=lambda p: exp_of(p, 0.5),
         variance=lambda p: times(minus(exp(square(p["scale"])), ONE), square(exp_of(p, 0.5))),
         mode=lambda p: exp_of(p, -1.0),
+        equation="∫ exp(−½ p (log x − m)²) dx/x = √(2π/p)",
     )
 )
