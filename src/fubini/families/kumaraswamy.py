@@ -49,6 +49,7 @@ KUMARASWAMY = register(
         draw=draw,
         mean=lambda p: moment(p, 1.0),
         variance=lambda p: minus(moment(p, 2.0), square(moment(p, 1.0))),
+        log_survival=lambda x, p: times(p["concentration0"], log(one_minus(call("pow", x, p["concentration1"])))),
         mode=mode,
         mode_needs=lambda p: (minus(p["concentration1"], ONE), minus(p["concentration0"], ONE)),
     )

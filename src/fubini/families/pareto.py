@@ -42,6 +42,7 @@ PARETO = register(
         draw=lambda key, p: p["scale"] * jnp.exp(jax.random.exponential(key, p["alpha"].shape) / p["alpha"]),
         mean=mean,
         variance=variance,
+        log_survival=lambda x, p: times(p["alpha"], minus(log(p["scale"]), log(x))),
         mode=lambda p: p["scale"],
         is_possible=lambda x, p: negate(less(x, p["scale"])),
     )

@@ -54,6 +54,7 @@ WEIBULL = register(
         draw=draw,
         mean=lambda p: moment(p, 1.0),
         variance=lambda p: minus(moment(p, 2.0), square(moment(p, 1.0))),
+        log_survival=lambda x, p: scale(-1.0, cumulative_hazard(x, p)),
         mode=mode,
         mode_needs=lambda p: (minus(p["concentration"], ONE),),
     )
