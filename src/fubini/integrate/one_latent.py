@@ -1,8 +1,8 @@
-"""One latent alone: by its features or squares as it stands, or after a change of variables."""
+"""One latent alone: by its features or squares as it stands, between two ends, or after a change of variables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fubini.algebra.binding import transformed
 from fubini.algebra.build import call, get, index
@@ -10,6 +10,7 @@ from fubini.algebra.features import Divergent, NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
 from fubini.families.family import family_of
+from fubini.integrate.between import ENDS, eliminate_between
 from fubini.integrate.elimination import Eliminated, eliminated
 
 
@@ -20,11 +21,11 @@ def eliminate_one(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bo
     except Divergent:
         raise
     except NoClosedForm as error:
-        if domain == "positive":
+        for rule in RULES.get(domain, ()):
             try:
-                return eliminate_exponential(terms, latent, is_plain)
+                return rule(terms, latent, is_plain)
             except NoClosedForm:
-                pass
+                continue
         raise error
 
 
@@ -37,3 +38,11 @@ def eliminate_exponential(terms: Sequence[Node], latent: Leaf, is_plain: bool = 
     family = family_of(result.distribution.family).exponential
     assert family is not None, f"the family of e^x, with x from {result.distribution.family}"
     return result._replace(distribution=result.distribution._replace(family=family))
+
+
+def _between(domain: str) -> Callable[..., Eliminated]:
+    return lambda terms, latent, is_plain: eliminate_between(terms, latent, domain, is_plain)
+
+
+RULES = {domain: [_between(domain)] for domain in ENDS}  # tried in turn where features and squares have no closed form
+RULES["positive"].append(eliminate_exponential)
