@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from fubini.algebra.build import bound, index, make
-from fubini.algebra.node import KINDS, Index, Node, node
+from fubini.algebra.node import KINDS, Index, Leaf, Node, node
 from fubini.algebra.walk import rewrite, walk
 
 
@@ -91,3 +91,15 @@ def escapes(of: Node) -> bool:
     """It reads an index that is bound outside of it: one of a binder that is higher than itself."""
     indices = (this.args[0] for this in walk(of) if this.kind == "index")
     return any(isinstance(level, int) and level > of.height for level in indices)
+
+
+def transformed(of: Node, leaf: Leaf, entry: Callable[..., Node]) -> Node:
+    """With another node for each entry of an array, made from the place of the entry."""
+
+    def change(this: Node, visit: Callable[[Node], Node]) -> Node:
+        if leaf not in this.leaves:
+            return this
+        is_entry = this.kind == "get" and this.args[0] is leaf
+        return entry(*map(visit, this.children)) if is_entry else remade(this, visit)
+
+    return rewrite(of, change)

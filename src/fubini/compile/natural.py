@@ -18,8 +18,8 @@ from fubini.algebra.sums import total
 from fubini.algebra.walk import rewrite
 from fubini.compile.unroll import short_axes, unrolled
 from fubini.errors import DataError
-from fubini.integrate.elimination import eliminated
 from fubini.integrate.finite import tests
+from fubini.integrate.one_latent import eliminate_one
 from fubini.integrate.search import Latent
 
 
@@ -31,7 +31,7 @@ def without(
         if domain.kind == "real":
             terms = natural_or_unrolled(terms, leaf, labels)
         else:
-            terms = eliminated(terms, leaf, domain.kind).terms
+            terms = eliminate_one(terms, leaf, domain.kind).terms
     return tuple(term for term in terms if term is not ZERO)
 
 

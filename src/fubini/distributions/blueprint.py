@@ -27,7 +27,11 @@ from fubini.terms.value import Array, Value
 FOREIGN = "Foreign"  # a numpyro distribution that is none of its families, by its pytree
 
 
-CENSORED = frozenset(("LeftCensoredDistribution", "RightCensoredDistribution", "IntervalCensoredDistribution"))
+CENSORED = {  # distributions of which some values are bounds, and which
+    "LeftCensoredDistribution": "left",
+    "RightCensoredDistribution": "right",
+    "IntervalCensoredDistribution": "interval",
+}
 
 
 class Constant:
@@ -125,10 +129,7 @@ def _is_proper(made: Any) -> bool:
         *(numpyro_families.ImproperUniform, numpyro_families.Unit, numpyro_families.MaskedDistribution),
         *(numpyro_families.Delta, PowerDistribution),  # a point has a density of its own, a power a mass of its own
     )
-    censored = tuple(
-        getattr(numpyro_families, name)
-        for name in ("LeftCensoredDistribution", "RightCensoredDistribution", "IntervalCensoredDistribution")
-    )
+    censored = tuple(getattr(numpyro_families, name) for name in CENSORED)
     while True:
         if isinstance(made, (*improper, *censored)):
             return False
@@ -159,11 +160,20 @@ class LogProbability:
         allowed = jnp.where(jnp.all(parameters_hold(made)), 0.0, jnp.nan)
         if is_everywhere(support) or isinstance(made, numpyro_families.Delta):
             return jnp.sum(made.log_prob(value)) + allowed
-        inside = support(value)
+        inside = _in_support(made, support, value)
         rank = jnp.ndim(value) - jnp.ndim(inside)
         spread = jnp.reshape(inside, jnp.shape(inside) + (1,) * max(rank, 0))
         safe = jnp.where(spread, value, support.feasible_like(value).astype(jnp.asarray(value).dtype))
         return jnp.sum(jnp.where(inside | _is_masked(made), made.log_prob(safe), -jnp.inf)) + allowed
+
+
+def _in_support(made: Any, support: Any, value: Data) -> Data:
+    """Test values of the support: of an interval, the ends that count."""
+    inside = support(value)
+    if not isinstance(made, numpyro_families.IntervalCensoredDistribution):
+        return inside
+    is_below, is_above = made.left_censored & ~made.right_censored, made.right_censored & ~made.left_censored
+    return (inside[..., 0] | is_below) & (inside[..., 1] | is_above)
 
 
 def _is_masked(made: Any) -> Data:

@@ -9,6 +9,7 @@ import numpyro.distributions as numpyro_families
 
 from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
 from fubini.distributions.makers import maker_names, maker_of
+from fubini.distributions.same_distribution import named_family
 from fubini.errors import DataError, FubiniError
 
 
@@ -18,6 +19,10 @@ def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
     >>> from_numpyro_distribution(numpyro_families.Normal(0.0, 1.0)).family
     'Normal'
     """
+    if (same := named_family(numpyro_distribution)) is not None:
+        (family, parameters), batch = same
+        named = Distribution(family, parameters)
+        return named if named.signature.shape == tuple(batch) else named.expand(batch)
     name = type(numpyro_distribution).__name__
     if name in maker_names() and maker_of(name) is type(numpyro_distribution):
         given = _arguments(numpyro_distribution)

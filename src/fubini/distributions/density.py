@@ -33,6 +33,7 @@ from fubini.distributions.parameter_checks import Requirement, requirements, sat
 from fubini.distributions.power import POWER, over_batch
 from fubini.distributions.printed_summary import summary_of
 from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
+from fubini.distributions.supports import within
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.show.printed_form import Block, Expression, Words
@@ -238,6 +239,15 @@ class Distribution(Term):
         return combined(self.args)
 
 
+def lies_between(distribution: Distribution, domain: Domain) -> bool:
+    """Whether a distribution between two ends that are known numbers has all of its mass in a domain."""
+    given = {**dict(distribution.statics), **dict(zip(distribution.keys, distribution.args, strict=True))}
+    ends = [given.get("low", -np.inf), given.get("high", np.inf)]
+    numbers = [end.array if isinstance(end, Array) else end for end in ends]
+    is_known = not any(isinstance(end, Term) for end in numbers) and not is_traced(*numbers)
+    return is_known and "low" in given and within(*numbers, domain)
+
+
 def _number(terms: Mapping[str, Term], statics: Mapping[str, Any], key: str) -> Array | None:
     """A parameter whose numbers are there."""
     value = statics.get(key)
@@ -367,6 +377,7 @@ class Density(Factor):
             return None
         inside = signature.domain.kind in ("real", "positive", "unit")  # of full dimension among the reals
         covers = value.output == signature.domain or (value.output.kind == "real" and inside)
+        covers = covers or lies_between(self.distribution, value.output)
         return value.name if covers and value.output.shape == signature.shape else None
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
 from fubini.distributions.makers import maker_names, maker_of
+from fubini.distributions.same_distribution import transformed_family
 from fubini.errors import DomainError, UnknownFamily, closest
 from fubini.terms.value import to_array
 
@@ -38,6 +39,8 @@ class DistributionMaker:
                 nearest=str(error),
             ) from error
         given = {key: value for key, value in bound.arguments.items() if value is not None and key != "validate_args"}
+        if (same := _transformed(self.name, given)) is not None:
+            return same
         distribution = Distribution(self.name, {**_defaults(parameters, given), **given})
         if has_traced_setting(dict(distribution.statics)):
             return foreign(distribution.blueprint.build(to_array(value).array for value in distribution.leaf_values))
@@ -45,6 +48,16 @@ class DistributionMaker:
 
     def __repr__(self) -> str:
         return f"dist.{self.name}"
+
+
+def _transformed(name: str, given: Mapping[str, Any]) -> Distribution | None:
+    """A distribution after transforms, by the family that it is; None where it has no name."""
+    base, transforms = given.get("base_distribution"), given.get("transforms")
+    if name != "TransformedDistribution" or not isinstance(base, Distribution) or base.statics:
+        return None
+    several = transforms if isinstance(transforms, (list, tuple)) else [transforms]
+    same = transformed_family(base.family, dict(zip(base.keys, base.args, strict=True)), several)
+    return None if same is None else Distribution(*same)
 
 
 def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,21 @@ def _integers(support: Any) -> Domain:
     return Nat if isinstance(low, (int, np.integer)) and low >= 0 else Integer
 
 
+INTERVALS = {"positive": (0.0, np.inf), "unit": (0.0, 1.0)}
+
+
+def within(low: Any, high: Any, domain: Domain) -> bool:
+    """Whether known ends of a support are in a domain of numbers.
+
+    >>> within(0.0, 5.0, Positive), within(0.0, 5.0, Unit)
+    (True, False)
+    """
+    if domain.kind not in INTERVALS:
+        return False
+    least, most = INTERVALS[domain.kind]
+    return bool(np.all(np.asarray(low) >= least) and np.all(np.asarray(high) <= most))
+
+
 def is_everywhere(support: Any) -> bool:
     """All real numbers: nothing to check."""
     while hasattr(support, "base_constraint"):

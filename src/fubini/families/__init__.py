@@ -21,6 +21,7 @@ from fubini.families import half_cauchy as half_cauchy
 from fubini.families import half_normal as half_normal
 from fubini.families import hypergeometric as hypergeometric
 from fubini.families import inverse_gamma as inverse_gamma
+from fubini.families import kumaraswamy as kumaraswamy
 from fubini.families import laplace as laplace
 from fubini.families import lebesgue as lebesgue
 from fubini.families import log_normal as log_normal
@@ -29,7 +30,9 @@ from fubini.families import multivariate_normal as multivariate_normal
 from fubini.families import negative_binomial as negative_binomial
 from fubini.families import normal as normal
 from fubini.families import ordered_logistic as ordered_logistic
+from fubini.families import pareto as pareto
 from fubini.families import poisson as poisson
 from fubini.families import student_t as student_t
 from fubini.families import truncated_normal as truncated_normal
 from fubini.families import uniform as uniform
+from fubini.families import weibull as weibull

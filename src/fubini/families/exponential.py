@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.algebra.build import ZERO, minus, power, times
+from fubini.algebra.build import ZERO, minus, power, scale, times
 from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import log
@@ -27,6 +27,7 @@ EXPONENTIAL = register(
         draw=lambda key, p: jax.random.exponential(key, p["rate"].shape) / p["rate"],
         mean=lambda p: power(p["rate"], -1.0),
         variance=lambda p: power(p["rate"], -2.0),
+        log_survival=lambda x, p: scale(-1.0, times(p["rate"], x)),
         mode=lambda p: ZERO,
     )
 )

@@ -41,6 +41,7 @@ class Family:
     variance: Function | None = None
     moments: Callable[[Any, int], list[Node]] | None = None  # E[x^j] for j from 0 to a greatest power
     log_mass: Callable[[Any, Node, Node], Node] | None = None  # log P(low < x < high)
+    log_survival: Density | None = None  # log P(X > x), for x of the support
     log_tail: Callable[[Any, Node], Node] | None = None  # log P(low ≤ x) of counts, for low of 1 or more
     truncated: str | None = None  # the family between two ends, with these parameters and the ends
     exponential: str | None = None  # the family of e^x, with these parameters

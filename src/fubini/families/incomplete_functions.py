@@ -1,4 +1,4 @@
-"""Masses between two ends by their logarithms: of a normal, and incomplete gamma and beta functions."""
+"""Masses between two ends, and beside them, by their logarithms: normal, incomplete gamma and beta functions."""
 
 from __future__ import annotations
 
@@ -40,6 +40,42 @@ def log_mass_of_beta(a: Data, b: Data, low: Data, high: Data) -> Data:
     below = special.betainc(a, b, high) - special.betainc(a, b, low)
     above = special.betainc(b, a, 1.0 - low) - special.betainc(b, a, 1.0 - high)
     return jnp.log(jnp.maximum(jnp.where(low * (a + b) > a, above, below), 0.0))
+
+
+@on_jax(program="log_complement")
+def log_one_minus_exp(x: Data) -> Data:
+    """log(1 − e^x), −∞ from 0 on, with derivatives that are numbers"""
+    safe = jnp.where(x < 0, x, -1.0)
+    value = jnp.where(safe > -0.7, jnp.log(-jnp.expm1(safe)), jnp.log1p(-jnp.exp(safe)))
+    return jnp.where(x < 0, value, -jnp.inf)
+
+
+def normal_between(u: Data, low: Data, high: Data) -> Data:
+    """z with (Φ(z) − Φ(low)) / (Φ(high) − Φ(low)) = u, right in both tails"""
+    flip = low + high > 0  # the left tail is the one that does not cancel
+    a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
+    log_a, log_b = cast(Data, special.log_ndtr(a)), cast(Data, special.log_ndtr(b))
+    share = jnp.log(u) + jnp.log1p(-jnp.exp(jnp.minimum(log_a - log_b, 0.0)))  # of Φ(b)
+    z = jnp.clip(_normal_quantile(log_b + jnp.logaddexp(log_a - log_b, share)), a, b)
+    return jnp.where(flip, -z, z)
+
+
+def _normal_quantile(log_p: Data) -> Data:
+    """z with log Φ(z) = log p, by Newton's steps from z² ≈ −2 log p far out"""
+    far = jnp.minimum(log_p, -1.0)
+    start = -jnp.sqrt(jnp.maximum(-2 * far - jnp.log(2 * jnp.pi) - jnp.log(-2 * far), 0.0))
+    near = cast(Data, special.ndtri(jnp.exp(log_p)))
+    z = jnp.where(log_p < -10.0, start, near)
+    for _ in range(4):
+        log_cdf = cast(Data, special.log_ndtr(z))
+        hazard = jnp.exp(-0.5 * z**2 - 0.5 * jnp.log(2 * jnp.pi) - log_cdf)
+        z = jnp.where(log_p < -10.0, z - (log_cdf - log_p) / hazard, z)
+    return z
+
+
+def log_complement(log_p: Node) -> Node:
+    """log(1 − p)"""
+    return node("call", log_one_minus_exp, log_p)
 
 
 def normal_mass(low: Node, high: Node) -> Node:

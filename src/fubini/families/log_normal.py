@@ -10,8 +10,8 @@ from fubini.algebra.build import ONE, add, minus, times
 from fubini.algebra.node import Node
 from fubini.families.family import Family, register
 from fubini.families.functions import exp, log, square
-from fubini.families.normal import log_normal
-from fubini.families.parameters import POSITIVE, Parameters
+from fubini.families.normal import log_mass, log_normal
+from fubini.families.parameters import POSITIVE, REAL, Parameters
 
 
 def log_log_normal(x: Node, parameters: Parameters) -> Node:
@@ -34,6 +34,8 @@ LOG_NORMAL = register(
         draw=lambda key, p: jnp.exp(p["loc"] + p["scale"] * jax.random.normal(key, p["loc"].shape)),
         mean=lambda p: exp_of(p, 0.5),
         variance=lambda p: times(minus(exp(square(p["scale"])), ONE), square(exp_of(p, 0.5))),
+        log_survival=lambda x, p: log_mass(p, log(x), REAL.high),
         mode=lambda p: exp_of(p, -1.0),
+        equation="∫ exp(−½ p (log x − m)²) dx/x = √(2π/p)",
     )
 )

@@ -62,6 +62,7 @@ NORMAL = register(
         variance=lambda p: square(p["scale"]),
         moments=moments,
         log_mass=log_mass,
+        log_survival=lambda x, p: log_mass(p, x, REAL.high),
         truncated="TruncatedNormal",
         exponential="LogNormal",
         mode=lambda p: p["loc"],

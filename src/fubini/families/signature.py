@@ -19,6 +19,7 @@ Form = Literal[
     "quadratic",  # p, w, m, s:  −p log(s + w (x − m)²), on the real numbers
     "sum",  # a, b, c, d:  (a − 1) log x − (a + b) log(c + d x), on positive numbers
     "simplex",  # c, α:  Σ_c (α_c − 1) log x_c
+    "flat",  # a, b:  0 between a and b
     "labels",  # k, g:  g(k), for finitely many k
     "ratio",  # Ratio, end:  c k + Σ ± log Γ(k + o) + Σ ± log Γ(o − k), of whole numbers k
 ]

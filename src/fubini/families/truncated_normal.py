@@ -3,35 +3,99 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from fubini.algebra.build import call, minus
-from fubini.algebra.node import Node
+from fubini.algebra.build import call, minus, plus, times, where
+from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
+from fubini.base.scalar_functions import on_jax
 from fubini.families.family import Family, register
-from fubini.families.normal import log_mass, log_normal
-from fubini.families.parameters import ENDS, Arrays, Parameters, interval
+from fubini.families.functions import MINUS_INFINITY, is_inside, square
+from fubini.families.incomplete_functions import normal_between
+from fubini.families.normal import log_mass, log_normal, standardised
+from fubini.families.parameters import ENDS, REAL, Arrays, Parameters, interval
+from fubini.numerics.box_moments import BoxMoments, box_moments
+
+
+def with_ends(parameters: Parameters) -> Parameters:
+    """With the ends that are not given, which are infinite."""
+    return {"low": REAL.low, "high": REAL.high, **parameters}
 
 
 def log_truncated_normal(x: Node, parameters: Parameters) -> Node:
     """The normal density over the mass between the ends"""
-    return minus(log_normal(x, parameters), log_mass(parameters, parameters["low"], parameters["high"]))
+    ends = with_ends(parameters)
+    return minus(log_normal(x, parameters), log_mass(parameters, ends["low"], ends["high"]))
+
+
+def log_everywhere(x: Node, parameters: Parameters) -> Node:
+    """−∞ outside the ends"""
+    ends = with_ends(parameters)
+    inside = is_inside(x, ends["low"], ends["high"])
+    return where(inside, log_truncated_normal(x, parameters), MINUS_INFINITY)
+
+
+@on_jax()
+def mean_between(low: Data, high: Data) -> Data:
+    """E[z | low < z < high] of a standard normal number"""
+    return _moments(low, high).mean[..., 0]
+
+
+@on_jax()
+def variance_between(low: Data, high: Data) -> Data:
+    """E[(z − E z)² | low < z < high] of a standard normal number"""
+    return _moments(low, high).covariance[..., 0, 0]
+
+
+def _moments(low: Data, high: Data) -> BoxMoments:
+    low, high = jnp.broadcast_arrays(*(jnp.asarray(end, jnp.result_type(float)) for end in (low, high)))
+    zero = jnp.zeros_like(low)
+    return box_moments(low[..., None], high[..., None], zero[..., None], jnp.ones((*low.shape, 1, 1), low.dtype))
+
+
+def mean(parameters: Parameters) -> Node:
+    """μ + σ E z"""
+    return plus(parameters["loc"], times(parameters["scale"], node("call", mean_between, *_ends(parameters))))
+
+
+def variance(parameters: Parameters) -> Node:
+    """σ² Var z"""
+    return times(square(parameters["scale"]), node("call", variance_between, *_ends(parameters)))
+
+
+def _ends(parameters: Parameters) -> list[Node]:
+    """The ends in standard units."""
+    ends = with_ends(parameters)
+    return [standardised(ends[name], parameters) for name in ("low", "high")]
 
 
 def draw(key: Data, parameters: Arrays) -> Data:
-    """μ + σ times a standard normal number between the ends"""
-    low, high = ((parameters[end] - parameters["loc"]) / parameters["scale"] for end in ("low", "high"))
-    return parameters["loc"] + parameters["scale"] * jax.random.truncated_normal(key, low, high)
+    """μ + σ times a standard normal number between the ends, by its distribution function"""
+    loc, scale = parameters["loc"], parameters["scale"]
+    ends = [parameters.get("low", -jnp.inf), parameters.get("high", jnp.inf)]
+    drawn = normal_between(jax.random.uniform(key, loc.shape), *((end - loc) / scale for end in ends))
+    return jnp.clip(loc + scale * drawn, *ends)
+
+
+def mode(parameters: Parameters) -> Node:
+    """The end that is nearest to μ, or μ"""
+    above = call("max", parameters["loc"], parameters["low"]) if "low" in parameters else parameters["loc"]
+    return call("min", above, parameters["high"]) if "high" in parameters else above
 
 
 TRUNCATED_NORMAL = register(
     Family(
         "TruncatedNormal",
         {"loc": constraints.real, "scale": constraints.positive, **ENDS},
-        interval,
+        lambda p: interval(with_ends(p)),
         log_truncated_normal,
+        log_density_everywhere=log_everywhere,
+        names=("TruncatedNormal",),
         draw=draw,
-        mode=lambda p: call("min", call("max", p["loc"], p["low"]), p["high"]),
-        is_read=False,
+        mean=mean,
+        variance=variance,
+        mode=mode,
+        equation="∫ exp(−½ p (x − m)²) dx = √(2π/p) (Φ(√p (b − m)) − Φ(√p (a − m)))",
     )
 )

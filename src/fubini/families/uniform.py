@@ -9,7 +9,8 @@ from fubini.algebra.node import Node
 from fubini.algebra.ranges import bounds
 from fubini.families.family import Family, register
 from fubini.families.functions import MINUS_INFINITY, is_inside, log, square
-from fubini.families.parameters import ENDS, Parameters, interval
+from fubini.families.parameters import ENDS, REAL, Parameters, interval
+from fubini.families.signature import Match, Signature
 
 
 def flat(parameters: Parameters) -> Node:
@@ -25,6 +26,13 @@ def log_uniform(x: Node, parameters: Parameters) -> Node:
     return where(is_inside(x, low, high), flat(parameters), MINUS_INFINITY)
 
 
+def from_ends(low: Node, high: Node) -> Match | None:
+    """∫ dx from a to b  =  b − a"""
+    if REAL.low is low or REAL.high is high:
+        return None
+    return {"low": low, "high": high}, log(minus(high, low))
+
+
 UNIFORM = register(
     Family(
         "Uniform",
@@ -33,9 +41,11 @@ UNIFORM = register(
         lambda x, p: flat(p),
         log_density_everywhere=log_uniform,
         names=("Uniform",),
+        signature=Signature("flat", from_ends),
         draw=lambda key, p: p["low"] + (p["high"] - p["low"]) * jax.random.uniform(key, p["low"].shape),
         mean=lambda p: scale(0.5, plus(p["low"], p["high"])),
         variance=lambda p: scale(1 / 12, square(minus(p["high"], p["low"]))),
         flat=flat,
+        equation="∫ dx = b − a",
     )
 )

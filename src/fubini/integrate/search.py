@@ -17,7 +17,8 @@ from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Leaf, Node
 from fubini.base.domains import Domain
 from fubini.integrate.block import Block, eliminated_together
-from fubini.integrate.elimination import Eliminated, eliminated, eliminated_by_configurations, is_finite
+from fubini.integrate.elimination import Eliminated, eliminated_by_configurations, is_finite
+from fubini.integrate.one_latent import eliminate_one
 from fubini.integrate.student import Student, eliminated_power
 
 
@@ -150,7 +151,7 @@ class Search:
         alone: Eliminated | None = None
         is_coupled = False
         try:
-            alone = result = eliminated(terms, leaf, domain.kind)
+            alone = result = eliminate_one(terms, leaf, domain.kind)
             is_coupled = result.care == "orthogonal steps"
             if not is_coupled and not self._are_spread(result.averaged, waiting):
                 yield from self._alone(terms, name, result)
@@ -194,7 +195,7 @@ class Search:
         yield IntegrationStep((name,), alone)
         if alone.care:
             leaf, domain = self.latents[name]
-            yield IntegrationStep((name,), eliminated(terms, leaf, domain.kind, is_plain=True))
+            yield IntegrationStep((name,), eliminate_one(terms, leaf, domain.kind, is_plain=True))
 
     def _unknowns(self, names: Sequence[str]) -> int:
         return sum(math.prod(self.latents[name].leaf.shape) for name in names)

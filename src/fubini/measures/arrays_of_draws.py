@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from fubini.algebra.binding import transformed
 from fubini.algebra.build import ONE, ZERO, const, equal, get, index, plus, where
 from fubini.algebra.node import Index, Node
 from fubini.algebra.sums import total
@@ -21,7 +22,6 @@ from fubini.measures.branch import (
     fresh_like,
     mapped_value,
     refreshed,
-    transformed,
 )
 from fubini.measures.draw_density import is_of_numbers
 from fubini.measures.flat import flat_distribution

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fubini.algebra.binding import remade
+from fubini.algebra.binding import transformed
 from fubini.algebra.build import ZERO, get, index
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.algebra.walk import rewrite
 from fubini.measures.draw_density import DrawDistribution
 
 
@@ -88,18 +87,6 @@ def nodes_of(value: Returned) -> Iterator[Node]:
             yield from nodes_of(part)
     else:
         yield value
-
-
-def transformed(of: Node, leaf: Leaf, entry: Callable[..., Node]) -> Node:
-    """With another node for each entry of an array, made from the place of the entry."""
-
-    def change(this: Node, visit: Callable[[Node], Node]) -> Node:
-        if leaf not in this.leaves:
-            return this
-        is_entry = this.kind == "get" and this.args[0] is leaf
-        return entry(*map(visit, this.children)) if is_entry else remade(this, visit)
-
-    return rewrite(of, change)
 
 
 def facts_of(leaf: Leaf) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fubini.algebra.binding import replaced
+from fubini.algebra.binding import replaced, transformed
 from fubini.algebra.build import ZERO, const, index
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
@@ -12,7 +12,7 @@ from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
-from fubini.measures.branch import DrawStatement, mapped_value, renamed, transformed
+from fubini.measures.branch import DrawStatement, mapped_value, renamed
 from fubini.measures.flat import flat_distribution
 from fubini.measures.inequalities import Limit, ends_of, entry_of, limits_of_support, simplified
 from fubini.measures.single_draws import leaf_in

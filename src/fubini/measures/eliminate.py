@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fubini.algebra.binding import replaced
+from fubini.algebra.binding import replaced, transformed
 from fubini.algebra.build import ZERO, add, index, scale
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
@@ -11,7 +11,7 @@ from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
 from fubini.integrate.elimination import eliminated
 from fubini.integrate.ratio import zeros_of
-from fubini.measures.branch import DrawStatement, transformed
+from fubini.measures.branch import DrawStatement
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.flat import flat_distribution, is_base_measure, is_constant, uniform_distribution
 from fubini.measures.inequalities import Ends, Limit, ends_of

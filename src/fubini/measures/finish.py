@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fubini.algebra.binding import closed
+from fubini.algebra.binding import closed, transformed
 from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, where
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
@@ -17,7 +17,7 @@ from fubini.algebra.tidy import tidied
 from fubini.algebra.walk import walk
 from fubini.families.functions import INFINITY, exponential
 from fubini.families.parameters import Support
-from fubini.measures.branch import Branch, DrawStatement, fresh_like, renamed, transformed
+from fubini.measures.branch import Branch, DrawStatement, fresh_like, renamed
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.flat import flat_distribution, is_base_measure
 from fubini.measures.inequalities import Limit, ends_of, numbers_around

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from fubini.algebra.binding import replaced
+from fubini.algebra.binding import replaced, transformed
 from fubini.algebra.build import ONE, ZERO, add, const, get, index, minus
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.family import family_of
-from fubini.measures.branch import DrawStatement, transformed
+from fubini.measures.branch import DrawStatement
 from fubini.measures.draw_density import support_of
 from fubini.measures.finish import log_of_sum
 from fubini.measures.inequalities import ends_of

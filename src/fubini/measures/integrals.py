@@ -9,10 +9,8 @@ from fubini.algebra.binding import replaced
 from fubini.algebra.build import (
     ZERO,
     add,
-    call,
     const,
     get,
-    index,
     less,
     minus,
     negate,
@@ -29,9 +27,9 @@ from fubini.families.functions import MINUS_INFINITY, exponential
 from fubini.families.parameters import Vector
 from fubini.families.signature import Recognised
 from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.one_latent import eliminate_exponential
 from fubini.integrate.ratio import summed_by_ratio
 from fubini.integrate.tails import UNNAMED, eliminated_prime, eliminated_tail
-from fubini.measures.branch import transformed
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.polynomial_weights import with_polynomial
 from fubini.measures.quantiles import eliminated_quantile
@@ -65,7 +63,7 @@ def integral(terms: Terms, moved: State, standard: Standard, case: Case, at: tup
         "positive": (
             lambda: Integral(eliminated(new, leaf, "positive"), standard),
             lambda: _prime(new, standard),
-            lambda: _log_normal(new, standard, at),
+            lambda: Integral(eliminate_exponential(new, leaf), standard),
             *(lambda domain=domain: _cut(domain, terms, case, at, standard) for domain in ("real", "positive")),
             lambda: Integral(eliminated_quantile(terms, case), standard),
             lambda: _polynomial(new, standard),
@@ -149,18 +147,6 @@ def _prime(terms: Terms, standard: Standard) -> Integral:
         return Integral(result, standard)
     new = Leaf(standard.leaf.name, (), low=0.0, role=standard.leaf.role)
     return Integral(result, standard._replace(leaf=new, entry=replaced(entry, {u: get(new)})))
-
-
-def _log_normal(terms: Terms, standard: Standard, at: tuple[Index, ...]) -> Integral:
-    """x = e^u, with u normal"""
-    leaf = standard.leaf
-    u = Leaf(leaf.name, leaf.shape, role=leaf.role)
-    moved = [transformed(term, leaf, lambda *places: call("exp", get(u, *places))) for term in terms]
-    result = eliminated((*moved, total(at, get(u, *map(index, at)))), u, "real")
-    family = family_of(result.distribution.family).exponential
-    assert family is not None
-    distribution = result.distribution._replace(family=family)
-    return Integral(result._replace(distribution=distribution), standard)
 
 
 def _polynomial(terms: Terms, standard: Standard) -> Integral:

@@ -15,7 +15,8 @@ from fubini.base.arrays import is_traced
 from fubini.compile.exact import Function, Output, function_of, room
 from fubini.compile.machine import interpreted, loaded, require_engine
 from fubini.errors import DataError, DomainError, Intractable, listed
-from fubini.integrate.elimination import Eliminated, eliminated
+from fubini.integrate.elimination import Eliminated
+from fubini.integrate.one_latent import eliminate_one
 from fubini.integrate.search import ORDER
 from fubini.models.call_values import FlatJoint
 from fubini.models.checks import required
@@ -192,7 +193,7 @@ def _steps(joint: Flavour, reading: Reading) -> dict[str, Eliminated]:
     terms, steps = tuple(reading.terms.values()), dict[str, Eliminated]()
     for name in order:
         try:
-            steps[name] = eliminated(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
+            steps[name] = eliminate_one(terms, reading.sites[name], reading.domains[name].kind, is_plain=True)
         except NoClosedForm as error:
             raise Intractable(
                 f"kernel of {joint}: the conditional of {name!r} given the remaining latents has no closed form here",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fubini.algebra.binding import transformed
 from fubini.algebra.build import ONE, add, call, const, get, plus, scale
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.tidy import tidied
@@ -19,7 +20,7 @@ from fubini.integrate.configurations import CONFIGURATIONS
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
-from fubini.measures.branch import Branch, DrawStatement, Items, transformed
+from fubini.measures.branch import Branch, DrawStatement, Items
 from fubini.measures.change import flat_distribution
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.inequalities import numbers_around

@@ -27,13 +27,14 @@ from fubini.algebra.node import Index, Node, node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
 from fubini.base.domains import Real
-from fubini.distributions.blueprint import FOREIGN, Blueprint, signature_of
+from fubini.distributions.blueprint import CENSORED, FOREIGN, Blueprint, signature_of
 from fubini.distributions.parameter_checks import parameters_hold
 from fubini.distributions.supports import is_everywhere
 from fubini.errors import DomainError
 from fubini.families.family import Family, read_family
 from fubini.families.functions import MINUS_INFINITY, log
 from fubini.families.parameters import DerivedParameter, Matrix, Support, Vector
+from fubini.read.censoring import Censoring
 from fubini.read.constraints import validity
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.scaled_matrix import without_scale
@@ -71,11 +72,14 @@ class CellValue(NamedTuple):
     reader: Reader | None
     is_whole: bool = False  # the domain says all of where the values lie
     masked: bool = False  # cells may be omitted
+    censoring: Censoring | None = None  # which of the values are bounds
 
 
 def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
     """log p of the value of one batch cell."""
     statics = dict(blueprint.statics)
+    if blueprint.family in CENSORED:
+        return _censored(blueprint, leaves, at, value)
     match blueprint.family:
         case "ExpandedDistribution":
             return _entry(blueprint.inner[0], leaves, at, value)
@@ -101,6 +105,22 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     return where(value.present.at(*at), log_p, const(0.0))
 
 
+def _censored(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
+    """By the record of the base, where that has a survival function; else entry by entry."""
+    inner = dict(zip(blueprint.keys, blueprint.inner, strict=True))
+    arrays = {
+        key: [next(leaves) for _ in range(1 if part is None else _leaf_count(part))] for key, part in inner.items()
+    }
+    tests = {key: _at(arrays[key][0], at) for key, part in inner.items() if part is None}
+    ends = (value.of(),) if not value.event else (value.of(ZERO), value.of(ONE))
+    censoring = Censoring(CENSORED[blueprint.family], tests, ends, value.reader)
+    inside = value._replace(of=censoring.place, event=(), censoring=censoring)
+    log_p = _entry(inner["base_dist"], iter(arrays["base_dist"]), at, inside)
+    if log_p is not None:
+        return log_p
+    return _known(blueprint, iter(array for part in arrays.values() for array in part), at, value)
+
+
 def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
     """By the record of the family, or entry by entry; of a vector with missing entries, by the record alone."""
     if not any(blueprint.inner):
@@ -118,7 +138,7 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
             return plus(log_p, allowed)
     else:
         parameters = [next(leaves) for _ in range(_leaf_count(blueprint))]
-    if not value.event and is_elementwise(blueprint, len(parameters)):
+    if not value.event and value.censoring is None and is_elementwise(blueprint, len(parameters)):
         return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in parameters))
     return None
 
@@ -190,6 +210,8 @@ def _plain(
     if family == "ImproperUniform" and value.is_whole:
         return const(0.0)
     record = read_family(family)
+    if record is not None and value.censoring is not None:
+        record = value.censoring.of(record)
     if record is None or not set(given) <= set(record.constraints):
         return None
     if value.present is not None and value.event:

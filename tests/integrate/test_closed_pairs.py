@@ -1,0 +1,396 @@
+"""A prior and observations with a closed integral: evidence, gradients, marginals and draws against quadrature.
+
+Each case is written once, for distributions of `fubini` and of NumPyro: as a model, as a NumPyro function, as factors,
+and as the integrand of the quadrature, which knows no record of a family.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as numpyro_families
+import pytest
+from numpyro.distributions import transforms
+from scipy import integrate, stats
+
+import fubini as fb
+from fubini import dist
+from fubini.models.flat_model import FlatModel
+
+
+class Case(NamedTuple):
+    """A prior and a density of data given x, of distributions, parameters t and, of the density, log."""
+
+    prior: object
+    data: object
+    y: np.ndarray
+    ends: tuple
+    family: str  # of the posterior
+    domain: object = fb.Positive
+
+
+TIMES, SHARES, COUNTS = np.array([1.3, 2.1, 1.5]), np.array([0.3, 0.1, 0.5]), np.array([3, 1, 5])
+CENSORED = np.array([0, 1, 1])
+CASES = {
+    "Gamma, Pareto": Case(
+        lambda d, t: d.Gamma(t[0], t[1]), lambda d, t, x, log: d.Pareto(0.4 * t[2], x), TIMES, (0, 40), "Gamma"
+    ),
+    "Gamma, Weibull": Case(
+        lambda d, t: d.Gamma(t[0], t[1] * t[2]), lambda d, t, x, log: d.Weibull(x**-0.4, 2.5), TIMES, (0, 40), "Gamma"
+    ),
+    "InverseGamma, Weibull": Case(
+        lambda d, t: d.InverseGamma(t[0], t[1]), lambda d, t, x, log: d.Weibull(x, 2.0), TIMES, (0, 60), ""
+    ),
+    "Gamma, Kumaraswamy": Case(
+        lambda d, t: d.Gamma(t[0], t[1]), lambda d, t, x, log: d.Kumaraswamy(t[2], x), SHARES, (0, 60), "Gamma"
+    ),
+    "LogNormal, LogNormal": Case(
+        lambda d, t: d.LogNormal(t[0], t[1]),
+        lambda d, t, x, log: d.LogNormal(0.5 * log(x) + t[2], 0.5),
+        TIMES,
+        (0, 400),
+        "LogNormal",
+    ),
+    "Beta, NegativeBinomial": Case(
+        lambda d, t: d.Beta(t[0], t[1]),
+        lambda d, t, x, log: d.NegativeBinomial(3.0 * t[2], probs=x),
+        COUNTS,
+        (0, 1),
+        "Beta",
+        fb.Unit,
+    ),
+    "Gamma, right-censored Exponential": Case(
+        lambda d, t: d.Gamma(t[0], t[1] * t[2]),
+        lambda d, t, x, log: d.RightCensoredDistribution(d.Exponential(2.0 * x), censored=CENSORED),
+        TIMES,
+        (0, 40),
+        "Gamma",
+    ),
+    "Gamma, right-censored Weibull": Case(
+        lambda d, t: d.Gamma(t[0], t[1] * t[2]),
+        lambda d, t, x, log: d.RightCensoredDistribution(d.Weibull(x**-0.5, 2.0), censored=CENSORED),
+        TIMES,
+        (0, 40),
+        "Gamma",
+    ),
+    "Gamma, right-censored Pareto": Case(
+        lambda d, t: d.Gamma(t[0], t[1]),
+        lambda d, t, x, log: d.RightCensoredDistribution(d.Pareto(0.4 * t[2], x), censored=CENSORED),
+        TIMES,
+        (0, 40),
+        "Gamma",
+    ),
+    "TruncatedNormal, Normal": Case(
+        lambda d, t: d.TruncatedNormal(t[0] - 1.0, t[1], low=-0.2, high=2.0),
+        lambda d, t, x, log: d.Normal(2.0 * x - t[2], 1.5),
+        TIMES,
+        (-0.2, 2.0),
+        "TruncatedNormal",
+        fb.Real,
+    ),
+    "TruncatedNormal without an end, Normal": Case(
+        lambda d, t: d.TruncatedNormal(t[0], t[1], high=1.0),
+        lambda d, t, x, log: d.Normal(t[2] * x, 1.5),
+        TIMES,
+        (-12.0, 1.0),
+        "TruncatedNormal",
+        fb.Real,
+    ),
+    "Uniform, Normal": Case(
+        lambda d, t: d.Uniform(0.0, 1.5),
+        lambda d, t, x, log: d.Normal(t[0] * x + t[1] * t[2], 1.5),
+        TIMES,
+        (0.0, 1.5),
+        "TruncatedNormal",
+        fb.Real,
+    ),
+    "HalfNormal, Normal": Case(
+        lambda d, t: d.HalfNormal(t[0]),
+        lambda d, t, x, log: d.Normal(t[1] - t[2] * x, 1.5),
+        TIMES,
+        (0.0, 12.0),
+        "TruncatedNormal",
+    ),
+    "Exponential, Normal": Case(
+        lambda d, t: d.Exponential(t[0]),
+        lambda d, t, x, log: d.Normal(t[1] - t[2] * x, 1.5),
+        TIMES,
+        (0.0, 12.0),
+        "TruncatedNormal",
+    ),
+    "affine Normal, Normal": Case(
+        lambda d, t: d.TransformedDistribution(d.Normal(t[0], t[1]), transforms.AffineTransform(1.0, -2.0)),
+        lambda d, t, x, log: d.Normal(x, t[2]),
+        TIMES,
+        (-20.0, 20.0),
+        "Normal",
+        fb.Real,
+    ),
+    "exponential of a Normal, LogNormal": Case(
+        lambda d, t: d.TransformedDistribution(d.Normal(t[0], t[1]), [transforms.ExpTransform()]),
+        lambda d, t, x, log: d.LogNormal(0.5 * log(x) + t[2], 0.5),
+        TIMES,
+        (0, 400),
+        "LogNormal",
+    ),
+    "Gamma, intervals without an end": Case(
+        lambda d, t: d.Gamma(t[0], t[1] * t[2]),
+        lambda d, t, x, log: d.IntervalCensoredDistribution(d.Exponential(x), 0 * CENSORED, CENSORED),
+        np.stack([TIMES, TIMES + CENSORED], axis=-1),
+        (0, 40),
+        "Gamma",
+    ),
+}
+CLOSED = [name for name in CASES if name != "InverseGamma, Weibull"]  # x^p e^(−b/x − c/x²) is not
+T = np.array([1.7, 0.9, 1.2])
+DRAWS = 4000
+
+
+def posterior(case, t):
+    @fb.model
+    def model():
+        x = yield case.prior(dist, t)
+        y = yield case.data(dist, t, x, jnp.log).expand([len(case.y)])
+
+    return model().condition(y=case.y)
+
+
+def quadrature(case, t, function=lambda x: 1.0):
+    """∫ function(x) p(x) p(y | x) dx, by numpyro's densities."""
+    with jax.enable_x64(True):
+        log_joint = jax.jit(
+            lambda x: (
+                case.prior(numpyro_families, t).log_prob(x)
+                + case.data(numpyro_families, t, x, jnp.log).log_prob(jnp.asarray(case.y)).sum()
+            )
+        )
+
+        def integrand(x):
+            return function(x) * np.exp(float(log_joint(x)))
+
+        middle = min(max(case.ends[0] + 1.5, 0.0), sum(case.ends) / 2)
+        sides = ((case.ends[0], middle), (middle, case.ends[1]))
+        return sum(integrate.quad(integrand, *side, limit=200, epsabs=1e-13)[0] for side in sides)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_evidence(name):
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        t = rng.uniform(0.6, 2.2, 3)
+        with jax.enable_x64(True):
+            value = posterior(CASES[name], t).log_evidence()
+        assert value.exactness.is_exact
+        assert float(value) == pytest.approx(np.log(quadrature(CASES[name], t)), rel=1e-7)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_evidence_of_a_numpyro_function(name):
+    case = CASES[name]
+
+    def function():
+        x = numpyro.sample("x", case.prior(numpyro_families, T))
+        with numpyro.plate("data", len(case.y)):
+            numpyro.sample("y", case.data(numpyro_families, T, x, jnp.log), obs=case.y)
+
+    value = fb.from_numpyro(function).log_evidence()
+    assert value.exactness.is_exact
+    assert float(value) == pytest.approx(np.log(quadrature(case, T)), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in CLOSED if "intervals" not in name])  # whose masks must be known
+def test_evidence_of_factors(name):
+    case = CASES[name]
+    x = fb.Variable("x", case.domain)
+    joint = case.prior(dist, T)("x") * case.data(dist, T, x, fb.ops.log).expand([len(case.y)])(case.y)
+    value = joint.sum("x").log()
+    assert value.exactness.is_exact
+    assert float(value) == pytest.approx(np.log(quadrature(case, T)), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_gradient(name):
+    case = CASES[name]
+    with jax.enable_x64(True):
+        found = jax.jit(jax.grad(lambda t: posterior(case, t).log_evidence().data))(jnp.asarray(T))
+    step = 1e-4
+    for place in range(3):
+        up, down = (np.log(quadrature(case, T + move * step * np.eye(3)[place])) for move in (1, -1))
+        assert found[place] == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_marginal_and_draws(name):
+    """A density of the family that was recognised, and draws with its moments."""
+    case, post = CASES[name], posterior(CASES[name], T)
+    mass = quadrature(case, T)
+    mean = quadrature(case, T, lambda x: x) / mass
+    variance = quadrature(case, T, lambda x: (x - mean) ** 2) / mass
+    marginal = post.marginal("x")
+    assert marginal.exactness.is_exact and f"{case.family}(" in repr(marginal)
+    assert float(marginal.mean("x")) == pytest.approx(mean, rel=1e-4)
+    assert float(marginal.variance("x")) == pytest.approx(variance, rel=1e-3)
+    draws = post.infer(jax.random.key(3), draws=DRAWS, chains=1, progress=False)
+    assert draws.posterior.attrs["method"] == "exact"
+    x = np.asarray(draws.posterior["x"])
+    assert x.mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / DRAWS))
+    assert x.var() == pytest.approx(variance, rel=0.25)
+
+
+def test_two_powers_of_a_scale_are_refused():
+    with pytest.raises(fb.errors.Intractable, match="a family on positive numbers with the features"):
+        posterior(CASES["InverseGamma, Weibull"], T).log_evidence()
+
+
+@pytest.mark.parametrize("on", [np, jnp])
+def test_values_below_the_scale_of_a_pareto_have_no_mass(on):
+    @fb.model
+    def model(scale):
+        a = yield dist.Gamma(2.0, 1.0)
+        y = yield dist.Pareto(scale, a).expand([2])
+
+    with pytest.raises(fb.errors.DataError, match="some observation is impossible"):
+        model(1.0).condition(y=on.array([0.5, 2.0])).log_evidence()
+    inside = jax.jit(lambda scale: model(scale).condition(y=on.array([0.5, 2.0])).log_evidence().data)
+    assert float(inside(1.0)) == -np.inf and np.isfinite(float(inside(0.4)))
+
+
+LEFT, RIGHT = np.array([0, 0, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
+BOUNDS = np.array([[0.3, 0.6], [0.5, 2.0], [0.1, 0.4], [0.7, 0.7], [0.2, 0.9]])
+SIDES = {
+    "left": lambda d, base: d.LeftCensoredDistribution(base, censored=LEFT),
+    "right": lambda d, base: d.RightCensoredDistribution(base, censored=RIGHT),
+    "interval": lambda d, base: d.IntervalCensoredDistribution(base, LEFT, RIGHT),
+}
+BASES = {
+    "Normal": lambda d, a: d.Normal(a, 1.3),
+    "LogNormal": lambda d, a: d.LogNormal(a, 1.3),
+    "Weibull": lambda d, a: d.Weibull(1.2, 1.0 + a),
+    "Pareto": lambda d, a: d.Pareto(0.05, a),
+}
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("base", BASES)
+def test_censored_density_is_numpyros(side, base):
+    """Each kind of row, and the derivative of all."""
+    y = BOUNDS if side == "interval" else BOUNDS[:, 1]
+
+    @fb.model
+    def model():
+        a = yield dist.Gamma(2.0, 1.0)
+        y = yield SIDES[side](dist, BASES[base](dist, a))
+
+    with jax.enable_x64(True):
+        reading = FlatModel(model().condition(y=y)).reading
+        assert "log p" not in str(reading.terms["y"])
+        found = jax.value_and_grad(lambda a: reading.log_density({"a": a}))(jnp.array(0.8))
+        expected = jax.value_and_grad(
+            lambda a: (
+                numpyro_families.Gamma(2.0, 1.0).log_prob(a)
+                + SIDES[side](numpyro_families, BASES[base](numpyro_families, a)).log_prob(y).sum()
+            )
+        )(0.8)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_left_censored_rate_is_refused():
+    @fb.model
+    def model():
+        a = yield dist.Gamma(2.0, 1.0)
+        y = yield dist.LeftCensoredDistribution(dist.Exponential(a), censored=CENSORED)
+
+    with pytest.raises(fb.errors.Intractable, match="has no closed form here"):
+        model().condition(y=TIMES).log_evidence()
+
+
+# -- between two ends -----------------------------------------------------------------------------------------------
+
+
+@fb.model
+def far_out(low):
+    """All mass is in a tail of what the data say."""
+    x = yield dist.TruncatedNormal(0.0, 1.0, low=low).expand([2])
+    y = yield dist.Normal(x, 1.0)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_far_out_in_a_tail(wide):
+    """Evidence, moments and draws, entry by entry, in single precision too."""
+    low, y = 6.0, np.array([-3.0, 0.5])
+    with jax.enable_x64(wide):
+        post = far_out(low).condition(y=y)
+        log_p = float(post.log_evidence())
+        mean, variance = post.marginal("x").mean("x").data, post.marginal("x").variance("x").data
+        x = np.asarray(post.infer(jax.random.key(1), draws=2000, chains=1, progress=False).posterior["x"])[0]
+        mode = np.asarray(post.map().x)
+    whole = stats.norm(0, np.sqrt(2)).logpdf(y) + stats.norm(y / 2, np.sqrt(0.5)).logsf(low) - stats.norm.logsf(low)
+    exact = stats.truncnorm((low - y / 2) / np.sqrt(0.5), np.inf, y / 2, np.sqrt(0.5))
+    assert log_p == pytest.approx(whole.sum(), rel=1e-5)
+    np.testing.assert_allclose(mean, exact.mean(), rtol=1e-5)
+    np.testing.assert_allclose(variance, exact.var(), rtol=2e-3)
+    assert (x >= low).all() and np.isfinite(x).all() and np.array_equal(mode, [low, low])
+    np.testing.assert_allclose(x.mean(0) - low, exact.mean() - low, rtol=0.15)
+
+
+def test_a_uniform_latent_that_nothing_reads():
+    @fb.model
+    def model():
+        u = yield dist.Uniform(-1.0, 3.0)
+        m = yield dist.Normal(0.0, 1.0)
+        y = yield dist.Normal(m, 1.0)
+
+    post = model().condition(y=0.4)
+    assert float(post.log_evidence()) == pytest.approx(stats.norm(0, np.sqrt(2)).logpdf(0.4), rel=1e-5)
+    assert float(post.marginal("u").mean("u")) == pytest.approx(1.0)
+
+
+def test_ends_that_data_set_are_refused():
+    """The mass of x beyond the greatest of the data is no mass of a normal number."""
+
+    @fb.model
+    def model():
+        x = yield dist.TruncatedNormal(0.0, 1.0, low=0.5)
+        y = yield dist.Uniform(0.0, x).expand([3])
+
+    with pytest.raises(fb.errors.Intractable, match="has no closed form here"):
+        model().condition(y=SHARES).log_evidence()
+
+
+def test_two_truncated_means_in_one_observation_are_refused():
+    @fb.model
+    def model():
+        a = yield dist.TruncatedNormal(0.0, 1.0, low=0.0)
+        b = yield dist.TruncatedNormal(0.0, 1.0, low=0.0)
+        y = yield dist.Normal(a + b, 1.0)
+
+    with pytest.raises(fb.errors.Intractable, match="has no closed form here"):
+        model().condition(y=1.0).log_evidence()
+
+
+# -- transforms of numpyro ------------------------------------------------------------------------------------------
+
+
+def test_a_location_and_a_scale_that_are_latent():
+    """tau z + m of a standard normal z, for each group, is Normal(m, tau)."""
+
+    def written(as_normal):
+        def function():
+            m = numpyro.sample("m", numpyro_families.Normal(0.0, 2.0))
+            tau = numpyro.sample("tau", numpyro_families.HalfNormal(1.0))
+            standard = numpyro_families.Normal(0.0, 1.0)
+            moved = numpyro_families.TransformedDistribution(standard, transforms.AffineTransform(m, tau))
+            with numpyro.plate("groups", 3):
+                theta = numpyro.sample("theta", numpyro_families.Normal(m, tau) if as_normal else moved)
+                numpyro.sample("y", numpyro_families.Normal(theta, 1.0), obs=TIMES)
+
+        return fb.from_numpyro(function).eliminate("theta", "m").log_prob(tau=0.7)
+
+    assert float(written(False)) == pytest.approx(float(written(True)), rel=1e-6)
+
+
+def test_another_transform_stays_as_it_is():
+    logistic = transforms.SigmoidTransform()
+    assert "TransformedDistribution" in repr(dist.TransformedDistribution(dist.Normal(0.0, 1.0), logistic))
