@@ -108,6 +108,30 @@ def test_evidence_marginals_and_draws(name):
     np.testing.assert_allclose([(draws == k).mean(0) for k in values], np.moveaxis(chances, -1, 0), atol=0.06)
 
 
+def test_the_most_probable_values():
+    model, data, _, values, log_p = CASES["sums of partial sums"]
+    every = [np.array(z) for z in itertools.product(values, repeat=4)]
+    assert np.array_equal(model().condition(y=data).map().z, max(every, key=log_p))
+
+
+def test_the_most_probable_path():
+    """Of a hidden Markov model, by enumeration of its paths."""
+    move, means = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([0.0, 2.0])
+
+    @fb.model
+    def hidden():
+        z = yield dist.Markov(
+            dist.Categorical(jnp.array([0.5, 0.5])), lambda z: dist.Categorical(jnp.asarray(move)[z]), 4
+        )
+        y = yield dist.Normal(jnp.asarray(means)[z], 1.0)
+
+    def log_p(z):
+        return np.log(move[z[:-1], z[1:]]).sum() + stats.norm(means[z]).logpdf(Y).sum()
+
+    every = [np.array(z) for z in itertools.product((0, 1), repeat=4)]
+    assert np.array_equal(hidden().condition(y=Y).map().z, max(every, key=log_p))
+
+
 @pytest.mark.parametrize(("model", "axis"), [(rows, 1), (columns, 0)])
 def test_rows_are_independent(model, axis):
     """3 labels together for each of 4 observations: 27 values, not 531,441."""

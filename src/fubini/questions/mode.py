@@ -14,6 +14,7 @@ from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal_approximation import highest
 from fubini.infer.target import Target
+from fubini.integrate.elimination import is_finite
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.paths import nested
@@ -54,10 +55,17 @@ def mode(model: FlatModel) -> Any:
 
 
 def _closed(model: FlatModel) -> dict[str, Data] | None:
-    """Where the maximum over each site in turn has a closed form: of families by their modes."""
+    """Where the maximum over each site in turn has a closed form: of families by their modes, of a chain by its path.
+
+    Finite sites that are summed out in one step have no others given which their maximum would be another.
+    """
     greatest = model.density.at_greatest(model.reading.sites)
     if greatest.plan.blocked:
-        return None
+        if not all(map(is_finite, model.reading.sites.values())):
+            return None
+        greatest = model.density.without(model.reading.sites)
+        if greatest.plan.blocked or len(greatest.plan.integrals) > 1:
+            return None
     try:
         values = {str(name): to_array(value).array for name, value in greatest.modes.items()}
     except DataError:  # a density that is greatest at an end of its support
@@ -76,9 +84,9 @@ def require_real(eliminated_model: EliminatedModel) -> None:
     if discrete:
         raise Intractable(
             f"the mode of {listed(eliminated_model.kept)}",
-            expected="sites that are all finite and scalar, or all real",
-            nearest=f"{listed(discrete)} are discrete, and not finite from 0 on and scalar, or beside real ones",
-            advice="eliminate() them: the result has a density of real sites alone",
+            expected="sites that are all real, or all finite and summed out in one step, as a chain or scalars are",
+            nearest=f"{listed(discrete)} are discrete beside other sites",
+            advice="eliminate() them: the result has a density of real sites alone; `fb.Chain` has argmax()",
         )
 
 
