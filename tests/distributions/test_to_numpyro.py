@@ -52,9 +52,8 @@ def test_the_log_density_is_the_same(case):
     with jax.enable_x64(True):
         made = f.to_numpyro()
         assert type(made) is (kind or numpyro_families.MixtureSameFamily)
-        point = (
-            np.concatenate([np.atleast_1d(v) for v in values.values()]) if len(values) > 1 else [*values.values()][0]
-        )
+        parts = [np.atleast_1d(part) for part in values.values()]
+        point = np.concatenate(parts) if len(parts) > 1 else next(iter(values.values()))
         expected = f.normalize()(**values).log().data
         np.testing.assert_allclose(made.log_prob(point), expected, rtol=1e-10)
         assert made.log_prob(point).shape == ()

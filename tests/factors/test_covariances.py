@@ -63,7 +63,7 @@ def test_under_jit():
 
 def test_bad_input():
     f = dist.Gamma(4.0, 3.0)("r") * dist.Poisson(fb.ops.exp(r))("n")
-    with pytest.raises(Intractable, match="the covariance of 'r', 'n'(.|\n)*draws have one"):
+    with pytest.raises(Intractable, match=r"the covariance of 'r', 'n'(.|\n)*draws have one"):
         f.covariance("r", "n")
     with pytest.raises(UnknownName, match="the covariance with 'm'"):
         f.covariance("r", "m")

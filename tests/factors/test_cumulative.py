@@ -21,7 +21,10 @@ MIXTURES = {
 }
 
 
-def mixture(parts, weights=np.array([0.3, 0.7])):
+SHARES = np.array([0.3, 0.7])
+
+
+def mixture(parts, weights=SHARES):
     return (fb.Table(weights, ("k",)) * parts).sum("k")
 
 

@@ -61,7 +61,7 @@ PROBABILITIES: dict[type, Callable[[Any, Data], Data]] = {
 }
 
 
-def _single(made: Any) -> Any:
+def single_numbers(made: Any) -> Any:
     """The distribution whose numbers are independent along all axes, or are entries of vectors taken alone."""
     while isinstance(made, (numpyro_families.ExpandedDistribution, numpyro_families.Independent)):
         made = made.base_dist
@@ -70,7 +70,7 @@ def _single(made: Any) -> Any:
 
 def probability_below(made: Any, at: Data) -> Data:
     """P(x ≤ t), 0 below the support and 1 above it."""
-    single = _single(made)
+    single = single_numbers(made)
     if single.event_shape:
         raise NotImplementedError
     at = jnp.floor(at) if single.support.is_discrete else at

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
@@ -60,6 +59,7 @@ STATIC = frozenset(
     ]
 )
 CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x
+CENTRED = frozenset(("Normal", "MultivariateNormal", "StudentT", "MultivariateStudentT"))
 COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
 
 
@@ -398,7 +398,16 @@ class Density(Factor):
     # -- moments, where numpyro has them -----------------------------------------------------------------------------
 
     def _mean(self, name: Name) -> Value:
-        return self._statistic(MEAN, name)
+        return self._statistic(MEAN, name) if not self._is_centred(name) else self.distribution["loc"]  # type: ignore[return-value]
+
+    def _is_centred(self, name: Name) -> bool:
+        """Whether the mean is the location, which depends on other variables: as it is written, it may be affine."""
+        distribution = self.distribution
+        if name != self.own or distribution.family not in CENTRED or isinstance(distribution["loc"], Array):
+            return False
+        df = distribution["df"] if "df" in distribution.keys else None
+        finite = df is None or (isinstance(df, Array) and not is_traced(df.array) and bool(np.all(df.array > 1)))
+        return finite and distribution["loc"].output.shape == self.inputs[name].shape  # type: ignore[attr-defined]
 
     def _variance(self, name: Name) -> Value:
         return self._statistic(VARIANCE, name)

@@ -13,6 +13,7 @@ from scipy import special
 
 from fubini.base.arrays import is_traced
 from fubini.base.names import Name
+from fubini.distributions.monotone_transform import Monotone
 from fubini.numerics.named_axes import align
 from fubini.terms.value import Array
 
@@ -24,7 +25,7 @@ OfNumbers = Callable[[Any], Any]  # of a number, or an array of them
 
 
 class Summary(NamedTuple):
-    """The moments of each number; its quantiles and P(x ≤ t), where they are known."""
+    """The moments, quantiles and P(x ≤ t) of each number; None where they are not known."""
 
     mean: Any
     sd: Any
@@ -36,6 +37,8 @@ def summary_at(distribution: Any, names: Sequence[Name] = (), rank: int = 0) -> 
     """The summary of a Distribution whose parameters are known numbers, along named axes and of numbers of a rank."""
     while distribution.family in WRAPPERS:
         distribution = distribution["base_dist"]
+    if distribution.family == "TransformedDistribution":
+        return _transformed(distribution, names, rank)
     known = SUMMARIES.get(distribution.family)
     numbers = None if known is None else _numbers(distribution, names, 0 if distribution.family in VECTORS else rank)
     if known is None or numbers is None:
@@ -46,8 +49,26 @@ def summary_at(distribution: Any, names: Sequence[Name] = (), rank: int = 0) -> 
         return None
 
 
+def _transformed(distribution: Any, names: Sequence[Name], rank: int) -> Summary | None:
+    """Quantiles and probabilities of v = f(x), where f only rises or only falls; the moments are not known."""
+    (transform, *more) = dict(distribution.statics).get("transforms", (None,))
+    base = None if more or not isinstance(transform, Monotone) else summary_at(distribution.args[0], names, rank)
+    if base is None or base.quantile is None or base.cdf is None:
+        return None
+    quantile, cdf, (low, high) = base.quantile, base.cdf, transform.target
+    middle = transform(quantile(0.5))
+
+    def below(t: Any) -> Any:
+        inside = (t > low) & (t < high)
+        share = cdf(transform._inverse(np.where(inside, t, middle)))
+        return np.where(inside, share if transform.sign > 0 else 1 - share, np.where(t <= low, 0.0, 1.0))
+
+    rises = transform.sign > 0
+    return Summary(None, None, lambda edge: transform(quantile(edge if rises else 1 - edge)), below)
+
+
 def _numbers(distribution: Any, names: Sequence[Name], rank: int) -> Mapping[str, np.ndarray] | None:
-    """The parameters as arrays of the host, named axes first; None where one is an expression, traced, or very large."""
+    """The parameters as arrays of the host, named axes first; None where they are not known, or very many."""
     arrays = dict(zip(distribution.keys, distribution.args, strict=True))
     if not all(isinstance(arg, Array) and set(arg.names) <= set(names) for arg in arrays.values()):
         return None

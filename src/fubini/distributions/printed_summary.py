@@ -25,7 +25,8 @@ def summary_of(distribution: Any, shape: tuple[int, ...]) -> str:
         summary = summary_at(distribution)
         if summary is None:
             return ""
-        parts = [f"mean {_shown(summary.mean, shape)}", f"sd {_shown(summary.sd, shape)}"]
+        moments = (("mean", summary.mean), ("sd", summary.sd))
+        parts = [f"{label} {_shown(numbers, shape)}" for label, numbers in moments if numbers is not None]
         if summary.quantile is not None:
             low, high = (_shown(summary.quantile(edge), shape) for edge in EDGES)
             parts.append(f"90 % interval {low} to {high}")

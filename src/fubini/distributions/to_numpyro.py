@@ -115,7 +115,7 @@ def _made(f: Factor, names: tuple[Name, ...], batch: Batch) -> Any:
         return _of_table(f, names[0], batch)
     own = [term for term in terms_of(f) if names[0] in term.inputs]
     if len(own) == 1 and isinstance(own[0], Density) and own[0].own == names[0]:
-        return _of_density(own[0], names[0], batch)
+        return distribution_along(own[0], names[0], batch)
     raise NoRule(
         f"{f} as a distribution of numpyro",
         expected="a table, a Gaussian, a point, a density of a family, or a mixture of these",
@@ -152,7 +152,7 @@ def _of_table(f: Factor, name: Name, batch: Batch) -> Any:
     return numpyro_families.CategoricalProbs(probs=table.normalized((name,)).weights)
 
 
-def _of_density(f: Density, name: Name, batch: Batch) -> Any:
+def distribution_along(f: Density, name: Name, batch: Batch) -> Any:
     """The family itself: independent entries are one event, as they are in the factor"""
     shape, distribution = f.inputs[name].shape, f.distribution
     while batch and distribution.family in WRAPPERS:

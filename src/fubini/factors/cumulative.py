@@ -13,8 +13,8 @@ from scipy import special
 
 from fubini.base import ops
 from fubini.base.arrays import Data, is_jax, namespace
-from fubini.base.interpretations import interpret
 from fubini.base.domains import Real
+from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
