@@ -115,7 +115,7 @@ class Disintegration:
             return self.of.conditionals.marginal(steps[0], names[0])
         parts: list[Factor] = []
         for place, step in enumerate(steps):
-            own = [name for name in step.names if name in names]
+            own = [name for name in names if name in step.names]
             later = [name for after in steps[place + 1 :] for name in after.names if name in names]
             parts += self.of.conditionals.of_step(step, later, own)
         return product(*parts)

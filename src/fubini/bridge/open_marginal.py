@@ -76,7 +76,7 @@ class Marginal(NamedTuple):
     def _of_labels(self) -> Factor:
         """p(z_i = k)  =  Σ_s p(s) [z_i(s) = k], over all values s of the labels together"""
         ((name, values),) = self.labels.items()
-        shares = self.whole.remaining.normalize(self.along)
+        shares = self.whole.remaining.normalize(*values.names)
         last = self.whole.of.integrand.latents[name].high
         table = _table_of_entries(name, np.asarray(values.array), shares.weights, int(last or 0) + 1)
         return table._marked(shares.exactness)

@@ -1,4 +1,4 @@
-"""Functions of one number that only rise or only fall, read from their jaxpr: a transform of numpyro with an inverse."""
+"""Functions of one number that only rise or only fall, read from their jaxpr: transforms of numpyro, with inverses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class Step(NamedTuple):
     def allows(self, ends: Ends) -> bool:
         """Whether it only rises or only falls between these ends."""
         low, high = ends
-        one_sign = low >= 0 or high <= 0
         match self.name:
             case "log" | "sqrt" | "rsqrt" | "pow":
                 return low >= 0 and (self.name != "pow" or (self.is_first and self.number != 0))
@@ -49,9 +48,9 @@ class Step(NamedTuple):
             case "mul":
                 return self.number != 0
             case "div":
-                return self.number != 0 and (self.is_first or one_sign)
+                return self.number != 0 and (self.is_first or low >= 0 or high <= 0)
             case "integer_pow" | "square":
-                return self.number != 0 and (one_sign or (self.number % 2 == 1 and self.number > 0))
+                return self.number != 0 and (low >= 0 or (self.number % 2 == 1 and self.number > 0))
         return True
 
 
@@ -122,11 +121,8 @@ class Monotone(Transform):
         return x
 
     def _inverse(self, y: Data) -> Data:
-        is_negative = self.source[1] <= 0
-        for place, step in reversed(list(enumerate(self.steps))):
+        for step in reversed(self.steps):
             y = step.solve(y)
-            if place == 0 and is_negative and step.name in ("square", "integer_pow"):
-                y = -namespace(y).abs(y)
         return y
 
     def log_abs_det_jacobian(self, x: Data, y: Data, intermediates: Any = None) -> Data:
@@ -174,9 +170,8 @@ def read_function_of_entry(
     """The entry and the transform that a function is; None where it is not known to rise or to fall throughout."""
     size = math.prod(shape)
     places = Selection(np.arange(size).reshape(shape))
-    result = _run(jax.make_jaxpr(function)(jnp.zeros(shape)), places)
-    if isinstance(result, Selection):
-        result = Chain(int(result.places), ()) if not result.places.shape else None
+    moved = _run(jax.make_jaxpr(function)(jnp.zeros(shape)), places)
+    result = None if moved is None else _chain(moved)
     if result is None:
         return None
     entry = tuple(map(int, np.unravel_index(result.place, shape))) if shape else ()
@@ -188,10 +183,8 @@ def read_function_of_entry(
 
 def _monotone(steps: tuple[Step, ...], source: Ends) -> Monotone | None:
     ends = source
-    for place, step in enumerate(steps):
-        low, high = min(ends), max(ends)
-        is_even = step.name == "square" or (step.name == "integer_pow" and step.number % 2 == 0)
-        if not step.allows((low, high)) or (is_even and low < 0 and place > 0):
+    for step in steps:
+        if not step.allows((min(ends), max(ends))):
             return None
         ends = _image(step, ends)
         if any(map(math.isnan, ends)):
@@ -266,13 +259,19 @@ def _apply(equation: Any, at: list[int], given: list[Any], operand: Moving) -> M
     if name in SELECT and at == [0] and isinstance(operand, Selection):
         places = equation.primitive.bind(jnp.asarray(operand.places, float), *others, **equation.params)
         return Selection(np.asarray(places).astype(int)) if np.isfinite(places).all() else None
-    if isinstance(operand, Selection):
-        operand = Chain(int(operand.places), ()) if not operand.places.shape else None  # type: ignore[assignment]
-    if operand is None or equation.outvars[0].aval.shape:
+    chain = _chain(operand)
+    if chain is None or equation.outvars[0].aval.shape:
         return None
     if name in ("convert_element_type", "copy", *SELECT):
+        return chain
+    return _step(name, equation.params, at[0], others, chain)
+
+
+def _chain(operand: Moving) -> Chain | None:
+    """The chain that has no steps yet, of one entry that was taken."""
+    if isinstance(operand, Chain):
         return operand
-    return _step(name, equation.params, at[0], others, operand)
+    return Chain(int(operand.places), ()) if not operand.places.shape else None
 
 
 def _step(name: str, params: Any, at: int, others: list[Any], operand: Chain) -> Chain | None:

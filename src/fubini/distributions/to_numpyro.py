@@ -154,9 +154,10 @@ def _of_table(f: Factor, name: Name, batch: Batch) -> Any:
 
 def distribution_along(f: Density, name: Name, batch: Batch) -> Any:
     """The family itself: independent entries are one event, as they are in the factor"""
-    shape, distribution = f.inputs[name].shape, f.distribution
+    shape: tuple[int, ...] = f.inputs[name].shape
+    distribution: Any = f.distribution
     while batch and distribution.family in WRAPPERS:
-        distribution = distribution["base_dist"]  # type: ignore[assignment]
+        distribution = distribution["base_dist"]
     event = distribution.signature.event_rank
     rank = len(shape) - event
     room = rank if batch and not event else 0  # axes that parameters of single numbers have beside the batch

@@ -18,6 +18,10 @@ Names = tuple[str, ...]
 
 def ending_with(terms: Terms, latents: Latents, names: Names) -> PartialElimination:
     """All latents eliminated, these last or in a block from which they are read; else why the others stay."""
+    if len(names) > 1:  # normal latents are one Gaussian together, rather than each given others
+        block = _together(terms, latents, names)
+        if block is not None:
+            return block
     direct = _one_by_one(terms, latents, names)
     if not direct.blocked:
         return direct

@@ -13,6 +13,7 @@ from fubini.base.arrays import Data, is_traced, namespace
 
 STEPS = 80
 Cumulative = Callable[[Data], Data]
+Ends = tuple[Data, Data]
 
 
 def invert(cdf: Cumulative, levels: Data, kind: str, is_whole: bool = False) -> Data:
@@ -26,7 +27,7 @@ def invert(cdf: Cumulative, levels: Data, kind: str, is_whole: bool = False) -> 
     ends = xp.full_like(levels, least), xp.full_like(levels, greatest)
     enough = levels * (1 - 8 * np.finfo(levels.dtype).eps) if is_whole else levels
 
-    def halve(low: Data, high: Data) -> tuple[Data, Data]:
+    def halve(low: Data, high: Data) -> Ends:
         middle = xp.floor((low + high) / 2) if is_whole else low + (high - low) / 2
         is_above = cdf(to_number(xp, middle)) >= enough
         return xp.where(is_above, low, middle), xp.where(is_above, middle, high)
@@ -49,12 +50,17 @@ def _line(kind: str, is_whole: bool, dtype: Any) -> tuple[float, float, Callable
     return -limit, limit, (lambda xp, u: xp.exp(u)) if kind == "positive" else (lambda xp, u: xp.sinh(u))
 
 
-def _repeat(step: Callable, ends: tuple[Data, Data], is_compiled: bool) -> tuple[Data, Data]:
+def _repeat(step: Callable[[Data, Data], Ends], ends: Ends, is_compiled: bool) -> Ends:
+    def once(_: Data, pair: Ends) -> Ends:
+        return step(*pair)
+
+    pair = ends
     if is_compiled:
-        return jax.lax.fori_loop(0, STEPS, lambda _, pair: step(*pair), ends)
-    for _ in range(STEPS):
-        ends = step(*ends)
-    return ends
+        pair = tuple(jax.lax.fori_loop(0, STEPS, once, ends))
+    else:
+        for _ in range(STEPS):
+            pair = step(*pair)
+    return pair
 
 
 def _with_derivative(cdf: Cumulative, solution: Data, levels: Data) -> Data:

@@ -30,7 +30,8 @@ class Sites:
     """The sites of a model by name, `s.theta` or `s["theta"]`; it remembers which were asked for."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values, self._used = values, dict.fromkeys(())
+        self._values = values
+        self._used: dict[str, None] = {}
 
     def __getattr__(self, name: str) -> Any:
         return self[name]

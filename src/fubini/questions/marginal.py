@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fubini.base.names import Name
 from fubini.bridge.open_marginal import Marginal, count
 from fubini.bridge.open_marginal import marginal as marginal_of_density
 from fubini.eliminate.ask import eliminate
@@ -19,6 +20,7 @@ from fubini.models.question_heads import MARGINAL, exact_marginal
 from fubini.questions.approximate import POINTS, approximation
 from fubini.questions.closed_form import no_closed_form, with_mass
 from fubini.terms.factor import Factor, product
+from fubini.terms.value import Value
 
 ADVICE = "infer(key) gives draws of it"
 
@@ -97,8 +99,10 @@ def _approximate(model: FlatModel, names: tuple[str, ...]) -> Factor:
     last = EliminatedModel(model, model.density.without(model.reading.sites, names).plan)
     approximate = approximation(model, _asked(names), last, CAP, _advice(model))
     kept = approximate.eliminated_model.kept
-    points = {name: approximate.at[name] for name in names if name in kept}
-    parts: list[Factor] = [Delta(points)] if points else []
+    points: dict[Name, Value] = {name: approximate.at[name] for name in names if name in kept}
+    parts: list[Factor] = []
+    if points:
+        parts.append(Delta(points))
     closed = tuple(name for name in names if name not in kept)
     if closed:
         others = [other for other in _others(model, closed) if other not in kept]
