@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from fubini import dist
-from fubini.distributions.printed_summary import EDGES, SUMMARIES, summary_of
+from fubini.distributions.family_summaries import SUMMARIES
+from fubini.distributions.printed_summary import EDGES, summary_of
 
 A, B = np.array([2.5, 4.0]), np.array([1.5, 0.5])
 ROOT = np.array([[1.5, 0.0], [0.7, 0.4]])
@@ -36,9 +37,11 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "Poisson": (dist.Poisson(A), stats.poisson(A)),
     "Bernoulli": (dist.Bernoulli(0.3), stats.bernoulli(0.3)),
     "Binomial": (dist.Binomial(7, 0.3), stats.binom(7, 0.3)),
+    "GammaPoisson": (dist.GammaPoisson(A, B), stats.nbinom(A, B / (1 + B))),
+    "Geometric": (dist.Geometric(0.3), stats.geom(0.3, loc=-1)),
 }
-DISCRETE = ("Poisson", "Bernoulli", "Binomial")
-SAME = {"BernoulliProbs": "Bernoulli", "BinomialProbs": "Binomial"}
+DISCRETE = ("Poisson", "Bernoulli", "Binomial", "GammaPoisson", "Geometric")
+SAME = {"BernoulliProbs": "Bernoulli", "BinomialProbs": "Binomial", "GeometricProbs": "Geometric"}
 
 
 def test_every_family_is_tested() -> None:

@@ -532,3 +532,13 @@ def test_moments_under_jit() -> None:
     mean, variance = jax.jit(moments)(jnp.asarray(W))
     assert float(mean) == pytest.approx(W @ LOC, rel=1e-5)
     assert float(variance) == pytest.approx(W @ (SCALE**2 + LOC**2) - (W @ LOC) ** 2, rel=1e-5)
+
+
+def test_normalize_mixture_of_families():
+    """Components are divided by the mass of all of them, not each by its own."""
+    f = 0.2 * dist.Gamma(2.0, 3.0)("x") + 0.3 * dist.LogNormal(0.0, 1.0)("x")
+    np.testing.assert_allclose(float(f.normalize()(x=0.7).log()), float(f(x=0.7).log()) - np.log(0.5), rtol=1e-10)
+    np.testing.assert_allclose(float(f.normalize().sum("x")), 1.0)
+    along = dist.Gamma(fb.Array(np.array([2.0, 3.0]), ("k",)), 1.0)("x")
+    f = (fb.Table([0.2, 0.3], ("k",)) * along).sum("k")
+    np.testing.assert_allclose(float(f.normalize()(x=0.7).log()), float(f(x=0.7).log()) - np.log(0.5), rtol=1e-10)

@@ -17,8 +17,9 @@ from fubini.base.names import Name
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.parameter import How, Parameter, nodes_of
+from fubini.bridge.student_conditionals import students_in_turn
 from fubini.distributions.density import Density
-from fubini.errors import NoRule
+from fubini.errors import NoRule, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
@@ -54,11 +55,13 @@ class Conditionals:
 
     # -- factors -----------------------------------------------------------------------------------------------------
 
-    def of_step(self, step: IntegrationStep, later: Sequence[Name]) -> list[Factor]:
-        """The densities of the variables of one step, each given those before it and those eliminated later."""
+    def of_step(self, step: IntegrationStep, later: Sequence[Name], names: Sequence[Name] = ()) -> list[Factor]:
+        """The densities of the variables of one step, or of some, each given those before it and eliminated later."""
+        names = names or step.names
         if not later and isinstance(step.result, Block) and self._is_one_gaussian(step):
-            return [self._gaussian(step, step.names)]
-        names = step.names
+            return [self._gaussian(step, names)]
+        if not later and isinstance(step.result, Student) and len(names) > 1 and self._is_one_gaussian(step):
+            return self._students(step, names)
         return [self.of_one(step, name, names[:place], later) for place, name in enumerate(names)]
 
     def of_one(
@@ -92,8 +95,8 @@ class Conditionals:
         if not is_enumerable(probs):
             raise self._refusal(step, name, f"it depends on {', '.join(map(str, probs.inputs))}")
         probabilities = to_array(probs)
-        places = [f"{name}_place"] if len(leaf.shape) == 1 else [f"{name}_place{k}" for k in range(len(leaf.shape))]
-        return Table(probabilities.array, (*probabilities.names, *places, name))._marked(probabilities.exactness)
+        axes = (*probabilities.names, *places_of(name, len(leaf.shape)), name)
+        return Table(probabilities.array, axes)._marked(probabilities.exactness)
 
     def modes(self, step: IntegrationStep) -> dict[Name, Value]:
         """The values at which the density of the variables of a step is greatest."""
@@ -146,6 +149,23 @@ class Conditionals:
         made = Gaussian(mean=loc.array, covariance=covariance.array, inputs={**cells, **inputs})
         return made.normalize(*names)._marked(loc.exactness)
 
+    def _students(self, step: IntegrationStep, names: Sequence[Name]) -> list[Factor]:
+        """All entries of these together as Student's t: the first, and each given those before it."""
+        df, loc, scale = self.student(step, names)
+        if loc.names or any(len(self.integrand.latents[name].shape) > 1 for name in names):
+            raise self._refusal(step, names[-1], f"it is one of Student's t with {listed(names[:-1])}")
+        domains = {name: self.integrand.domains[name] for name in names}
+        return students_in_turn(df.array, loc.array, scale.array, domains, loc.exactness)
+
+    def student(self, step: IntegrationStep, names: Sequence[Name]) -> tuple[Array, Array, Array]:
+        """The degrees of freedom, location and scale matrix of all entries of these variables, end to end."""
+        leaves = [self.integrand.latents[name] for name in names]
+        size = sum(math.prod(leaf.shape) for leaf in leaves)
+        shapes = {"whole df": (), "whole loc": (size,), "whole covariance": (size, size)}
+        made = (self._parameter(key, How(step), names[0], shape, beside=leaves) for key, shape in shapes.items())
+        df, loc, scale = map(to_array, made)
+        return df, loc, scale
+
     # -- parameters --------------------------------------------------------------------------------------------------
 
     def _slots(self, later: Sequence[Name]) -> dict[Leaf, Value]:
@@ -190,6 +210,11 @@ class Conditionals:
             nearest=why,
             advice=f"draws do not need one: sample, predict(key, {name!r}) and infer(key) answer",
         )
+
+
+def places_of(name: Name, rank: int) -> list[Name]:
+    """The names of the axes of an array of labels, in the table of what each of them is."""
+    return [f"{name}_place"] if rank == 1 else [f"{name}_place{axis}" for axis in range(rank)]
 
 
 def _is_one(leaf: Leaf) -> bool:

@@ -37,7 +37,7 @@ class IndexedDensity:
         """The distributions of its variables, by the steps that integrate these out."""
         return Conditionals(self.integrand, self.slots, self.mark, self.is_on_jax)
 
-    def without(self, names: Iterable[Name], last: Name | None = None) -> Disintegration:
+    def without(self, names: Iterable[Name], last: tuple[Name, ...] = ()) -> Disintegration:
         """Integrate out as many of these names as can be, `last` after all others."""
         return Disintegration(self, plan_of(self.integrand, frozenset(names), last))
 
@@ -54,7 +54,7 @@ class IndexedDensity:
         return replace(self, slots=slots, inputs=inputs)
 
 
-def plan_of(integrand: Integrand, names: frozenset[Name], last: Name | None = None) -> Plan:
+def plan_of(integrand: Integrand, names: frozenset[Name], last: tuple[Name, ...] = ()) -> Plan:
     """The plan for some names of an integrand; reused, unless its numbers are of a trace in progress."""
     return _reuse_plan(integrand, (names, last), lambda: integrand.plan(names, last))
 
@@ -108,10 +108,17 @@ class Disintegration:
             later = [name for after in steps[place + 1 :] for name in after.names]
             yield from reversed(self.of.conditionals.of_step(step, later))
 
-    def marginal(self, name: Name) -> Factor:
-        """p(x | y), of a plan that ends with x."""
-        step = next(step for step in self.plan.integrals if name in step.names)
-        return self.of.conditionals.marginal(step, name)
+    def marginal(self, names: tuple[Name, ...]) -> Factor:
+        """p(x | y), of a plan that ends with x; of several, each given those of them that are eliminated after it."""
+        steps = [step for step in self.plan.integrals if set(names) & set(step.names)]
+        if len(names) == 1:
+            return self.of.conditionals.marginal(steps[0], names[0])
+        parts: list[Factor] = []
+        for place, step in enumerate(steps):
+            own = [name for name in names if name in step.names]
+            later = [name for after in steps[place + 1 :] for name in after.names if name in names]
+            parts += self.of.conditionals.of_step(step, later, own)
+        return product(*parts)
 
     @cached_property
     def modes(self) -> dict[Name, Value]:

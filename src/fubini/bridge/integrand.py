@@ -27,10 +27,10 @@ class Integrand:
     axes: Mapping[Index, Name] = field(default_factory=dict)
     supports: Mapping[Name, Domain] = field(default_factory=dict)  # where a density says more than the domain
 
-    def plan(self, names: Iterable[Name], last: Name | None = None) -> Plan:
-        """Plan to integrate out as many of these as can be, in an order that ends with `last` where that is given."""
+    def plan(self, names: Iterable[Name], last: tuple[Name, ...] = ()) -> Plan:
+        """Plan to integrate out as many of these as can be, in an order that ends with `last` where these are given."""
         latents = self._asked(names)
-        if last is not None:
+        if last:
             return self.planned(ending_with(self.terms, latents, last))  # type: ignore[arg-type]
         return self.planned(Search(latents).best(self.terms))
 

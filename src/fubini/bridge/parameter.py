@@ -106,8 +106,8 @@ class Parameter(Expression):
             leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)
             return xp.asarray(mode(self.how.step, leaves, evaluation).values[self.leaf]).reshape(self.output.shape)
         if self.which.startswith("whole"):
-            assert isinstance(result, Block)
-            return block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")]
+            assert isinstance(result, (Block, Student))
+            return xp.asarray(block_parameters(result, self.given, evaluation)[self.which.removeprefix("whole ")])
         made = self.how.parameters(data, self._made(evaluation)) if xp is np else self._made(evaluation)()
         if self.which == "probs":
             return _from_zero(made["probs"], self.leaf, xp)

@@ -6,8 +6,10 @@
 """
 
 from fubini.distributions import density_choice as density_choice
+from fubini.distributions import density_quantiles as density_quantiles
 from fubini.distributions import density_rules as density_rules
 from fubini.distributions import piecewise_reading as piecewise_reading
+from fubini.distributions import to_numpyro as to_numpyro
 from fubini.distributions.density import Density as Density
 from fubini.distributions.density import Distribution as Distribution
 from fubini.distributions.families import DistributionMaker as Family

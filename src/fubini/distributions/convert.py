@@ -25,7 +25,7 @@ def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
         return named if named.signature.shape == tuple(batch) else named.expand(batch)
     name = type(numpyro_distribution).__name__
     if name in maker_names() and maker_of(name) is type(numpyro_distribution):
-        given = _arguments(numpyro_distribution)
+        given = arguments_of(numpyro_distribution)
         settings = {key: value for key, value in (given or {}).items() if key in STATIC}
         if given is not None and not has_traced_setting(settings):
             try:
@@ -37,7 +37,7 @@ def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
     return foreign(numpyro_distribution)
 
 
-def _arguments(numpyro_distribution: Any) -> dict[str, Any] | None:
+def arguments_of(numpyro_distribution: Any) -> dict[str, Any] | None:
     """The arguments that made it, where it keeps them all."""
     given = {}
     for key, parameter in inspect.signature(type(numpyro_distribution)).parameters.items():

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.base.arrays import is_traced, require
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.names import Name
-from fubini.base.ops import lift
 from fubini.distributions.blueprint import (
     FOREIGN,
     Blueprint,
@@ -32,7 +30,7 @@ from fubini.distributions.named_site import Named
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
 from fubini.distributions.printed_summary import summary_of
-from fubini.distributions.summary_statistics import ENTROPY, MEAN, VARIANCE, SummaryStatistic
+from fubini.distributions.summary_statistics import COVARIANCE, ENTROPY, MEAN, VARIANCE, SummaryStatistic
 from fubini.distributions.supports import within
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.show.notation import Call, Notation, Symbol
@@ -62,6 +60,7 @@ STATIC = frozenset(
     ]
 )
 CIRCULAR = frozenset(("VonMises", "SineBivariateVonMises", "SineSkewed"))  # numpyro's variance is not that of x
+CENTRED = frozenset(("Normal", "MultivariateNormal", "StudentT", "MultivariateStudentT"))
 COUNTS = frozenset(("total_count", "total_count_max"))  # a whole number here bounds the support
 
 
@@ -410,23 +409,30 @@ class Density(Factor):
     # -- moments, where numpyro has them -----------------------------------------------------------------------------
 
     def _mean(self, name: Name) -> Value:
-        return self._statistic(MEAN, name)
+        return self._statistic(MEAN, name) if not self._is_centred(name) else self.distribution["loc"]  # type: ignore[return-value]
+
+    def _is_centred(self, name: Name) -> bool:
+        """Whether the mean is the location, which depends on other variables: as it is written, it may be affine."""
+        distribution = self.distribution
+        if name != self.own or distribution.family not in CENTRED or isinstance(distribution["loc"], Array):
+            return False
+        df = distribution["df"] if "df" in distribution.keys else None
+        finite = df is None or (isinstance(df, Array) and not is_traced(df.array) and bool(np.all(df.array > 1)))
+        return finite and distribution["loc"].output.shape == self.inputs[name].shape  # type: ignore[attr-defined]
 
     def _variance(self, name: Name) -> Value:
         return self._statistic(VARIANCE, name)
 
     def _covariance(self, name: Name) -> Value:
         if self.inputs[name].shape:
-            if self.distribution.family != "MultivariateStudentT" or name != self.own:
-                raise self._unknown("covariance", name)
-            return apply(_COVARIANCE_OF_STUDENT, *self.distribution.leaf_values)
+            return self._statistic(COVARIANCE, name)
         return self._statistic(VARIANCE, name)
 
     def _entropy(self) -> Value:
         return self._statistic(ENTROPY, self.own)
 
     def _statistic(self, statistic: SummaryStatistic, name: Name | None) -> Value:
-        circular = statistic is VARIANCE and self.distribution.family in CIRCULAR
+        circular = statistic in (VARIANCE, COVARIANCE) and self.distribution.family in CIRCULAR
         if name is None or name != self.own or circular:
             raise self._unknown(statistic.name, name)
         try:
@@ -440,16 +446,6 @@ class Density(Factor):
             expected=f"a family whose {what} is known, of its own variable",
             nearest=f"{self.distribution.family} has none that numpyro knows",
         )
-
-
-def _covariance_of_student(df: Any, loc: Any, scale_tril: Any) -> Any:
-    """L Lᵀ · ν / (ν − 2); infinite up to two degrees of freedom"""
-    root = jnp.asarray(scale_tril)
-    spread = jnp.where(df > 2, df / (df - 2), jnp.inf)
-    return spread * root @ jnp.swapaxes(root, -1, -2)
-
-
-_COVARIANCE_OF_STUDENT = lift(_covariance_of_student)
 
 
 def density(distribution: Distribution, value: Any) -> Density:

@@ -52,6 +52,50 @@ def compute_entropy(distribution: Any) -> Data:
     return jnp.sum(jnp.broadcast_to(distribution.entropy(), distribution.batch_shape))
 
 
+def compute_covariance(distribution: Any) -> Data:
+    """E (x − E x)(x − E x)ᵀ of all numbers of x, of the shape of x twice"""
+    shape = distribution.batch_shape + distribution.event_shape
+    inner = distribution
+    while isinstance(inner, (numpyro_families.ExpandedDistribution, numpyro_families.Independent)):
+        inner = inner.base_dist
+    if not inner.event_shape:
+        return _of_independent(compute_variance(distribution).reshape(-1, 1, 1)).reshape(shape + shape)
+    if type(inner) not in COVARIANCES:
+        raise NotImplementedError
+    blocks = COVARIANCES[type(inner)](inner)
+    size = inner.event_shape[-1]
+    blocks = jnp.broadcast_to(blocks, (*shape[:-1], size, size)).reshape(-1, size, size)
+    return _of_independent(blocks).reshape(shape + shape)
+
+
+def _of_independent(blocks: Data) -> Data:
+    """The covariances of independent vectors: a block each on the diagonal."""
+    count, size, _ = blocks.shape
+    return jnp.einsum("nij,nm->nimj", blocks, jnp.eye(count, dtype=blocks.dtype)).reshape(count * size, count * size)
+
+
+def _of_student(made: Any) -> Data:
+    """L Lᵀ · ν / (ν − 2); infinite up to two degrees of freedom"""
+    spread = jnp.where(made.df > 2, made.df / (made.df - 2), jnp.inf)
+    return spread[..., None, None] * made.scale_tril @ jnp.swapaxes(made.scale_tril, -1, -2)
+
+
+def _of_dirichlet(made: Any) -> Data:
+    """(diag(m) − m mᵀ) / (Σ a + 1)"""
+    mean = made.mean
+    spread = mean[..., None] * jnp.eye(mean.shape[-1]) - mean[..., :, None] * mean[..., None, :]
+    return spread / (jnp.sum(made.concentration, axis=-1)[..., None, None] + 1)
+
+
+# The covariances of the entries of vectors.
+COVARIANCES: dict[type, Callable[[Any], Data]] = {
+    numpyro_families.MultivariateNormal: lambda made: made.covariance_matrix,
+    numpyro_families.LowRankMultivariateNormal: lambda made: made.covariance_matrix,
+    numpyro_families.MultivariateStudentT: _of_student,
+    numpyro_families.Dirichlet: _of_dirichlet,
+}
+
 MEAN = SummaryStatistic("mean", compute_mean)
 VARIANCE = SummaryStatistic("variance", compute_variance)
+COVARIANCE = SummaryStatistic("covariance", compute_covariance)
 ENTROPY = SummaryStatistic("entropy", compute_entropy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.expectations import expected, weighted
 from fubini.factors.promotion import promoted
 from fubini.terms.degree import degree
-from fubini.terms.factor import Factor, Product, Weight
+from fubini.terms.factor import Factor, Product, Weight, product
 from fubini.terms.heads import DISINTEGRATE, EXPECT, exact_expect
 from fubini.terms.value import Value, is_enumerable, to_array, to_value
 
@@ -83,11 +84,24 @@ def expect_square(f: Density, value: Value, names: tuple) -> Value:
 
 @exact_expect.rule
 def expect_product(f: Product, value: Value, names: tuple) -> Value:
-    """E[v] under the one term that depends on the names; the others do not change it"""
+    """E[v] under the one term that depends on the names, or  E[E[v | y]]  where one is a conditional given others"""
     dependent = [term for term in f.terms if any(name in term.inputs for name in names)]
     if len(dependent) == 1:
         return interpret(EXPECT, dependent[0], value, names)
-    return expect_open(f, value, names)
+    leaf = next((term for term in dependent if _is_leaf(term, dependent, names)), None)
+    if leaf is None:
+        return expect_open(f, value, names)
+    try:
+        inside = interpret(EXPECT, promoted(leaf), value, (leaf.own,))
+    except (Intractable, NoRule):
+        return expect_open(f, value, names)
+    others = [term for term in dependent if term is not leaf]
+    return expected(product(*others), inside, tuple(name for name in names if name != leaf.own))
+
+
+def _is_leaf(term: Factor, terms: Sequence[Factor], names: tuple) -> bool:
+    """Whether a term is a density of one of the names, given those of the other terms."""
+    return term.own in names and not any(term.own in other.inputs for other in terms if other is not term)
 
 
 @exact_expect.rule

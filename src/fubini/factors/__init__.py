@@ -5,6 +5,8 @@ from fubini.factors import circuit_divergence as circuit_divergence
 from fubini.factors import circuit_questions as circuit_questions
 from fubini.factors import circuit_rules as circuit_rules
 from fubini.factors import circuit_tables as circuit_tables
+from fubini.factors import covariances as covariances
+from fubini.factors import cumulative as cumulative
 from fubini.factors import delta_rules as delta_rules
 from fubini.factors import diagram_carry as diagram_carry
 from fubini.factors import diagram_choice as diagram_choice

@@ -14,9 +14,9 @@ from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import Intractable, NoRule, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.mixture import Mixture, freshened, mixture, require_discrete, require_within_cap, summed
-from fubini.factors.promotion import promoted
+from fubini.factors.promotion import is_open, promoted
 from fubini.factors.table import Table, with_mass
-from fubini.terms.factor import Factor, Unit, is_tabular, product, substitute
+from fubini.terms.factor import Factor, Unit, is_tabular, product, substitute, terms_of
 from fubini.terms.heads import (
     DIVIDE,
     MULTIPLY,
@@ -90,7 +90,13 @@ def normalize_mixture(f: Mixture, total: Factor) -> Factor:
     """(Σ_c f_c)/Z  =  Σ_c f_c/Z"""
     if isinstance(total, Table):
         total = with_mass(f, total)
-    return mixture([interpret(NORMALIZE, component, total) for component in f.components], f.bounds)
+    return mixture([_divided(component, total) for component in f.components], f.bounds)
+
+
+def _divided(component: Factor, total: Factor) -> Factor:
+    """f_c/Z; an open one would be normalised on its own."""
+    head = DIVIDE if any(map(is_open, terms_of(component))) else NORMALIZE
+    return interpret(head, component, total)
 
 
 @exact_normalize.rule(overlaps=("normalize_mixture", "normalize_delta"))

@@ -56,13 +56,16 @@ def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation
     return {"loc": centre, "covariance": covariance / evaluation.of(result.scale).data}
 
 
-def block_parameters(result: Block, leaves: Sequence[Leaf], evaluation: Evaluation) -> dict[str, Data]:
-    """Location and covariance of all latents of a block without independent axes, end to end."""
+def block_parameters(result: Block | Student, leaves: Sequence[Leaf], evaluation: Evaluation) -> dict[str, Data]:
+    """Location and covariance of all latents of a block without independent axes, end to end; of Student's t its df."""
     xp = evaluation.xp
     centres, roots = zip(*(_centre_and_root(result, leaf, evaluation) for leaf in leaves), strict=True)
-    root = xp.concatenate(roots, axis=-2)
-    covariance = root @ xp.swapaxes(root, -1, -2) / evaluation.of(result.scale).data
-    return {"loc": xp.concatenate(centres, axis=-1), "covariance": covariance}
+    root, loc = xp.concatenate(roots, axis=-2), xp.concatenate(centres, axis=-1)
+    covariance = root @ xp.swapaxes(root, -1, -2)
+    if isinstance(result, Student):
+        df, spread = evaluation.of(result.df).data, evaluation.of(result.spread).data
+        return {"df": df, "loc": loc, "covariance": covariance * spread / df}
+    return {"loc": loc, "covariance": covariance / evaluation.of(result.scale).data}
 
 
 def conditional_parameters(

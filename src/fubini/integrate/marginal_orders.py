@@ -1,4 +1,4 @@
-"""Orders that end with one latent: the density that remains then is its marginal."""
+"""Orders that end with some latents: the density that remains then is their marginal."""
 
 from __future__ import annotations
 
@@ -13,60 +13,69 @@ from fubini.integrate.student import Student, scale_distribution
 
 Latents = Mapping[str, Latent]
 Terms = tuple[Node, ...]
+Names = tuple[str, ...]
 
 
-def ending_with(terms: Terms, latents: Latents, name: str) -> PartialElimination:
-    """All latents eliminated, this one last or in a block from which it is read; else why the others stay."""
-    direct = _one_by_one(terms, latents, name)
+def ending_with(terms: Terms, latents: Latents, names: Names) -> PartialElimination:
+    """All latents eliminated, these last or in a block from which they are read; else why the others stay."""
+    if len(names) > 1:  # normal latents are one Gaussian together, rather than each given others
+        block = _together(terms, latents, names)
+        if block is not None:
+            return block
+    direct = _one_by_one(terms, latents, names)
     if not direct.blocked:
         return direct
     return (
-        _together(terms, latents, name)
-        or _real_first(terms, latents, name)
-        or _by_chance(terms, latents, name)
+        _together(terms, latents, names)
+        or _real_first(terms, latents, names)
+        or _by_chance(terms, latents, names)
         or direct
     )
 
 
-def _one_by_one(terms: Terms, latents: Latents, name: str) -> PartialElimination:
-    """The others in any order, then this one."""
-    others = {n: latent for n, latent in latents.items() if n != name}
-    reduction = Search(others, (latents[name],)).best(terms)
-    return reduction if reduction.blocked else _then(reduction, latents, name)
+def _one_by_one(terms: Terms, latents: Latents, names: Names) -> PartialElimination:
+    """The others in any order, then these."""
+    others = {n: latent for n, latent in latents.items() if n not in names}
+    reduction = Search(others, [latents[name] for name in names]).best(terms)
+    return reduction if reduction.blocked else _then(reduction, latents, names)
 
 
-def _then(others: PartialElimination, latents: Latents, name: str) -> PartialElimination:
-    final = Search({name: latents[name]}).best(others.terms)
+def _then(others: PartialElimination, latents: Latents, names: Names) -> PartialElimination:
+    final = Search({n: latent for n, latent in latents.items() if n in names}).best(others.terms)
     return PartialElimination(final.terms, (*others.steps, *final.steps), final.blocked)
 
 
-def _by_chance(terms: Terms, latents: Latents, name: str) -> PartialElimination | None:
-    """The best order of all, where that ends with this one."""
+def _by_chance(terms: Terms, latents: Latents, names: Names) -> PartialElimination | None:
+    """The best order of all, where that ends with these."""
     best = Search(latents).best(terms)
-    return best if not best.blocked and best.steps[-1].names == (name,) else None
-
-
-def _real_first(terms: Terms, latents: Latents, name: str) -> PartialElimination | None:
-    """The real ones in one block, and this one after all others."""
-    real = [n for n, latent in latents.items() if latent.domain.kind == "real" and n != name]
-    step = Search(latents).together(terms, real[0]) if real else None
-    if step is None or name in step.names:
+    if best.blocked:
         return None
-    others = {n: latent for n, latent in latents.items() if n not in step.names and n != name}
+    first = next(place for place, step in enumerate(best.steps) if set(step.names) & set(names))
+    last = {name for step in best.steps[first:] for name in step.names}
+    return best if last == set(names) else None
+
+
+def _real_first(terms: Terms, latents: Latents, names: Names) -> PartialElimination | None:
+    """The real ones in one block, and these after all others."""
+    real = [n for n, latent in latents.items() if latent.domain.kind == "real" and n not in names]
+    step = Search(latents).together(terms, real[0]) if real else None
+    if step is None or set(names) & set(step.names):
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in (*step.names, *names)}
     rest = Search(others).best(step.result.terms)
     if rest.blocked:
         return None
-    final = _then(rest, latents, name)
+    final = _then(rest, latents, names)
     return None if final.blocked else PartialElimination(final.terms, (step, *final.steps), {})
 
 
-def _together(terms: Terms, latents: Latents, name: str) -> PartialElimination | None:
-    """Normal latents coupled with this one first, as one block: its own part of that is its marginal.
+def _together(terms: Terms, latents: Latents, names: Names) -> PartialElimination | None:
+    """Normal latents coupled with these first, as one block: their own part of that is their marginal.
 
     With a variance that all of them share, a block of normals is one of Student's t. For marginals, not for draws.
     """
-    step = Search(latents).together(terms, name)
-    if step is None:
+    step = Search(latents).together(terms, names[0])
+    if step is None or not set(names) <= set(step.names):
         return None
     others = {n: latent for n, latent in latents.items() if n not in step.names}
     rest = Search(others).best(step.result.terms)

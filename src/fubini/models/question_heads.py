@@ -7,7 +7,7 @@ from fubini.base.rules import RuleSet
 from fubini.terms.heads import Head
 
 LOG_EVIDENCE = Head("log_evidence")  # (model, semiring)
-MARGINAL = Head("marginal")  # (model, name)
+MARGINAL = Head("marginal")  # (model, name, or names, or function of the sites)
 POSTERIOR = Head("posterior")  # (model)
 FACTORS = Head("factors")  # (model)
 MODE = Head("mode")  # (model)

@@ -71,14 +71,20 @@ class Questions(Flavour):
         """
         return answer(FACTORS, FlatModel(self))
 
-    def marginal(self, name: str) -> Factor:
-        """One site given the observations, the others integrated out exactly: a normalised factor.
+    def marginal(self, *sites: Any) -> Factor:
+        """Some sites given the observations, the others integrated out exactly: a normalised factor.
+
+        Several names are several sites together. A function of the sites, `lambda s: s.a[0] - s.a[1]`, has a marginal
+        where it is affine and they are normal or Student's t together, where they are finite, and where it only rises or
+        only falls in a single number.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)
         0.5
+        >>> model.marginal("m", "x").covariance("m", "x")
+        1
         """
-        return answer(MARGINAL, FlatModel(self), name)
+        return answer(MARGINAL, FlatModel(self), sites[0] if len(sites) == 1 else sites)
 
     def eliminate(self, *names: str) -> EliminatedModel:
         """The model with these sites integrated out, for `recover` to draw back; an error where that is not closed.

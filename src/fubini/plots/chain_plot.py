@@ -11,7 +11,7 @@ from fubini.errors import DomainError
 from fubini.plots.canvas import draw_panels
 from fubini.plots.panels import Band, Panel
 from fubini.plots.posterior_plot import layout_of
-from fubini.plots.site_panels import DEVIATIONS, Layout, label_panel, series_panels
+from fubini.plots.site_panels import Layout, label_panel, series_panels
 from fubini.report.exact_marginals import label_shares, quality
 from fubini.sequence.chain import Chain
 from fubini.show.picture import Picture
@@ -20,6 +20,7 @@ from fubini.terms.heads import exact_plot
 from fubini.terms.value import to_array
 
 ENTRIES = 4  # of a state that is a vector
+DEVIATIONS = 1.6448536269514722  # a normal distribution has 90 % within
 
 
 @exact_plot.rule

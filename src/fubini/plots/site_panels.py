@@ -10,10 +10,7 @@ import jax
 import numpy as np
 
 from fubini.base.domains import Domain
-from fubini.distributions.density import Density as FamilyDensity
-from fubini.distributions.printed_summary import interval_of
-from fubini.errors import DataError
-from fubini.factors.gaussian import Gaussian
+from fubini.errors import DataError, FubiniError
 from fubini.plots.panels import COLOURS, Band, Density, Image, Intervals, Panel, Points, Regimes, Shares
 from fubini.questions.draw_diagnostics import INTERVAL, describe
 from fubini.report.densities import smooth_density
@@ -23,7 +20,6 @@ from fubini.terms.factor import Factor
 
 LISTED = 16  # numbers of an array that stand below each other; more are a band
 VALUES = len(COLOURS)  # values of labels that have a colour
-DEVIATIONS = 1.6448536269514722  # a normal distribution has 90 % within
 DRAWS = 4000  # of a marginal whose quantiles have no closed form
 
 
@@ -97,24 +93,21 @@ def panel_of_marginal(name: str, factor: Factor, layout: Layout) -> Panel:
         if grid is not None:
             return Density(name, grid.at, grid.heights, float(mean), grid.low, grid.high)
     if mean.size > 1 and np.isfinite(mean).all():
-        low, high = marginal_interval(name, factor, mean, deviation)
+        low, high = marginal_interval(name, factor)
         return array_panel(name, mean, low, high, [range(size) for size in mean.shape], layout)
     draws = np.asarray(factor.sample(jax.random.key(0), name, n=DRAWS)[name])[None]
     return panel_of_draws(SiteDraws(name, draws, tuple(range(size) for size in draws.shape[2:])), domain, layout)
 
 
-def marginal_interval(
-    name: str, factor: Factor, mean: np.ndarray, deviation: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def marginal_interval(name: str, factor: Factor) -> tuple[np.ndarray, np.ndarray]:
     """The 90 % interval of each number: by its quantiles where they are known, else by those of draws."""
-    if isinstance(factor, Gaussian):
-        return mean - DEVIATIONS * deviation, mean + DEVIATIONS * deviation
-    known = interval_of(factor.distribution, mean.shape) if isinstance(factor, FamilyDensity) else None
-    if known is not None:
-        return known
-    draws = np.asarray(factor.sample(jax.random.key(0), name, n=DRAWS)[name])
-    low, high = np.quantile(draws, INTERVAL, axis=0)
-    return low, high
+    try:
+        low, high = factor.interval(INTERVAL[1] - INTERVAL[0], name)
+        return np.asarray(low), np.asarray(high)
+    except FubiniError:
+        draws = np.asarray(factor.sample(jax.random.key(0), name, n=DRAWS)[name])
+        low, high = np.quantile(draws, INTERVAL, axis=0)
+        return low, high
 
 
 def array_panel(

@@ -2,6 +2,7 @@
 
 from fubini.questions import evidence as evidence
 from fubini.questions import explain_model as explain_model
+from fubini.questions import function_marginal as function_marginal
 from fubini.questions import gibbs as gibbs
 from fubini.questions import infer as infer
 from fubini.questions import log_predictive as log_predictive

@@ -54,6 +54,12 @@ def log_evidence_of_chain(model: FlatModel, semiring: Semiring = sum_product) ->
 @represented_marginal.rule(when=is_represented)
 def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
     """p(x | observed), from the smoother; of an array along time, for each place there"""
+    if not isinstance(name, str):
+        raise Intractable(
+            f"the marginal of several sites, or of a function of them, of {model} under {represented()}",
+            expected="the name of one site: a chain whose states are represented has those one by one",
+            advice="ask without fb.represent, or for infer(key), which draws them together",
+        )
     site = required(name, model.joint)
     return ask_chain(model, lambda made: made.marginal(site))
 

@@ -16,20 +16,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base import ops
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_jax, require
 from fubini.base.domains import Domain, Real, merge_inputs
 from fubini.base.interpretations import current, interpret
 from fubini.base.names import Bound, Name
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, max_product, sum_product
-from fubini.errors import DomainError, FubiniError, NameClash, NoRule, listed
+from fubini.errors import DataError, DomainError, FubiniError, NameClash, NoRule, UnknownName, listed
 from fubini.show.notation import Call, Infix, Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, projected
 from fubini.terms.fields import static_field, term_field
-from fubini.terms.heads import ADD, ARGMAX, DIVIDE, JOIN, MULTIPLY_OUT, NORMALIZE, POWER, SAMPLE, SUBSTITUTE, SUM
+from fubini.terms.heads import (
+    ADD,
+    ARGMAX,
+    COVARY,
+    CUMULATE,
+    DIVIDE,
+    JOIN,
+    MULTIPLY_OUT,
+    NORMALIZE,
+    POWER,
+    QUANTILE,
+    SAMPLE,
+    SUBSTITUTE,
+    SUM,
+    TO_NUMPYRO,
+)
 from fubini.terms.storage import DENSE, Storage, joined_storage
 from fubini.terms.term import Term, typed_names
-from fubini.terms.value import Array, Value, Variable, to_argument, to_value
+from fubini.terms.value import Array, Value, Variable, to_argument, to_array, to_value
 
 # What may stand where a factor is expected, beside factors: numbers.
 to_factor_rules = RuleSet("to_factor", head="to_factor")
@@ -277,31 +292,120 @@ class Factor(Term):
         self._require_names(names, lambda name: f"a sample of {name!r} from {self}")
         return interpret(SAMPLE, key, self, names or tuple(self.inputs), n)
 
-    def mean(self, name: Name) -> Value:
-        """E[x] of the factor normalised over x, for each value of the other inputs.
+    def mean(self, name: Name | None = None) -> Value:
+        """E[x] of the factor normalised over x, for each value of the other inputs; x is its one variable, or named.
 
         >>> fb.Table([1.0, 3.0], ("a",)).mean("a")
         0.75
         """
+        name = self._only_variable(name, "the mean")
         return self._with_moments(name, "the mean")._mean(name)
 
-    def covariance(self, name: Name) -> Value:
+    def covariance(self, first: Name | None = None, second: Name | None = None) -> Value:
         """The covariance of the elements of x, normalised over x, for each value of the other inputs.
 
-        >>> f = fb.Gaussian(mean=[0.0, 1.0], covariance=[[2.0, 0.5], [0.5, 1.0]], inputs={"x": fb.Reals[2]})
-        >>> f.covariance("x").data
+        Of two names, the covariances of the elements of one with those of the other; of none, those of all numbers of
+        all inputs, end to end.
+
+        >>> f = fb.Gaussian(mean=[0.0, 1.0], covariance=[[2.0, 0.5], [0.5, 1.0]], inputs={"x": fb.Real, "y": fb.Real})
+        >>> f.covariance("x", "y")
+        0.5
+        >>> f.covariance().data
         array([[2. , 0.5],
                [0.5, 1. ]])
         """
-        return self._with_moments(name, "the covariance")._covariance(name)
+        if first is None:
+            reals = tuple(name for name, domain in self.inputs.items() if not domain.is_finite)
+            return interpret(COVARY, self._joined(), reals or tuple(self.inputs), reals or tuple(self.inputs))
+        body = self._with_moments(first, "the covariance")
+        if second is None or second == first:
+            return body._covariance(first)
+        self._require_names((second,), lambda unknown: f"the covariance with {unknown!r} under {self}")
+        shape = (*self.inputs[first].shape, *self.inputs[second].shape)
+        return _shaped(interpret(COVARY, body, (first,), (second,)), shape)
 
-    def variance(self, name: Name) -> Value:
+    def variance(self, name: Name | None = None) -> Value:
         """The variance of each element of x, normalised over x, for each value of the other inputs.
 
         >>> fb.dist.Normal(0.0, 2.0)("x").variance("x")
         4
         """
+        name = self._only_variable(name, "the variance")
         return self._with_moments(name, "the variance")._variance(name)
+
+    def cdf(self, at: Any, name: Name | None = None) -> Value:
+        """P(x ≤ at) of each element of x, normalised over x; `at` broadcasts against x.
+
+        >>> fb.dist.Exponential(2.0)("x").cdf(1.0)
+        0.8646647
+        """
+        body, name = self._alone(name, "the distribution function")
+        return interpret(CUMULATE, body, name, _real_numbers(at, "the distribution function at"))
+
+    def quantile(self, level: Any, name: Name | None = None) -> Value:
+        """The least t with P(x ≤ t) ≥ level, of each element of x, normalised over x; axes of `level` come first.
+
+        >>> fb.dist.Exponential(2.0)("x").quantile(0.5)
+        0.3465736
+        >>> fb.Table([0.2, 0.5, 0.3], ("a",)).quantile([0.1, 0.5, 0.9]).data
+        array([0, 1, 2])
+        """
+        body, name = self._alone(name, "a quantile")
+        return interpret(QUANTILE, body, name, _levels(level))
+
+    def interval(self, level: Any = 0.9, name: Name | None = None) -> tuple[Value, Value]:
+        """The quantiles with (1 − level)/2 of the probability below and above them, of each element of x.
+
+        >>> fb.dist.Normal(0.0, 1.0)("x").interval(0.9)
+        (-1.644854, 1.644854)
+        """
+        body, name = self._alone(name, "an interval")
+        tail = (1 - _levels(level, "the interval of level").array) / 2
+        return tuple(interpret(QUANTILE, body, name, Array(edge)) for edge in (tail, 1 - tail))  # type: ignore[return-value]
+
+    def to_numpyro(self, name: Name | None = None) -> Any:
+        """The factor normalised over its one variable, or that of a name, as a distribution of numpyro.
+
+        It has the same log-density. Bounded integers beside the variable become batch axes, in the order of the inputs.
+        Several real variables of a Gaussian are one vector, end to end.
+
+        >>> p = fb.dist.Normal(0.0, 1.0)("x") * fb.dist.Normal(2.0, 1.0)("x")
+        >>> type(p.to_numpyro()).__name__, round(float(p.to_numpyro().mean), 6)
+        ('Normal', 1.0)
+        """
+        names = () if name is None else (name,)
+        self._require_names(names, lambda unknown: f"the distribution of {unknown!r} under {self}")
+        return interpret(TO_NUMPYRO, self._joined(), names)
+
+    def _only_variable(self, name: Name | None, asked: str) -> Name:
+        """The name that is given, or that of the one variable; bounded integers beside a real one are a batch."""
+        if name is not None:
+            return name
+        reals = [own for own, domain in self.inputs.items() if not domain.is_finite]
+        names = reals or list(self.inputs)
+        if len(names) != 1:
+            raise UnknownName(
+                f"{asked} of one variable of {self}",
+                expected=f"its name, one of {listed(names)}"
+                if names
+                else "a factor of some variable: this is a number",
+                advice=f"sum the others out, or name it: name={names[0]!r}" if names else "",
+            )
+        return names[0]
+
+    def _alone(self, name: Name | None, asked: str) -> tuple[Factor, Name]:
+        """The factor in one representation and its variable, which no other real one depends on."""
+        name = self._only_variable(name, asked)
+        self._require_names((name,), lambda unknown: f"{asked} of {unknown!r} under {self}")
+        others = [own for own, domain in self.inputs.items() if own != name and not domain.is_finite]
+        if others:
+            raise DomainError(
+                f"{asked} of {name!r} under {self}",
+                expected=f"a factor of {name!r} and bounded integers alone: {asked} is one of numbers, not of points",
+                nearest=f"it depends on {listed(others)} too",
+                advice=f"integrate these out first: .sum({', '.join(repr(str(own)) for own in others)})",
+            )
+        return self._joined(), name
 
     def _with_moments(self, name: Name, asked: str) -> Factor:
         self._require_names((name,), lambda unknown: f"{asked} of {unknown!r} under {self}")
@@ -425,6 +529,13 @@ def _missing(factor: Factor, what: str) -> NoRule:
     )
 
 
+def _shaped(matrix: Value, shape: tuple[int, ...]) -> Value:
+    """A matrix of numbers end to end as an array of this shape."""
+    whole = to_array(matrix)
+    data = whole.array.reshape((*whole.array.shape[: len(whole.names)], *shape))
+    return Array._of(data, whole.names, whole.inputs, Real.with_shape(shape), whole.mark)
+
+
 def _diagonal(covariance: Value, rank: int) -> Value:
     """The variances in a covariance of shape s + s, s of this rank."""
     return covariance if rank == 0 else _take_diagonal(covariance)
@@ -441,6 +552,31 @@ def _number(exponent: Any) -> Value:
     if value.output.shape:
         raise DomainError(f"a power {value.output!r}", expected="a number")
     return value
+
+
+def _real_numbers(given: Any, asked: str) -> Array:
+    """Numbers that are asked about, as an Array of reals."""
+    if isinstance(given, Array):
+        return given
+    try:
+        data = given if is_jax(given) else np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DomainError(f"{asked} {given!r}", expected="a number, or an array of numbers") from error
+    data = data * 1.0
+    return Array._of(data, (), {}, Real.with_shape(data.shape))
+
+
+def _levels(given: Any, asked: str = "the quantile of level") -> Array:
+    """Probabilities between 0 and 1."""
+    levels = _real_numbers(given, asked)
+
+    def error() -> DataError:
+        percent = np.all((np.asarray(levels.array) > 1) & (np.asarray(levels.array) < 100))
+        advice = f"percent are given as shares: {np.asarray(levels.array) / 100}" if percent else ""
+        return DataError(f"{asked} {given}", expected="a probability above 0 and below 1", advice=advice)
+
+    (data,) = require((levels.array > 0) & (levels.array < 1), error, levels.array)
+    return Array._of(data, levels.names, levels.inputs, levels.output, levels.mark)
 
 
 def to_factor(given: Any) -> Factor:

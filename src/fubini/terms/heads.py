@@ -67,6 +67,14 @@ CLIP = Head("clip")  # (factor, factor): a bounded factor near the quotient, whi
 DIVERGENCE = Head("divergence")  # (factor, factor): Σ p log(p/q) of normalised factors over the same names: a number
 DISTANCE = Head("distance")  # (factor, factor): how far two factors are apart, whatever their scales: a number
 MOMENTS = Head("moments")  # (factor, names): the factor of an exponential family with the same mass and moments
+COVARY = Head(
+    "covary"
+)  # (factor, names, names): the covariances of all numbers of some variables with all those of others, end to end
+CUMULATE = Head("cumulate")  # (factor, name, numbers): P(x ≤ numbers) of each element of a variable
+QUANTILE = Head("quantile")  # (factor, name, levels): the least t with P(x ≤ t) ≥ level, of each element of a variable
+TO_NUMPYRO = Head(
+    "to_numpyro"
+)  # (factor, names): the factor normalised over names, or its one variable, as one of numpyro
 PLOT = Head("plot")  # (model, network or chain; options): a Picture
 
 
@@ -120,4 +128,8 @@ exact_divergence = _of_exact(DIVERGENCE)
 exact_distance = _of_exact(DISTANCE)
 exact_moments = _of_exact(MOMENTS)
 exact_match = _of_exact(MATCH)
+exact_covary = _of_exact(COVARY)
+exact_cumulate = _of_exact(CUMULATE)
+exact_quantile = _of_exact(QUANTILE)
+exact_to_numpyro = _of_exact(TO_NUMPYRO)
 exact_plot = _of_exact(PLOT)
