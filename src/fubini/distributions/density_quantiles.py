@@ -15,7 +15,7 @@ from fubini.distributions.density import Density
 from fubini.distributions.family_summaries import Summary, summary_at
 from fubini.errors import NoRule
 from fubini.numerics.named_axes import align
-from fubini.numerics.quantiles import invert
+from fubini.numerics.quantile_search import invert
 from fubini.terms.factor import is_tabular
 from fubini.terms.heads import exact_cumulate, exact_quantile
 from fubini.terms.value import Array, Value, apply, to_array

@@ -17,7 +17,7 @@ from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
 from fubini.base.jaxprs import NESTED, inner_program
-from fubini.read.affine import affine_result
+from fubini.read.affine_results import affine_result
 from fubini.read.fold import folded
 from fubini.read.primitive import by_entry
 from fubini.read.representable import is_represented, whole_range

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,6 @@ from fubini.algebra.sums import total
 from fubini.base.arrays import Data, double_precision
 from fubini.base.jaxprs import inner_program, scan_counts
 from fubini.read.symbolic_array import SymbolicArray
-
-if TYPE_CHECKING:
-    from fubini.read.jaxpr_reader import Reader
 
 MOST_ENTRIES = 4_000_000  # of one matrix A
 
@@ -63,6 +60,20 @@ FIXED_BESIDE = {
     "scatter-mul": (0,),
     "triangular_solve": (1,),
 }
+
+
+class Reader(Protocol):
+    """What is asked of the reader of a program."""
+
+    def numbers(self, array: SymbolicArray) -> Data | None:
+        """The numbers of an array that depends on known ones alone."""
+        ...
+
+    def made_of(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], *operands: SymbolicArray
+    ) -> SymbolicArray:
+        """What a function makes of arrays."""
+        ...
 
 
 def affine_result(
