@@ -42,7 +42,7 @@ INSIDE = frozenset(
         *("bound_in", "require_one_measure", "without"),  # of a mixture, of a delta
         *("indices", "moments", "with_parts"),  # of a piecewise factor
         *("axes", "convert", "layout", "mark", "recast", "require_answer", "restore", "store"),  # of a representation
-        *("flatten", "flatten_inside", "ordered", "outline", "run", "sites", "unflatten"),  # of a flavour
+        *("flatten", "flatten_inside", "intervened", "ordered", "outline", "run", "sites", "unflatten"),  # of a flavour
         *("blueprint", "leaf_values", "leaves_its_constraints", "signature"),  # of a distribution
         *("rule_sets", "versions", "with_arrays"),  # of an interpretation
         *("candidates", "conflicts", "nearest"),  # of a rule set

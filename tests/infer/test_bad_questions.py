@@ -259,7 +259,7 @@ BAD: dict[str, Bad] = {
     "an unknown method": (
         lambda: infer(partly(), method="hmc"),
         DomainError,
-        ["method='hmc'", "'nuts', 'svi', 'laplace'"],
+        ["method='hmc'", "'nuts', 'smc', 'svi', 'laplace', 'gibbs'"],
     ),
     "an unknown option": (
         lambda: infer(partly(), target_acept=0.9),

@@ -12,7 +12,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import Intractable
+from fubini.errors import DomainError, Intractable
 from fubini.models.flat_model import FlatModel
 from fubini.questions.label_choice import elimination_of
 
@@ -121,3 +121,9 @@ def test_gibbs_is_refused_without_labels():
         plain().condition(y=1.0).infer(KEY, method="gibbs")
     for word in ("method='gibbs'", "a label that remains", "'m'", 'method="nuts"'):
         assert word in str(caught.value)
+
+
+def test_gibbs_has_no_options_of_nuts():
+    with pytest.raises(DomainError, match=r"method='gibbs', target_accept=…") as caught:
+        POST.infer(KEY, method="gibbs", target_accept=0.9)
+    assert 'those of method="nuts"' in str(caught.value)

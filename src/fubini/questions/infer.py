@@ -139,7 +139,7 @@ def _require_fitting(
     discrete: Sequence[str], eliminated_model: EliminatedModel, method: str | None, options: Mapping[str, Any]
 ) -> None:
     """Raise where a method or its options do not fit the remaining latents."""
-    if discrete and (method not in (None, "nuts", LABELS) or options):
+    if discrete and method != LABELS and (method not in (None, "nuts") or options):
         raise Intractable(
             f"method={method!r} with {listed(options)}" if options else f"method={method!r}",
             expected="a model whose discrete sites can be summed out",

@@ -48,7 +48,14 @@ Quantities = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True, repr=False)
 class Calibration(Shown):
-    """Ranks [simulation, …] by site, with tests of whether they are uniform; prints a verdict."""
+    """Ranks [simulation, …] by site, with tests of whether they are uniform; prints a verdict.
+
+    >>> Calibration({"m": np.arange(40) % 20}, 19, {"exact": 40})
+    simulation-based calibration: 40 simulations of 19 draws each, by exact
+    p-values of ranks  entries  counts  centre  spread
+    m                        1       1       1       1
+    calibrated, as far as 40 simulations show: all ranks may be uniform
+    """
 
     ranks: Mapping[str, np.ndarray]
     draws: int
