@@ -1,14 +1,16 @@
 """Integrals of a density over one to three numbers, with a bound on the error.
 
-Along each axis of a box around a mode, z = c + s sinh(t): tails that fall like a power of z fall exponentially in t,
-and there the trapezoidal rule converges faster than any power of its step (Trefethen and Weideman 2014, Theorem 5.1).
-Several modes share the density by smooth weights that add up to one. The step is halved until two grids agree.
+Along each axis of a box around a mode, z = c + s sinh(t): tails that fall like a power of z fall exponentially in t.
+One number goes by panels of t, which are halved where the density is not smooth (`panels.py`). For two and three the
+trapezoidal rule converges faster than any power of its step (Trefethen and Weideman 2014, Theorem 5.1): several modes
+share the density by smooth weights that add up to one, and the step is halved until grids agree.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,19 +19,27 @@ import scipy
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
 from fubini.numerics.log_sum_exp import log_sum_exp
 from fubini.numerics.mode_search import Survey, surveyed
+from fubini.numerics.panels import sum_panels
 
 MOST_NUMBERS = 3  # of a point
 FIRST_STEP = 0.25  # in t
+COARSEST = 8 * FIRST_STEP  # of the grids that are compared
 TOLERANCE = 1e-8  # of the integral, relative, at which the step is small enough
 ACCEPTABLE = 1e-2  # and at which an answer is given at all
 MOST_POINTS = 2**20  # of the grid around one mode
 NEGLIGIBLE = math.log(1e-16)  # the share of the integral beyond the ends of a grid
-FIRST_END, LAST_END = 3.0, 40.0  # in t
+FIRST_END, LAST_END, GROWTH = 4.0, 40.0, 1.4  # in t, and how much further each look goes
 DROP = 2.0  # nats below a mode at which the density of a normal is two standard deviations away
 LOWEST = 30.0  # nats below the highest peak at which others count
 MOST_PEAKS = 8
 CLOSER = 13  # nodes along an axis of the grids that close in on a mode
-CAUTION = 4.0  # the difference of two grids counts so many times, and that of the two before a share of it
+CAUTION = 4.0  # the difference of two grids counts so many times
+FAST = 1.4  # the power of the difference before, at most, that one is where the rule converges exponentially
+ROUNDED = 1e-12  # a difference that is of rounding errors
+WIDE_NODES = {1: 4097, 2: 97, 3: 25}  # along an axis of the grids on which modes are looked for
+CLEAR = 8.0  # widths from a mode to where it counts no more
+PANEL = 0.5  # in t, at first
+AROUND = np.array([-30.0, -10.0, -3.0, 0.0, 3.0, 10.0, 30.0])  # ends of panels about a mode, in widths
 
 
 class CubatureResult(NamedTuple):
@@ -53,11 +63,26 @@ class Grid(NamedTuple):
         """The trapezoidal rule."""
         return float(log_sum_exp(self.log_weights))
 
-    @property
-    def log_total_of_half(self) -> float:
-        """The same with twice the step: every second node, each with a weight 2ᵈ times as large."""
-        half = self.log_weights[tuple(slice(None, None, 2) for _ in self.log_weights.shape)]
-        return float(log_sum_exp(half)) + half.ndim * math.log(2)
+    def differences(self) -> list[float]:
+        """Between the totals with step and twice the step, twice and four times, four and eight times; relative."""
+        totals = [self._log_total_of_each(skip) for skip in (1, 2, 4, 8)]
+        return [abs(math.expm1(min(wide - totals[0], 1.0) - (fine - totals[0]))) for fine, wide in pairwise(totals)]
+
+    def _log_total_of_each(self, skip: int) -> float:
+        """The total of each so manieth node, whose weights are so many times as large along each axis."""
+        some = self.log_weights[tuple(slice(None, None, skip) for _ in self.log_weights.shape)]
+        return float(log_sum_exp(some)) + some.ndim * math.log(skip)
+
+    def error(self) -> float:
+        """Bound the error of the total, relative.
+
+        For a smooth density each halving of the step squares the difference. Where there are kinks and jumps, two grids
+        may agree by chance: the differences before count as well.
+        """
+        now, before, first = self.differences()
+        if before <= max(first**FAST, ROUNDED) and now <= max(before**FAST, ROUNDED):
+            return CAUTION * now
+        return CAUTION * max(now, before / 2, first / 4)
 
 
 class Peak(NamedTuple):
@@ -97,9 +122,12 @@ def integrate(
     """∫ exp(log_density(x)) dx over all points of `size` numbers; `NoGrid` where no grid describes the density."""
     if not 1 <= size <= MOST_NUMBERS:
         raise NoGrid(f"there are {size} numbers, and a grid grows with the power of them")
-    survey, modes = surveyed(log_density, size, plausible)
+    survey, modes = surveyed(log_density, size, plausible, wide=WIDE_NODES[size])
     peaks = _peaks(survey, [mode.frame for mode in modes])
-    parts = [_around_peak(log_density, peaks, which) for which in range(len(peaks))]
+    if size == 1:
+        parts = [_along_line(log_density, peaks)]
+    else:
+        parts = [_around_peak(log_density, peaks, which) for which in range(len(peaks))]
     log_value = float(log_sum_exp([part.log_value for part in parts]))
     shares = [math.exp(part.log_value - log_value) for part in parts]
     error = sum(share * part.error for share, part in zip(shares, parts, strict=True))
@@ -181,30 +209,68 @@ def _around_peak(log_density: LogDensity, peaks: Sequence[Peak], which: int) -> 
         bells = np.stack([other.log_normal(points) for other in peaks])
         return values + bells[which] - log_sum_exp(bells, axis=0)
 
-    ends = _ends(log_share, peak)
-    step, before = FIRST_STEP, math.inf
+    ends, step = _ends(log_share, peak), FIRST_STEP
     while True:
         grid = _grid(log_share, peak, ends, step)
-        difference = abs(math.expm1(grid.log_total_of_half - grid.log_total))
-        error = max(CAUTION * difference, before / CAUTION)
+        error = grid.error() + sum(_unseen(log_density, grid, peak, other) for other in peaks if other is not peak)
         following = math.prod(2 * n for n in grid.log_weights.shape)
         if error <= TOLERANCE or following > MOST_POINTS:
             break
-        step, before = step / 2, difference
-    log_weights = grid.log_weights.ravel()
-    kept = log_weights > grid.log_total + NEGLIGIBLE - math.log(len(log_weights))
-    rounding = _rounding(peak, float(np.max(grid.log_weights)))
-    return CubatureResult(grid.log_total, error + rounding, grid.points[kept], log_weights[kept])
+        step /= 2
+    return _result(log_density, peaks, grid.points, grid.log_weights.ravel(), error)
 
 
-def _rounding(peak: Peak, log_weight: float) -> float:
+def _unseen(log_density: LogDensity, grid: Grid, peak: Peak, other: Peak) -> float:
+    """The share of a grid that may lie about another mode, where it is too coarse to see what belongs to that."""
+    away = peak.distances(other.points(np.zeros(len(peak.centre))))[0]
+    spacing = grid.step * peak.width * np.sqrt(1 + away**2)
+    if np.all(spacing <= np.abs(np.linalg.solve(peak.axes, other.axes * other.width)).max(axis=1)):
+        return 0.0
+    sides = CLEAR * np.concatenate([np.eye(len(away)), -np.eye(len(away))])
+    log_mass = float(log_density(other.points(sides)).max()) + other.log_volume + len(away) * math.log(2 * CLEAR)
+    return math.exp(min(log_mass - grid.log_total, 1.0))
+
+
+def _along_line(log_density: LogDensity, peaks: Sequence[Peak]) -> CubatureResult:
+    """The integral over one number, by panels of t that begin and end at all modes."""
+    peak = max(peaks, key=lambda each: each.log_mass)
+    low, high = _ends(log_density, peak)[:, 0]
+    places = np.concatenate([other.points(AROUND[:, None]) for other in peaks])
+    marks = np.arcsinh(peak.distances(np.concatenate([places, peak.reach]))[:, 0])
+    inside = marks[(marks > -low) & (marks < high)]
+    count = math.ceil((low + high) / PANEL)
+    ends = np.unique(np.concatenate([(low + high) / count * np.arange(count) - low, inside, [high]]))
+
+    def log_function(t: np.ndarray) -> np.ndarray:
+        points = peak.points(np.sinh(t)[:, None])
+        return log_density(points) + np.log(np.cosh(t)) + peak.log_volume
+
+    panels = sum_panels(log_function, ends, TOLERANCE)
+    points = peak.points(np.sinh(panels.nodes.ravel())[:, None])
+    return _result(log_density, peaks, points, panels.log_weights.ravel(), panels.error)
+
+
+def _result(
+    log_density: LogDensity, peaks: Sequence[Peak], points: np.ndarray, log_weights: np.ndarray, error: float
+) -> CubatureResult:
+    """The points that are not negligible, with rounding added to the error."""
+    log_total = float(log_sum_exp(log_weights))
+    kept = log_weights > log_total + NEGLIGIBLE - math.log(len(log_weights))
+    rounding = max(_rounding(log_density, peak, float(np.max(log_weights))) for peak in peaks)
+    return CubatureResult(log_total, error + rounding, points[kept], log_weights[kept])
+
+
+def _rounding(log_density: LogDensity, peak: Peak, log_weight: float) -> float:
     """Estimate the rounding errors of log densities, and of points that are close together far from 0."""
-    return float(64 * np.spacing(1.0 + abs(log_weight)) + np.max(8 * np.spacing(np.abs(peak.centre)) / peak.width))
+    close = log_density(peak.points(1e-12 * np.arange(16)[:, None] * np.ones(len(peak.centre))))
+    noise = float(np.ptp(close)) if np.all(np.isfinite(close)) else 0.0
+    spacing = np.max(8 * np.spacing(np.abs(peak.centre)) / peak.width)
+    return float(64 * np.spacing(1.0 + abs(log_weight)) + spacing + noise)
 
 
 def _grid(log_density: LogDensity, peak: Peak, ends: np.ndarray, step: float) -> Grid:
     """The grid from −ends[0] to ends[1] along each axis, with nodes at whole multiples of the step."""
-    counts = np.ceil(ends / (2 * step)).astype(int) * 2  # even: every second node makes a grid of its own
+    counts = np.rint(ends / step).astype(int)
     along: list[np.ndarray] = [step * np.arange(-low, high + 1) for low, high in counts.T]
     t = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1)
     points = peak.points(np.sinh(t))
@@ -219,6 +285,7 @@ def _ends(log_density: LogDensity, peak: Peak) -> np.ndarray:
     corners = peak.distances(peak.reach)
     ends = np.maximum(np.arcsinh([-corners.min(axis=0), corners.max(axis=0)]), FIRST_END)
     while True:
+        ends = np.ceil(ends / COARSEST) * COARSEST  # so that all grids have the same
         grid = _grid(log_density, peak, ends, 2 * FIRST_STEP)
         beyond = np.array([[_log_face(grid, axis, side) for axis in range(size)] for side in (0, -1)])
         short = beyond > grid.log_total + NEGLIGIBLE
@@ -226,7 +293,7 @@ def _ends(log_density: LogDensity, peak: Peak) -> np.ndarray:
             return ends
         if np.any(ends[short] >= LAST_END):
             raise NoGrid("the density has very long tails, or is improper")
-        ends = np.where(short, np.minimum(ends * 1.4, LAST_END), ends)
+        ends = np.where(short, np.minimum(ends * GROWTH, LAST_END), ends)
         if math.prod(np.sum(ends / FIRST_STEP, axis=0)) > MOST_POINTS:
             raise NoGrid("the density has long tails along several axes")
 

@@ -19,7 +19,7 @@ from fubini.numerics.frame import Frame, LogDensity, NoGrid, held
 DEPTH = 20.0  # nats below the greatest density of a mode at which its box ends
 REACH = 4.0  # half the width of the first box
 WIDER = 5.0  # each grid on which other modes are looked for, to the one before
-WIDEST = 125.0  # the last of them, to the first mode and the first box
+WIDEST = {1: 625.0, 2: 125.0, 3: 125.0}  # the last of them, to the first mode and the first box, by the numbers
 PASSES = 40  # grids along a climb
 CLIMBS = 4  # from the highest peaks of each grid
 MOST_MODES = 8  # where there are more, the density is too rugged
@@ -41,10 +41,10 @@ class Mode:
 class Survey:
     """A density, and the grids on which it was looked at."""
 
-    def __init__(self, log_density: LogDensity, size: int) -> None:
+    def __init__(self, log_density: LogDensity, size: int, wide: int | None = None) -> None:
         self.log_density = log_density
         self.count = {1: 65, 2: 25}.get(size, 13)  # nodes along an axis, of a climb
-        self.count_of_wide = {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other modes are looked for
+        self.count_of_wide = wide or {1: 1025, 2: 49}.get(size, 21)  # and of a grid on which other modes are looked for
         self.looks: list[tuple[Frame, np.ndarray]] = []
         self.why = f"the density is 0, infinite or not a number at all points between {-REACH:g} and {REACH:g}"
 
@@ -83,21 +83,25 @@ def _in(boxes: Sequence[Frame], frame: Frame, count: int) -> np.ndarray:
 
 
 def surveyed(
-    log_density: LogDensity, size: int, plausible: Callable[[], Frame | None] = lambda: None
+    log_density: LogDensity,
+    size: int,
+    plausible: Callable[[], Frame | None] = lambda: None,
+    wide: int | None = None,
 ) -> tuple[Survey, list[Mode]]:
     """The modes of a density; `NoGrid` where one has no end, or there are too many to be sure of.
 
-    `plausible` is asked only where a wide grid has peaks: far out, a density may consist of rounding errors.
+    Peaks of a grid outside the plausible box do not count: far out, a density may consist of rounding errors. `wide`
+    is the number of nodes along an axis of the grids on which modes are looked for.
     """
-    survey = Survey(log_density, size)
+    survey = Survey(log_density, size, wide)
     modes: list[Mode] = []
-    for frame in _wider_and_wider(size, modes):
+    for frame in _wider_and_wider(size, modes, plausible):
         values = survey.look(frame, survey.count_of_wide)
         starts = _peaks(frame, values, modes)
         if modes and starts and (limits := plausible()) is not None:
             values[~_in([limits, *(mode.frame for mode in modes)], frame, len(values))] = -np.inf
             starts = _peaks(frame, values, modes)
-        for start in starts[:CLIMBS]:
+        for start in starts:
             reached = _climbed(survey, start, modes)
             if reached is not None and reached not in modes:
                 modes.append(reached)
@@ -122,12 +126,17 @@ def _completed(survey: Survey, modes: list[Mode]) -> tuple[Survey, list[Mode]]:
     raise NoGrid(TOO_MANY)
 
 
-def _wider_and_wider(size: int, modes: Sequence[Mode]) -> Iterator[Frame]:
-    """Boxes in which modes are looked for: around 0, then around the first mode."""
+def _wider_and_wider(
+    size: int, modes: Sequence[Mode], plausible: Callable[[], Frame | None] = lambda: None
+) -> Iterator[Frame]:
+    """Boxes in which modes are looked for: around 0, then around the first mode, as far as they are plausible."""
     yield Frame(np.eye(size), np.full(size, -REACH), np.full(size, REACH))
     first = modes[0].frame.straightened()
     middle, half = (first.low + first.high) / 2, (first.high - first.low) / 2
-    widest = WIDEST * np.maximum(half, REACH)
+    widest = WIDEST[size] * np.maximum(half, REACH)
+    limits = plausible()
+    if limits is not None:
+        widest = np.maximum(widest, np.maximum(middle - limits.low, limits.high - middle))
     while np.any(half < widest):
         half = np.minimum(WIDER * half, widest)
         yield Frame(first.axes, middle - half, middle + half)
@@ -145,15 +154,11 @@ def _known(modes: Sequence[Mode], point: np.ndarray) -> Mode | None:
 
 
 def _peaks(frame: Frame, values: np.ndarray, modes: Sequence[Mode]) -> list[Frame]:
-    """Boxes around the nodes that are higher than their neighbours and in no box of a mode yet, the highest first."""
-    nodes = frame.nodes(len(values))
-    places = np.argwhere((scipy.ndimage.maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values))
-    high = sorted(map(tuple, places), key=lambda place: -values[place])
-    return [
-        _cells_around(frame, place, len(values))
-        for place in high
-        if _known(modes, frame.points(nodes[place])[0]) is None
-    ]
+    """Boxes around the highest few nodes that are higher than their neighbours and in no box of a mode yet."""
+    tops = (scipy.ndimage.maximum_filter(values, size=3, mode="nearest") == values) & np.isfinite(values)
+    places = np.argwhere(tops & ~_on(modes, frame, len(values)) if modes else tops)
+    highest = np.argsort(-values[tuple(places.T)], kind="stable")[:CLIMBS]
+    return [_cells_around(frame, tuple(place), len(values)) for place in places[highest]]
 
 
 def _climbed(survey: Survey, frame: Frame, modes: Sequence[Mode], hidden: bool = False) -> Mode | None:
