@@ -242,9 +242,9 @@ def lies_between(distribution: Distribution, domain: Domain) -> bool:
     """Whether a distribution between two ends that are known numbers has all of its mass in a domain."""
     given = {**dict(distribution.statics), **dict(zip(distribution.keys, distribution.args, strict=True))}
     ends = [given.get("low", -np.inf), given.get("high", np.inf)]
-    numbers = [end.array if isinstance(end, Array) else end for end in ends]
-    is_known = not any(isinstance(end, Term) for end in numbers) and not is_traced(*numbers)
-    return is_known and "low" in given and within(*numbers, domain)
+    low, high = (end.array if isinstance(end, Array) else end for end in ends)
+    is_known = not isinstance(low, Term) and not isinstance(high, Term) and not is_traced(low, high)
+    return is_known and "low" in given and within(low, high, domain)
 
 
 def _number(terms: Mapping[str, Term], statics: Mapping[str, Any], key: str) -> Array | None:

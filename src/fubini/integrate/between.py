@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import replaced
-from fubini.algebra.build import ONE, ZERO, add, as_product, call, index, less, negate, where
+from fubini.algebra.build import ONE, ZERO, add, as_product, call, const, index, less, negate, where
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import exceeds_zero
@@ -68,7 +68,8 @@ def _defined(value: Node, needs: Sequence[Node]) -> Node:
 def cut_of(terms: Sequence[Node], latent: Leaf, ends: Support) -> Cut:
     """Σ_i (f if low ≤ x[i] ≤ high else −∞)  as  Σ_i f, and the ends."""
     at = tuple(Index(size, "i") for size in latent.shape)
-    low, high = ends.low, ends.high
+    low = ends.low if latent.low is None else _larger(ends.low, const(latent.low))
+    high = ends.high if latent.high is None else _smaller(ends.high, const(latent.high))
     remaining: list[Node] = []
     for term in terms:
         if latent not in term.leaves:
@@ -126,8 +127,8 @@ def _entry_and_end(inequality: Node, latent: Leaf) -> tuple[tuple[Node, Node], b
 
 
 def _larger(low: Node, other: Node) -> Node:
-    return other if low is REAL.low else low if other is REAL.low else call("max", low, other)
+    return other if low in (REAL.low, other) else low if other is REAL.low else call("max", low, other)
 
 
 def _smaller(high: Node, other: Node) -> Node:
-    return other if high is REAL.high else high if other is REAL.high else call("min", high, other)
+    return other if high in (REAL.high, other) else high if other is REAL.high else call("min", high, other)

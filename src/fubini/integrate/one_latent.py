@@ -21,9 +21,14 @@ def eliminate_one(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bo
     except Divergent:
         raise
     except NoClosedForm as error:
-        for rule in RULES.get(domain, ()):
+        attempts: list[Callable[[], Eliminated]] = []
+        if domain in ENDS:
+            attempts.append(lambda: eliminate_between(terms, latent, domain, is_plain))
+        if domain == "positive":
+            attempts.append(lambda: eliminate_exponential(terms, latent, is_plain))
+        for attempt in attempts:
             try:
-                return rule(terms, latent, is_plain)
+                return attempt()
             except NoClosedForm:
                 continue
         raise error
@@ -38,11 +43,3 @@ def eliminate_exponential(terms: Sequence[Node], latent: Leaf, is_plain: bool = 
     family = family_of(result.distribution.family).exponential
     assert family is not None, f"the family of e^x, with x from {result.distribution.family}"
     return result._replace(distribution=result.distribution._replace(family=family))
-
-
-def _between(domain: str) -> Callable[..., Eliminated]:
-    return lambda terms, latent, is_plain: eliminate_between(terms, latent, domain, is_plain)
-
-
-RULES = {domain: [_between(domain)] for domain in ENDS}  # tried in turn where features and squares have no closed form
-RULES["positive"].append(eliminate_exponential)
