@@ -254,7 +254,7 @@ def test_a_divergent_integral_is_an_error(product):
 
 def test_the_node_without_a_closed_form_is_named():
     with pytest.raises(fb.errors.Intractable, match=r"'r' needs .*\n.*to do:"):
-        (dist.Gamma(0.5, 1.0)("r") * dist.Pareto(1.0, r)(3.0)).sum("r")
+        (dist.Gamma(0.5, 1.0)("r") * dist.Weibull(1.0, r)(3.0)).sum("r")
 
 
 # -- no silent errors ------------------------------------------------------------------------------------------------

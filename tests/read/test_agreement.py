@@ -102,8 +102,10 @@ def test_bounds_are_not_forgotten():
         mu = yield dist.Uniform(low, high)
         y = yield dist.Normal(mu, 1.0).expand([3])
 
-    with pytest.raises(Intractable, match="'mu'"):
-        bounded(-1.0, 1.0).condition(y=np.array([3.0, 4.0, 5.0])).log_evidence()
+    mass = norm(4.0, np.sqrt(1 / 3)).logcdf(1.0) - np.log(2.0)  # of the likelihood below 1, the rest is beyond a tail
+    least = norm.logpdf([3.0, 4.0, 5.0], 4.0, 1.0).sum() + 0.5 * np.log(2 * np.pi / 3)
+    found = bounded(-1.0, 1.0).condition(y=np.array([3.0, 4.0, 5.0])).log_evidence()
+    assert float(found) == pytest.approx(mass + least, rel=1e-6)
 
     @fb.model
     def scale():
@@ -216,10 +218,27 @@ def test_bounds_that_a_nested_site_decides_keep_it():
     def outer():
         i = yield inner()
         b = yield dist.Uniform(0.0, 1.0 + 4.0 * i.z)
-        y = yield dist.Normal(b, 1.0)
+        y = yield dist.Normal(0.0, 1.0 + b)
 
     with pytest.raises(Intractable, match="supports that no other latent decides"):
         outer().condition(y=4.0).infer(jax.random.key(0), draws=2, warmup=2, chains=1, progress=False)
+
+
+def test_bounds_that_a_label_decides():
+    """Σ_z ½ ∫ N(4; b, 1) db / (1 + 4z) from 0 to 1 + 4z"""
+
+    @fb.model
+    def model():
+        z = yield dist.Bernoulli(0.5)
+        b = yield dist.Uniform(0.0, 1.0 + 4.0 * z)
+        y = yield dist.Normal(b, 1.0)
+
+    post = model().condition(y=4.0)
+    masses = np.array([norm.cdf(end, 4.0) - norm.cdf(0.0, 4.0) for end in (1.0, 5.0)]) * 0.5 / np.array([1.0, 5.0])
+    assert float(post.log_evidence()) == pytest.approx(np.log(masses.sum()), rel=1e-6)
+    assert float(post.marginal("z")(z=1)) == pytest.approx(masses[1] / masses.sum(), rel=1e-6)
+    draws = post.infer(jax.random.key(0), draws=200, chains=1, progress=False).posterior
+    assert np.all(draws["b"] <= 1.0 + 4.0 * draws["z"]) and np.all(draws["b"] >= 0.0)
 
 
 def test_a_prior_of_another_scale_is_another_model():
