@@ -291,6 +291,14 @@ def printed_scope():
 MATRIX = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 1.5]])
 ARRAYS = {  # parameters and a value of families that are written in more than numbers and one vector
     "GaussianRandomWalk": ({"scale": 0.7, "num_steps": 3}, np.array([0.5, -0.2, 1.0])),
+    "MatrixNormal": (
+        {
+            "loc": np.array([[0.5, -1.0, 0.0], [0.0, 2.0, 1.0]]),
+            "scale_tril_row": np.array([[1.0, 0.0], [0.4, 0.8]]),
+            "scale_tril_column": np.array([[1.0, 0.0, 0.0], [-0.3, 0.7, 0.0], [0.2, 0.5, 1.2]]),
+        },
+        np.array([[0.1, -0.2, 1.0], [0.3, 1.2, -0.4]]),
+    ),
     "Multinomial": ({"total_count": 6, "probs": np.array([0.2, 0.5, 0.3])}, np.array([1, 3, 2])),
     "MultivariateNormal": (
         {"loc": np.array([0.5, -1.0, 0.0]), "covariance_matrix": MATRIX},

@@ -9,7 +9,7 @@ from scipy.special import betaln, gammaln, logsumexp
 
 from fubini.numerics.cubature import MOST_NUMBERS, TOLERANCE, integrate
 from fubini.numerics.frame import Frame, NoGrid
-from fubini.numerics.panels import sum_panels
+from fubini.numerics.kronrod import sum_panels
 
 TILTED = np.array([[1.0, 0.9], [0.9, 1.0]])
 

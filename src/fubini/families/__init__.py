@@ -25,6 +25,7 @@ from fubini.families import kumaraswamy as kumaraswamy
 from fubini.families import laplace as laplace
 from fubini.families import lebesgue as lebesgue
 from fubini.families import log_normal as log_normal
+from fubini.families import matrix_normal as matrix_normal
 from fubini.families import multinomial as multinomial
 from fubini.families import multivariate_normal as multivariate_normal
 from fubini.families import negative_binomial as negative_binomial

@@ -1,7 +1,7 @@
 """Integrals of a density over one to three numbers, with a bound on the error.
 
 Along each axis of a box around a mode, z = c + s sinh(t): tails that fall like a power of z fall exponentially in t.
-One number goes by panels of t, which are halved where the density is not smooth (`panels.py`). For two and three the
+One number goes by panels of t, which are halved where the density is not smooth (`kronrod.py`). For two and three the
 trapezoidal rule converges faster than any power of its step (Trefethen and Weideman 2014, Theorem 5.1): several modes
 share the density by smooth weights that add up to one, and the step is halved until grids agree.
 """
@@ -17,9 +17,9 @@ import numpy as np
 import scipy
 
 from fubini.numerics.frame import Frame, LogDensity, NoGrid
+from fubini.numerics.kronrod import sum_panels
 from fubini.numerics.log_sum_exp import log_sum_exp
 from fubini.numerics.mode_search import Survey, surveyed
-from fubini.numerics.panels import sum_panels
 
 MOST_NUMBERS = 3  # of a point
 FIRST_STEP = 0.25  # in t
@@ -239,7 +239,8 @@ def _along_line(log_density: LogDensity, peaks: Sequence[Peak]) -> CubatureResul
     marks = np.arcsinh(peak.distances(np.concatenate([places, peak.reach]))[:, 0])
     inside = marks[(marks > -low) & (marks < high)]
     count = math.ceil((low + high) / PANEL)
-    ends = np.unique(np.concatenate([(low + high) / count * np.arange(count) - low, inside, [high]]))
+    parts: list[np.ndarray] = [inside, (low + high) / count * np.arange(count + 1) - low]
+    ends = np.unique(np.concatenate(parts))
 
     def log_function(t: np.ndarray) -> np.ndarray:
         points = peak.points(np.sinh(t)[:, None])

@@ -240,8 +240,8 @@ def _of_record(
         assert value.reader is not None
         parameters[name] = _parameter(_derived(part, given, value.reader), part.event_dim, at)
     parameters |= {name: part for name, part in fixed.items() if name in ranks}
-    c = Index(value.event[0]) if value.event else None
-    x: Any = value.of() if c is None else Vector(c, value.of(index(c)))
+    over = tuple(map(Index, value.event))
+    x: Any = _array(over, value.of(*map(index, over)))
     if record.is_possible is not None:
         return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value.reader)
     if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
@@ -252,8 +252,12 @@ def _of_record(
 def _parameter(array: SymbolicArray, rank: int, at: Batch) -> Node | Vector | Matrix:
     """A parameter at a batch cell: a number, a vector or a matrix."""
     over = tuple(Index(size) for size in array.shape[array.rank - rank :])
-    entry = _at(array, at, *map(index, over))
-    return (lambda: entry, lambda c: Vector(c, entry), lambda i, j: Matrix(i, j, entry))[rank](*over)
+    return _array(over, _at(array, at, *map(index, over)))
+
+
+def _array(over: tuple[Index, ...], entry: Node) -> Node | Vector | Matrix:
+    """A number, a vector or a matrix, by its entry."""
+    return (lambda: entry, lambda c: Vector(c, entry), lambda i, j: Matrix(i, j, entry))[len(over)](*over)
 
 
 def _possible(test: Node, density: Node) -> Node:
