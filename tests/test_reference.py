@@ -122,7 +122,7 @@ DOCUMENTED_CLASSES = [name for name in documented() if isinstance(named(name), t
 @pytest.mark.parametrize("folder", ["", "io", "measures", "distributions", "representations"])
 def test_every_public_name_is_on_a_page(folder: str) -> None:
     prefix = ".".join(filter(None, ("fubini", folder)))
-    modules = ("density_choice", "density_rules", "piecewise_reading")
+    modules = ("density_choice", "density_quantiles", "density_rules", "piecewise_reading", "to_numpyro")
     rules = {f"fubini.distributions.{name}" for name in modules}  # imported to be registered
     rules |= {f"fubini.representations.{name}" for name in ("mixture_plate", "table_recurrence")}
     public = {f"{prefix}.{name}" for name in exported(PACKAGE / folder / "__init__.py")} - rules

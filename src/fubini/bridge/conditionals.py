@@ -17,8 +17,8 @@ from fubini.base.names import Name
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.parameter import How, Parameter, nodes_of
-from fubini.bridge.student_conditionals import students_in_turn
 from fubini.distributions.density import Density
+from fubini.distributions.student_conditionals import students_in_turn
 from fubini.errors import NoRule, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table

@@ -10,22 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini import distributions as dist
 from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data, namespace
-from fubini.base.domains import Bint, Domain, Reals
+from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
 from fubini.bridge.conditionals import places_of
 from fubini.bridge.disintegration import indexed, not_integrable
 from fubini.bridge.indexed_density import Disintegration, IndexedDensity
-from fubini.distributions.density import Density
+from fubini.distributions.student_conditionals import student_of_vector
 from fubini.errors import NoRule
 from fubini.factors.mixture import CAP
 from fubini.factors.table import Table
 from fubini.integrate.student import Student
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_marginal
-from fubini.terms.value import Array, Variable
+from fubini.terms.value import Array
 
 
 @exact_marginal.rule
@@ -68,10 +67,7 @@ class Marginal(NamedTuple):
         step = next((step for step in self.whole.plan.integrals if set(self.names) <= set(step.names)), None)
         if self.along is not None or step is None or not isinstance(step.result, Student) or len(self.names) < 2:
             return None
-        df, loc, scale = self.whole.of.conditionals.student(step, self.names)
-        root = Array(namespace(scale.array).linalg.cholesky(scale.array), scale.names)
-        distribution = dist.MultivariateStudentT(df, loc, root)
-        return Density(distribution, Variable(name, Reals[loc.output.shape[0]]))
+        return student_of_vector(*self.whole.of.conditionals.student(step, self.names), name)
 
     def _of_labels(self) -> Factor:
         """p(z_i = k)  =  Σ_s p(s) [z_i(s) = k], over all values s of the labels together"""

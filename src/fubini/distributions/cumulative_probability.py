@@ -13,7 +13,7 @@ from jax.scipy.special import betainc
 from fubini.base.arrays import Data
 from fubini.base.ops import Op, lift
 from fubini.distributions.blueprint import Blueprint
-from fubini.numerics.quantiles import invert
+from fubini.numerics.cdf_inversion import invert
 
 
 def _of_normal_entries(made: Any) -> Any:

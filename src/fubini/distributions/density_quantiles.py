@@ -14,8 +14,8 @@ from fubini.distributions.cumulative_probability import lift_probability, lift_q
 from fubini.distributions.density import Density
 from fubini.distributions.family_summaries import Summary, summary_at
 from fubini.errors import NoRule
+from fubini.numerics.cdf_inversion import invert
 from fubini.numerics.named_axes import align
-from fubini.numerics.quantiles import invert
 from fubini.terms.factor import is_tabular
 from fubini.terms.heads import exact_cumulate, exact_quantile
 from fubini.terms.value import Array, Value, apply, to_array

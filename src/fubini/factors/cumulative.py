@@ -20,8 +20,8 @@ from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table
+from fubini.numerics.cdf_inversion import invert
 from fubini.numerics.named_axes import align
-from fubini.numerics.quantiles import invert
 from fubini.terms.factor import Factor, Product, is_tabular
 from fubini.terms.heads import CUMULATE, QUANTILE, exact_cumulate, exact_quantile
 from fubini.terms.value import Array, Value, to_array

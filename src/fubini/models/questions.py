@@ -71,8 +71,8 @@ class Questions(Flavour):
         """Some sites given the observations, the others integrated out exactly: a normalised factor.
 
         Several names are several sites together. A function of the sites, `lambda s: s.a[0] - s.a[1]`, has a marginal
-        where it is affine and they are normal or Student's t together, where they are finite, and where it only rises or
-        only falls in a single number.
+        where it is affine and they are normal or Student's t together, where they are finite, and where it only rises
+        or only falls in a single number.
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> round(float(model.condition(x=0.5).marginal("m").variance("m")), 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -54,13 +54,11 @@ def _repeat(step: Callable[[Data, Data], Ends], ends: Ends, is_compiled: bool) -
     def once(_: Data, pair: Ends) -> Ends:
         return step(*pair)
 
-    pair = ends
     if is_compiled:
-        pair = tuple(jax.lax.fori_loop(0, STEPS, once, ends))
-    else:
-        for _ in range(STEPS):
-            pair = step(*pair)
-    return pair
+        return cast(Ends, jax.lax.fori_loop(0, STEPS, once, ends))
+    for _ in range(STEPS):
+        ends = step(*ends)
+    return ends
 
 
 def _with_derivative(cdf: Cumulative, solution: Data, levels: Data) -> Data:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from fubini import distributions as dist
 from fubini.base import ops
 from fubini.base.arrays import Data, namespace
-from fubini.base.domains import Domain
+from fubini.base.domains import Domain, Reals
 from fubini.base.names import Name
-from fubini.distributions.density import Density
+from fubini.distributions.density import Density, Distribution
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.operators import matmul
@@ -29,6 +28,13 @@ def students_in_turn(df: Data, loc: Data, scale: Data, domains: Mapping[Name, Do
         before[Variable(name, domain)] = place
         start = place.stop
     return parts
+
+
+def student_of_vector(df: Array, loc: Array, scale: Array, name: Name) -> Factor:
+    """t_ν(m, S) of one vector, from the matrix of its scale."""
+    root = Array(namespace(scale.array).linalg.cholesky(scale.array), scale.names)
+    distribution = Distribution("MultivariateStudentT", {"df": df, "loc": loc, "scale_tril": root})
+    return Density(distribution, Variable(name, Reals[loc.output.shape[0]]))
 
 
 def _given(
@@ -73,9 +79,11 @@ def _times(wrap: Callable[[Data], Array], matrix: Data, x: Value, is_vector: boo
 def _student(df: Array, mean: Value, spread: Data, ratio: Value, y: Variable, wrap: Callable[[Data], Array]) -> Factor:
     xp = namespace(spread)
     if not y.output.shape:
-        return Density(dist.StudentT(df, mean, ratio * wrap(xp.sqrt(spread[0, 0]))), y)
+        return Density(
+            Distribution("StudentT", {"df": df, "loc": mean, "scale": ratio * wrap(xp.sqrt(spread[0, 0]))}), y
+        )
     root = wrap(xp.linalg.cholesky(spread))
-    return Density(dist.MultivariateStudentT(df, mean, ratio * root), y)
+    return Density(Distribution("MultivariateStudentT", {"df": df, "loc": mean, "scale_tril": ratio * root}), y)
 
 
 def _marking(mark: Exactness) -> Callable[[Data], Array]:
