@@ -75,15 +75,22 @@ class Search:
         adjusted: Callable[[IntegrationStep, Sequence[Leaf]], IntegrationStep] | None = None,
     ) -> None:
         self.latents, self.later, self.adjusted = latents, later, adjusted
+        self.least: PartialElimination | None = None
+        self._begin(with_configurations=False)
+
+    def _begin(self, with_configurations: bool) -> None:
+        self.with_configurations = with_configurations  # of coupled labels: where there is no other way
         self.tries = TRIES
         self.seen: set[tuple[object, ...]] = set()
         self.forms: Counter[frozenset[str]] = Counter()
-        self.least: PartialElimination | None = None
 
     def best(self, terms: tuple[Node, ...]) -> PartialElimination:
         """The reduction that leaves least."""
         self._visit(terms, (), self._order(self.latents))
         assert self.least is not None
+        if self.adjusted is None and any(is_finite(self.latents[name].leaf) for name in self.least.blocked):
+            self._begin(with_configurations=True)
+            self._visit(terms, (), self._order(self.latents))
         return self.least
 
     def together(self, terms: tuple[Node, ...], name: str) -> IntegrationStep | None:
@@ -120,15 +127,15 @@ class Search:
             except NoClosedForm as error:
                 blocked[name] = error
         if all(name in blocked for name in waiting):
-            self._visit_configurations(terms, steps, waiting)
+            if self.with_configurations:
+                self._visit_configurations(terms, steps, waiting)
             self._offer(PartialElimination(terms, steps, blocked))
 
     def _visit_configurations(
         self, terms: tuple[Node, ...], steps: tuple[IntegrationStep, ...], waiting: list[str]
     ) -> None:
         """Where nothing else can be eliminated, sum out coupled labels that have few values together."""
-        finite = [name for name in waiting if is_finite(self.latents[name].leaf) and self.adjusted is None]
-        for name in finite:
+        for name in (name for name in waiting if is_finite(self.latents[name].leaf)):
             try:
                 step = IntegrationStep((name,), eliminated_by_configurations(terms, self.latents[name].leaf))
             except NoClosedForm:
