@@ -1,11 +1,14 @@
 """Chains: hidden Markov and Kalman models, whose states are eliminated along time."""
 
+from itertools import product
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as nd
 import pytest
 from numpyro.contrib.control_flow import scan
+from scipy.special import logsumexp
 from scipy.stats import beta, dirichlet, gamma, halfnorm, multivariate_t, norm, poisson
 
 import fubini as fb
@@ -150,14 +153,21 @@ def factorial(n):
 
 
 def test_two_chains_side_by_side():
-    """One of them is summed given the other, not both."""
-    small = left(factorial(5).condition(y=Y[:5]), ["w"], ["z"])
-    for z in (np.array([0, 0, 1, 2, 2]), np.array([1, 2, 0, 0, 1])):
+    """One of them is summed along its path given the other, whose paths are enumerated where they are few."""
+    left(factorial(11).condition(y=np.resize(Y, 11)), ["w"], ["z"])  # 2,048 paths of w, more of z
+    post = factorial(5).condition(y=Y[:5])
+    small = post.eliminate("w")
+
+    def log_p(z):
         likelihood = norm.logpdf(Y[:5, None], MEANS[z][:, None] + np.array([0.0, 0.6]), 0.7)
         total, smooth = forward_backward([0.5, 0.5], np.array([[0.8, 0.2], [0.1, 0.9]]), likelihood)
-        prior = np.log(INIT[z[0]]) + np.log(STEP[z[:-1], z[1:]]).sum()
-        assert_close(small.log_prob(z=z), total + prior)
-    assert_mean(recovered(small, {"z": z})["w"], smooth[:, 1])
+        return total + np.log(INIT[z[0]]) + np.log(STEP[z[:-1], z[1:]]).sum(), smooth
+
+    for z in (np.array([0, 0, 1, 2, 2]), np.array([1, 2, 0, 0, 1])):
+        assert_close(small.log_prob(z=z), log_p(z)[0])
+    assert_mean(recovered(small, {"z": z})["w"], log_p(z)[1][:, 1])
+    left(post, ["w", "z"])
+    assert_close(post.log_evidence(), logsumexp([log_p(np.array(z))[0] for z in product(range(3), repeat=5)]))
 
 
 @fb.model
