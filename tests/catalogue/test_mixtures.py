@@ -1,5 +1,7 @@
 """Mixtures: labels are summed out, or what they choose between is integrated out given them."""
 
+from itertools import product
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -321,13 +323,22 @@ def stochastic_blocks(rows, columns):
 
 
 def test_blocks_of_rows_and_columns():
-    """Labels of one side are summed given those of the other."""
+    """Labels of one side are summed given those of the other, which are enumerated where they are few."""
     table, chance = BITS, np.array([[0.1, 0.8], [0.6, 0.3]])
-    small = left(stochastic_blocks(4, 3).condition(y=table), ["r"], ["c"])
-    for c in (np.array([0, 1, 1]), np.array([1, 0, 0])):
+    post = stochastic_blocks(4, 3).condition(y=table)
+    small = post.eliminate("r")
+
+    def log_p(c):
         each = np.where(table[:, None] == 1, np.log(chance[:, c]), np.log1p(-chance[:, c])).sum(-1) + np.log([0.6, 0.4])
-        assert_close(small.log_prob(c=c), logsumexp(each, axis=1).sum() + np.log(np.where(c == 1, 0.3, 0.7)).sum())
-    assert_labels(recovered(small, {"c": c})["r"], softmax(each, axis=1))
+        return logsumexp(each, axis=1).sum() + np.log(np.where(c == 1, 0.3, 0.7)).sum(), each
+
+    for c in (np.array([0, 1, 1]), np.array([1, 0, 0])):
+        assert_close(small.log_prob(c=c), log_p(c)[0])
+    assert_labels(recovered(small, {"c": c})["r"], softmax(log_p(c)[1], axis=1))
+    left(post, ["r", "c"])
+    assert_close(post.log_evidence(), logsumexp([log_p(np.array(c))[0] for c in product((0, 1), repeat=3)]))
+    many = np.tile(table, (4, 4))
+    left(stochastic_blocks(*many.shape).condition(y=many), ["r"], ["c"])
 
 
 @fb.model
