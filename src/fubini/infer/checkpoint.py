@@ -45,7 +45,7 @@ class Checkpoint:
         """Write to a file beside it, then put that in its place."""
         header = json.dumps({"run": self.run, "digest": _digest(arrays)})
         with written_whole(self.path, f"a checkpoint at {self.path}") as beside:
-            with beside.open("wb") as file:
+            with open(beside, "xb", opener=_private) as file:
                 write_archive(file, {HEADER: np.frombuffer(header.encode(), np.uint8), **arrays})
                 file.flush()
                 os.fsync(file.fileno())
@@ -103,6 +103,11 @@ class Checkpoint:
         """Remove both."""
         for path in (self.path, self.previous):
             path.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that no other user may read."""
+    return os.open(path, flags, 0o600)
 
 
 def _header(archive: Archive) -> dict[str, Any]:

@@ -107,7 +107,8 @@ def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
         latents = _latents(model, first, draws * chains)
         values = {name: np.asarray(v).reshape(chains, draws, *np.shape(v)[1:]) for name, v in latents.items()}
         groups = groups_of(second, model, values, options["log_likelihood"], options["predictive"], (chains, draws))
-    return to_arviz((), values, {}, groups, BACKWARD, options["dims"], options["coords"])
+    attributes = {"method": BACKWARD, "eliminated": []}
+    return to_arviz(values, {}, groups, attributes, options["dims"], options["coords"])
 
 
 @represented_predict.rule(when=is_represented)
