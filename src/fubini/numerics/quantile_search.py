@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -55,8 +55,7 @@ def _repeat(step: Callable[[Data, Data], Ends], ends: Ends, is_compiled: bool) -
         return step(*pair)
 
     if is_compiled:
-        loop: Any = jax.lax.fori_loop
-        return loop(0, STEPS, once, ends)
+        return cast(Any, jax.lax).fori_loop(0, STEPS, once, ends)
     for _ in range(STEPS):
         ends = step(*ends)
     return ends

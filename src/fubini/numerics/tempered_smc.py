@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from fubini.base.arrays import Data
@@ -38,6 +37,7 @@ MOST_STEPS = 24  # of a trajectory
 TAIL = 2.0  # points further out, in widths of the middle 68 %, do not widen the spread
 ACCEPTANCE = 0.7, 0.9  # steps are shortened below, lengthened above
 STUCK = 0.05  # acceptance at which points do not move
+HALVINGS = 60  # of the interval in which the next temperature lies
 BLOCK = 256  # points that are moved at once
 BOX = 7.0  # standard deviations between the ends of the box in which a prior puts a number
 FAR = 5.0  # standard deviations at a mode, where there is no prior
@@ -147,7 +147,13 @@ def _next_temperature(log_ratio: np.ndarray, beta: float) -> float:
         log_weights = (to - beta) * log_ratio
         return float(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)) - math.log(SHARE * len(log_ratio))
 
-    return 1.0 if excess(1.0) >= 0 else float(brentq(excess, beta, 1.0, xtol=1e-14, rtol=1e-12))
+    if excess(1.0) >= 0:
+        return 1.0
+    low, high = beta, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) >= 0 else (low, middle)
+    return high
 
 
 def systematic(random: np.random.Generator, log_weights: np.ndarray) -> np.ndarray:
@@ -241,7 +247,7 @@ class Path:
 
 
 @lru_cache(maxsize=64)
-def _trajectory(log_density: TracedDensity) -> Callable:
+def _trajectory(log_density: TracedDensity) -> Callable[..., tuple[Data, ...]]:
     """A trajectory of each point by Hamiltonian Monte Carlo, compiled once for each density."""
 
     def finite(point: Data, numbers: Any) -> Data:
@@ -250,26 +256,27 @@ def _trajectory(log_density: TracedDensity) -> Callable:
 
     @jax.jit
     def trajectory(
-        given: tuple, numbers: Any, beta: Data, spread: Data, step: Data, count: Data, start: Start
-    ) -> tuple[Data, Data, Data, Data]:
+        given: tuple[Data, ...], numbers: Any, beta: Data, spread: Data, step: Data, count: Data, start: Start
+    ) -> tuple[Data, ...]:
         def force(point: Data, slope: Data) -> Data:
             return spread.T @ ((1 - beta) * slope_of_start(point, start) + beta * slope)
 
         def log_path(point: Data, log_f: Data) -> Data:
             return (1 - beta) * log_start(point, start, jnp) + beta * log_f
 
-        def one(given: tuple) -> tuple[Data, Data, Data, Data]:
+        def one(given: tuple[Data, ...]) -> tuple[Data, ...]:
             point, log_f, slope, speed, jitter, chance = given
             length = step * (0.7 + 0.6 * jitter)
 
-            def leap(_: Any, now: tuple) -> tuple:
+            def leap(_: Any, now: tuple[Data, ...]) -> tuple[Data, ...]:
                 at, _, slope, speed = now
                 half = speed + 0.5 * length * force(at, slope)
                 there = at + length * (spread @ half)
                 log_f, slope = jax.value_and_grad(finite)(there, numbers)
                 return there, log_f, slope, half + 0.5 * length * force(there, slope)
 
-            there, log_there, slope_there, last = jax.lax.fori_loop(0, count, leap, (point, log_f, slope, speed))
+            end = cast(Any, jax.lax).fori_loop(0, count, leap, (point, log_f, slope, speed))
+            there, log_there, slope_there, last = cast("tuple[Data, ...]", end)
             gain = log_path(there, log_there) - log_path(point, log_f)
             gain = gain - 0.5 * (jnp.sum(last**2) - jnp.sum(speed**2))
             taken = jnp.log(chance) < gain  # not where the gain is not a number
@@ -280,6 +287,6 @@ def _trajectory(log_density: TracedDensity) -> Callable:
                 taken,
             )
 
-        return jax.lax.map(one, given, batch_size=BLOCK)
+        return cast("tuple[Data, ...]", cast(Any, jax.lax).map(one, given, batch_size=BLOCK))
 
     return trajectory
