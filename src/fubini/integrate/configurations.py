@@ -32,7 +32,7 @@ def summed_together(with_latent: Node, latent: Leaf, size: int) -> Summed:
         raise NoClosedForm(latent, with_latent, f"at most {MOST:,} values of its coupled entries together")
     count = size**entries
     at, c = tuple(Index(latent.shape[axis], "i") for axis in batch), Index(count, "c")
-    logits = []
+    logits: list[Node] = []
     for over, body, places in inside:
         place = next(iter(places))
         known = rewrite(body, _with_digits(latent, size, coupled, index(c)))

@@ -6,7 +6,7 @@ Ranks [simulation, entry] go from 0 to the number of draws. Simulations are inde
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.stats import binom, chi2, t
@@ -47,7 +47,7 @@ class RankBins(NamedTuple):
 def ranks_of(truth: np.ndarray, draws: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """How many of draws [draw, …] are below a value […]; of those that are equal, a random number."""
     below, equal = np.sum(draws < truth, axis=0), np.sum(draws == truth, axis=0)
-    ties: np.ndarray = np.asarray(random.integers(0, equal + 1))
+    ties = cast("np.ndarray", cast(Any, random).integers(0, equal + 1))
     return below + ties
 
 
