@@ -143,29 +143,6 @@ def test_gradient_under_jit():
     assert float(slope) == pytest.approx((wide - narrow) / 2e-5, rel=1e-4)
 
 
-def test_errors_of_a_moving_average():
-    """e_t = y_t − m − θ e_{t−1}: affine in m for each θ."""
-
-    @fb.model
-    def moving_average(y):
-        theta = yield dist.Uniform(-0.9, 0.9)
-        m = yield dist.Normal(0.0, 2.0)
-        errors = jax.lax.scan(lambda e, y: (y - m - theta * e,) * 2, 0.0, y)[1]
-        seen = yield dist.Normal(errors, 1.0)
-
-    post = moving_average(Y).condition(seen=np.zeros(N))
-    small = post.eliminate("m")
-
-    def given(theta):
-        """seen = a − b m, in closed form."""
-        a = np.asarray(jax.lax.scan(lambda e, y: (y - theta * e,) * 2, 0.0, Y)[1])
-        b = np.asarray(jax.lax.scan(lambda e, y: (1 - theta * e,) * 2, 0.0, np.ones(N))[1])
-        return stats.multivariate_normal(a, np.eye(N) + 4 * np.outer(b, b)).logpdf(np.zeros(N)) - np.log(1.8)
-
-    for theta in (-0.5, 0.3):
-        assert float(small.log_prob(theta=theta)) == pytest.approx(given(theta), rel=1e-5)
-
-
 def test_branches_of_labels():
     """Enumeration over the label of a switch."""
 
