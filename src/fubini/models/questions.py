@@ -308,7 +308,7 @@ class Questions(Flavour):
 
         >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
         >>> data = model.condition(x=0.5).prior(jax.random.key(0), draws=100)
-        >>> data.prior["m"].shape, data.prior_predictive["x"].shape, float(data.observed_data["x"])
+        >>> data.prior["m"].shape, data.prior_predictive["x"].shape, data.observed_data["x"].item()
         ((1, 100), (1, 100), 0.5)
         """
         settings = dict(draws=draws, observed=observed, dims=dims, coords=coords, options=options)
