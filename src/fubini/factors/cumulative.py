@@ -146,7 +146,7 @@ def quantile_of_mixture(f: Mixture, name: Name, levels: Value) -> Value:
     return _root(f, name, levels, cdf)
 
 
-@exact_quantile.rule(when=lambda f, name, levels: not is_tabular(f))
+@exact_quantile.rule(when=lambda f, name, levels: not is_tabular(f), overlaps=("quantile_of_finite",))
 def quantile_by_bisection(f: Factor, name: Name, levels: Value) -> Value:
     """the root of P(x ≤ t) = q"""
     return _root(f, name, levels, lambda at: interpret(CUMULATE, f, name, at))
