@@ -343,12 +343,16 @@ def given_rest(quadratic: Quadratic, elements: Positions) -> EliminatedQuadratic
 
 
 def drawn(quadratic: Quadratic, noise: Data, noise_names: Names) -> tuple[Data, Names, Data]:
-    """A draw H(Qᵀv + ε) of covariance H Hᵀ for each cell of the noise ε, and where there is one."""
+    """A draw H(Qᵀv + sε) of covariance H Hᵀ for each cell of the noise ε, and where there is one.
+
+    H is triangular. With the signs s of its diagonal, H s is the one root of the covariance whose diagonal is positive:
+    the draw is the same however the rows are stored, in a trace and outside of it.
+    """
     v, v_names, _, M_names, _ = quadratic
     half, ok, turned = _inverse_root(quadratic, first_positions(quadratic.size))
 
     def draw(H: Data, Q: Data, x: Data, e: Data) -> Data:
-        return times_vector(H, times_vector(transposed(Q), x) + e)
+        return times_vector(H, times_vector(transposed(Q), x) + namespace(H).sign(diagonal(H)) * e)
 
     data, names = by_name(
         draw,
