@@ -147,6 +147,15 @@ def test_under_jit(name: str) -> None:
         assert np.asarray(means) == pytest.approx(np.asarray(answers["smooth"]), abs=1e-4)
 
 
+def test_the_same_key_draws_the_same_particles() -> None:
+    """On NumPy, and in double precision under jit."""
+    key = jax.random.key(3)
+    with jax.enable_x64(True):
+        answers = jax.jit(lambda y, key: ask("Particles", y, key))(jnp.asarray(Y), key)
+    for question, expected in ask("Particles", Y, key).items():
+        assert np.asarray(answers[question]) == pytest.approx(expected, abs=1e-9), question
+
+
 @pytest.mark.parametrize("name", ["Truncated", "Mixture", "Particles"])
 @pytest.mark.parametrize("engine", [np.asarray, jnp.asarray])
 def test_the_best_path_of_what_is_projected_or_drawn_is_refused(name: str, engine: Callable) -> None:
@@ -220,5 +229,25 @@ def test_in_a_model_the_same_numbers(name: str) -> None:
         assert float(answer) == pytest.approx(float(expected), abs=1e-9)
         assert answer.exactness == expected.exactness
         smooth = chain(Y).smooth()
-        mean = post.marginal("F_2").mean("F_2").data
-        assert mean == pytest.approx(float(smooth.sum("S_next").mean("F_next").data[1]), abs=1e-9)
+        means, labels = smooth.sum("S_next").mean("F_next").data, smooth.sum("F_next").log().data
+        for t, site in enumerate(("F_1", "F_2", "F_3")):
+            assert post.marginal(site).mean(site).data == pytest.approx(float(means[t]), abs=1e-9)
+            assert post.marginal(f"S_{t + 1}").log().data == pytest.approx(labels[t], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_draws_and_the_best_path_in_a_model(name: str) -> None:
+    model = written_out(3)
+    seen = [own for own in model.names if own.startswith("y")]
+    post = model.condition(**dict(zip(seen, Y, strict=True)))
+    with fb.represent(F=made_of(name, jax.random.key(0))):
+        draws = post.infer(jax.random.key(1), draws=DRAWS, chains=1, log_likelihood=False, predictive=False).posterior
+        means = [float(draws[site].mean()) for site in ("F_1", "F_2", "F_3")]
+        assert means == pytest.approx(exact().smooth, abs=ERRORS[name][1] + 4 * 0.6 / np.sqrt(DRAWS))
+        if name != "Grid":
+            with pytest.raises(Intractable, match="argmax of a sequence"):
+                post.map()
+            return
+        best, path = post.map(), chain(Y).argmax()
+    assert [best.F, best.F_1, best.F_2, best.F_3] == pytest.approx([path["F"], *path["F_next"]], abs=1e-9)
+    assert [best.S, best.S_1, best.S_2, best.S_3] == [path["S"], *path["S_next"]]

@@ -99,8 +99,21 @@ def test_marginals_are_those_of_the_smoother(name: str) -> None:
     assert s.log().data == pytest.approx(np.array(labels), abs=1e-9)
 
 
-def test_draws_have_the_moments_of_the_marginals() -> None:
-    with fb.represent(x=fb.rep.Truncated()):
+@pytest.mark.parametrize("name", ["Mixture", "Particles"])
+def test_marginals_of_one_state_are_those_of_the_smoother(name: str) -> None:
+    with fb.represent(x=REPRESENTATIONS[name]):
+        x, smooth = posterior(False).marginal("x"), chain(False).smooth()
+    assert x.exactness == smooth.exactness
+    assert x.mean("x").data == pytest.approx([smooth.initial.mean("x").data, *smooth.mean("x_next").data], abs=1e-9)
+    assert x.variance("x").data[1:] == pytest.approx(smooth.variance("x_next").data, abs=1e-9)
+
+
+DRAWN = [fb.rep.Truncated(), fb.rep.Mixture(2), fb.rep.Grid((-6, 6), 240), fb.rep.Particles(1000, jax.random.key(0))]
+
+
+@pytest.mark.parametrize("rep", DRAWN, ids=repr)
+def test_draws_have_the_moments_of_the_marginals(rep: Any) -> None:
+    with fb.represent(x=rep):
         post, expected = posterior(False), posterior(False).marginal("x")
         data = post.infer(jax.random.key(0), draws=1000, chains=2, log_likelihood=False, predictive=False)
         predictions = post.predict(jax.random.key(1), "y", draws=2000)
@@ -255,8 +268,9 @@ def test_questions_without_an_answer() -> None:
     with fb.represent(x=fb.rep.Truncated()):
         with pytest.raises(fb.FubiniError, match=r"infer\(key\) draws them together"):
             post.posterior()
-        with pytest.raises(fb.FubiniError, match="argmax of a sequence"):
-            post.map()
+        for own in ("Truncated", "Mixture", "Particles"):
+            with fb.exact, fb.represent(x=REPRESENTATIONS[own]), pytest.raises(fb.FubiniError, match="argmax of a seq"):
+                post.map()
         with pytest.raises(fb.FubiniError, match=r"fb\.sum_product"):
             post.log_evidence(fb.max_product)
         with pytest.raises(fb.FubiniError, match="draws are independent"):

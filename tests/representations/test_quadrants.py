@@ -213,13 +213,14 @@ def test_a_smoother_keeps_the_mass_of_each_quadrant(name: str, setting: Setting,
 
 
 def test_particles() -> None:
-    chain, estimates, errors = quadrants(EASY), [], []
-    right = exactly(EASY, 0.0, 160).filtered
+    chain, estimates, errors, smoother_errors = quadrants(EASY), [], [], []
+    right = exactly(EASY, 0.0, 160)
     for seed in range(5):
         with fb.represent(F=fb.rep.Particles(1000, jax.random.key(seed))):
             estimates.append(float(chain.log_evidence()))
-            errors.append(distance(mean_path(chain.filter()), right))
-    assert np.mean(errors) <= 0.022
+            errors.append(distance(mean_path(chain.filter()), right.filtered))
+            smoother_errors.append(distance(mean_path(chain.smooth()), right.smoothed))
+    assert np.mean(errors) <= 0.022 and np.mean(smoother_errors) <= 0.026
     assert abs(np.mean(np.exp(np.array(estimates) + 64.177)) - 1) < 3 * np.std(np.exp(np.array(estimates) + 64.177)) / 2
 
 
