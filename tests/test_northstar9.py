@@ -249,5 +249,6 @@ def test_draws_and_the_best_path_in_a_model(name: str) -> None:
                 post.map()
             return
         best, path = post.map(), chain(Y).argmax()
-    assert [best.F, best.F_1, best.F_2, best.F_3] == pytest.approx([path["F"], *path["F_next"]], abs=1e-9)
-    assert [best.S, best.S_1, best.S_2, best.S_3] == [path["S"], *path["S_next"]]
+    positions, labels = [best.F, best.F_1, best.F_2, best.F_3], [best.S, best.S_1, best.S_2, best.S_3]
+    assert positions == pytest.approx([path["F"], *path["F_next"]], abs=1e-9)
+    assert labels == [path["S"], *path["S_next"]]
