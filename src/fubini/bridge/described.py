@@ -14,7 +14,7 @@ from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS
 from fubini.integrate.search import IntegrationStep, work
 from fubini.integrate.student import Student
-from fubini.show.notation import Notation, Phrase, PowerProduct
+from fubini.show.notation import Notation, Numeral, Phrase, PowerProduct
 from fubini.show.styles import text
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_describe
@@ -78,10 +78,11 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
         return _explained(step, "MultivariateStudentT", POWERS, (("df", notation_of(result.df)),), cost)
-    precision = ("precision", PowerProduct(((notation_of(result.scale), 1.0), (Phrase("AᵀA"), 1.0))))
-    return _explained(step, "MultivariateNormal", NORMALS, (precision,), cost)
+    scale, squares = notation_of(result.scale), (Phrase("AᵀA"), 1.0)
+    precision = PowerProduct((squares,) if scale == Numeral(1.0) else ((scale, 1.0), squares))
+    return _explained(step, "MultivariateNormal", NORMALS, (("precision", precision),), cost)
 
 
-def short(shown: str) -> str:
+def short(shown: str, width: int = WIDTH) -> str:
     """Cut a text to the length that is shown."""
-    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 1]}…"
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
