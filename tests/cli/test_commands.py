@@ -1,4 +1,4 @@
-"""Commands beside `infer`: explain, compare, query, bench, completion, demo."""
+"""Commands beside `infer` and `demo`: explain, compare, query, bench, completion."""
 
 import csv
 import io
@@ -73,13 +73,3 @@ def test_bench_and_completion(capsys):
     text = printed(capsys, "bench")
     assert "again" in text and len(text.strip().splitlines()) == 5
     assert "infer" in printed(capsys, "completion", "bash")
-
-
-@pytest.mark.slow
-def test_demo(tmp_path, monkeypatch, capsys):
-    """The posterior is that of the model; the report is written, below 3 MB."""
-    monkeypatch.chdir(tmp_path)
-    text = printed(capsys, "demo")
-    assert "rate[H]" in text and "own_rates" in text and "items.size" in text
-    page = (tmp_path / "report.html").read_text()
-    assert "Twelve hospitals" in page and len(page) < 3_000_000

@@ -94,7 +94,8 @@ def _mean_test(values: np.ndarray) -> float:
     return 2 * float(special.stdtr(len(values) - 1, -statistic))
 
 
-def _binomial_quantile(probability: float, count: int, share: float) -> float:
+def _binomial_quantile(probability: float, count: int, share: np.ndarray) -> np.ndarray:
     """The least k with P(K ≤ k) ≥ probability; `scipy.stats` has it too, but takes a second to import."""
-    k = math.ceil(float(special.bdtrik(probability, count, share)))
-    return float(k - 1 if k > 0 and special.bdtr(k - 1, count, share) >= probability else k)
+    k = np.ceil(special.bdtrik(probability, count, share))
+    below = np.maximum(k - 1, 0)
+    return np.where(special.bdtr(below, count, share) >= probability, below, k)

@@ -53,9 +53,7 @@ def _evidence(evidence: tuple[float, str] | None, explanation: Explanation | Non
     about = "The evidence is the probability density of all observations with the latents integrated out. "
     if evidence is not None:
         value, exactness = evidence
-        yield element(
-            "p", "log p(observed) = ", element("strong", f"{value:.6f}".replace("-", "−")), f" ({exactness})"
-        )
+        yield element("p", "log p(observed) = ", element("strong", f"{value:.6f}".replace("-", "−")), f" ({exactness})")
         use = "Two models of the same data are compared by the difference of their log evidence: fb.compare(a=…, b=…)."
         yield element("p", about + use)
         return

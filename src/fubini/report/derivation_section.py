@@ -117,7 +117,10 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
             f"{article} {one.family} distribution",
         ),
         element("ul", parameters, class_="parameters") if parameters else None,
-        element("p", f"so that {'they are' if together else 'it is'} integrated out by the identity ({symbol} stands for {names})")
+        element(
+            "p",
+            f"so that {'they are' if together else 'it is'} integrated out by the identity ({symbol} stands for {names})",
+        )
         if has_formula
         else None,
         element("div", Markup(identity(one.equation)), class_="wide identity") if has_formula else None,

@@ -49,7 +49,9 @@ def tick_labels(numbers: Sequence[float]) -> list[str]:
     most = max(map(abs, numbers), default=0.0)
     if most >= 1e15 or most < 1e-4:
         return [shown(number).replace("e−0", "e−") for number in numbers]
-    unit, letter = next(((unit, name) for least, unit, name in UNITS if most >= least and step >= unit / 1000), (1.0, ""))
+    unit, letter = next(
+        ((unit, name) for least, unit, name in UNITS if most >= least and step >= unit / 1000), (1.0, "")
+    )
     places = max(0, 1 - math.floor(math.log10(step / unit)))  # a step is 1, 2, 2.5 or 5 times a power of ten
     return [_trimmed(f"{number / unit:.{places}f}", letter) for number in numbers]
 

@@ -116,5 +116,8 @@ def _overlay(name: str, observed: np.ndarray, replicated: np.ndarray) -> Markup:
     lines.append(element("path", d=axes.points(at, curves[-1]), class_="line strong"))
     words = f"The distribution of {name}, observed (thick line) over {len(some)} data sets predicted by the model"
     return figure(
-        f"{name}: observed (thick line) over {len(some)} predicted data sets", words, *lines, axes.frame(has_heights=False)
+        f"{name}: observed (thick line) over {len(some)} predicted data sets",
+        words,
+        *lines,
+        axes.frame(has_heights=False),
     )
