@@ -119,7 +119,8 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         element("ul", parameters, class_="parameters") if parameters else None,
         element(
             "p",
-            f"so that {'they are' if together else 'it is'} integrated out by the identity ({symbol} stands for {names})",
+            f"so that {'they are' if together else 'it is'} integrated out by the identity "
+            f"({symbol} stands for {names})",
         )
         if has_formula
         else None,
