@@ -10,6 +10,7 @@ import xarray
 
 import fubini as fb
 from fubini.errors import DomainError, FileFormatError
+from fubini.questions.compare import Comparison
 from fubini.report import document
 from tests.report.examples import (
     HOSTILE,
@@ -136,6 +137,22 @@ def test_what_a_report_of_a_label_sampler_says() -> None:
     assert "Posterior of the labels z" in html
 
 
+def test_rival_models_and_their_loops() -> None:
+    sampler = groups_post().eliminate("weights", "mean").gibbs("z", engine="python")
+    comparison = Comparison({"one": -3.0, "two": -4.0})
+    html = fb.report(schools_post(), schools_draws(), loops={"Three groups": sampler}, comparison=comparison).html
+    cells = "".join(f"<td>{number}</td>" for number in ("−4.0000", "−1.0000", "0.2689"))
+    assert f'<tr><th scope="row">two</th>{cells}</tr>' in html
+    assert "<h3>Three groups</h3>" in html and "def sweep_z(" in html
+    assert "mu, integrated out" in html  # the roles are those of the model itself
+
+
+def test_names_in_formulas_are_text() -> None:
+    sites = {"log_rate": fb.dist.Normal(0.0, 1.0), "y": lambda log_rate: fb.dist.Normal(2.0 * log_rate, 1.0)}
+    html = fb.report(fb.JointNamed(sites).condition(y=1.0)).html
+    assert "<mi>log</mi>" not in html and "log_rate" in html
+
+
 def test_what_a_report_without_draws_says() -> None:
     html = closed_report().html
     assert "Normal(loc=0.25, scale=0.7071068)" in html.replace("0.7071067811865476", "0.7071068")
@@ -242,6 +259,12 @@ def test_what_is_no_model_draws_or_sampler_is_refused(arguments, words) -> None:
     post, draws, sampler = arguments
     with pytest.raises(DomainError, match=words):
         fb.report(post() if post in (schools_post, groups_post) else post, draws, sampler=sampler)
+
+
+@pytest.mark.parametrize("keywords", [{"loops": {"a": 1}}, {"loops": [1]}, {"comparison": {"a": -1.0}}], ids=str)
+def test_what_is_no_loop_or_comparison_is_refused(keywords) -> None:
+    with pytest.raises(DomainError, match=f"a report with {next(iter(keywords))}="):
+        fb.report(schools_post(), **keywords)
 
 
 def test_repr_is_short() -> None:
