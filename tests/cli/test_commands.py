@@ -24,6 +24,17 @@ def test_explain(folder, capsys):
     assert "data" not in text.replace("does not use", "").replace("data.csv", "")  # the user's own names
 
 
+def test_explain_without_data(folder, capsys):
+    """A model with its data in its file needs no --data; of one without, the error says what to do."""
+    (folder / "schools.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\ndef coin():\n    return fb.JointNamed(dict(\n"
+        "        p=dist.Beta(1.0, 1.0), heads=lambda p: dist.Binomial(10, p)))\n\n\npost = coin().condition(heads=4)\n"
+    )
+    assert "heads ~ Binomial(10, p), observed" in printed(capsys, "explain", "schools.py")
+    assert main(["explain", "level.py", "--set", "dose=1.0"]) == 1
+    assert "give --data FILE, or condition the model in its file" in capsys.readouterr().err
+
+
 def test_compare(folder, capsys):
     found = json.loads(printed(capsys, "compare", "regression.py", "level.py", "--data", "data.csv", "--json"))
     assert found["regression"]["log_evidence"] > found["level"]["log_evidence"]

@@ -22,9 +22,10 @@ from fubini.terms.heads import exact_describe
 WIDTH = 150  # characters of an equation that are shown
 LONGEST_FORMULA = 600  # characters of a parameter that is drawn as a formula
 TOGETHER = {
-    "Chain": "Σ over paths, forward in time",
+    "Chain": "Σ over all paths, one time after another",
     CONFIGURATIONS: "Σ_c exp(logit_c), over all values of the entries",
 }
+CHAIN = {"logits": "log weight of a state", "links": "log weight of a transition"}
 NORMALS = "∫ exp(−½ |A x − b|²) dx = (2π)^(d/2) |AᵀA|^(−½) exp(−½ min |A x − b|²)"
 POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |AᵀA|^(−½) (s + min)^(d/2 − p)"
 
@@ -52,7 +53,8 @@ def _described(step: IntegrationStep, integrand: Integrand) -> ExplainedIntegral
     shown = (
         {} if kind == CONFIGURATIONS else result.distribution.parameters
     )  # logits of digits are long, and no formula
-    given = tuple((name, notation_of(node)) for name, node in shown.items() if name != "axis")
+    words = CHAIN if kind == "Chain" else {}
+    given = tuple((words.get(name, name), notation_of(node)) for name, node in shown.items() if name != "axis")
     equation = TOGETHER[kind] if kind in TOGETHER else family_of(kind).equation
     return _explained(step, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
 

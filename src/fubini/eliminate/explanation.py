@@ -16,6 +16,7 @@ from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
+IN_WORDS = {"Chain": "a Markov chain"}  # conditionals that are no family of distributions
 HEAD = ("step", "rule", "work", "size", "exactness")
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates them"
 CONVERSIONS = ("over", "from", "to", "where", "times", "numbers", "exactness")
@@ -40,7 +41,8 @@ class ExplainedIntegral(Shown):
 
     def _form(self, number: str = "", indent: int = 0) -> Iterator[Block]:
         """The conditional from which the variables are drawn back, the identity, and the parameters."""
-        yield Words(f"{number}{', '.join(map(str, self.names))}: {self.family} given the rest, {self.cost}", indent)
+        names, kind = ", ".join(map(str, self.names)), IN_WORDS.get(self.family, self.family)
+        yield Words(f"{number}{names}: {kind} given the rest, {self.cost}", indent)
         inside = indent + len(number)
         yield Formula("", self.equation, inside)
         drawn = dict(self.formulas)

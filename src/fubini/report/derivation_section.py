@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fubini.bridge.described import described
-from fubini.eliminate.explanation import CONVERSIONS, ExplainedIntegral, Explanation, Line
+from fubini.eliminate.explanation import CONVERSIONS, IN_WORDS, ExplainedIntegral, Explanation, Line
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import in_words
 from fubini.models.joint import Joint
@@ -101,7 +101,6 @@ def _steps(explanation: Explanation) -> Iterator[Part]:
 def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> Markup:
     """A step that integrates latents out by an identity."""
     names, together = in_words(one.names), len(one.names) > 1
-    article = "an" if one.family[0] in "AEIO" else "a"
     parameters = [
         element("li", [element("span", Markup(part), class_="wide term") for part in equation(name, tree)])
         for name, tree in one.formulas
@@ -113,8 +112,7 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         element("summary", f"Step {number}: {names}"),
         element(
             "p",
-            f"Given the sites that are not yet integrated out, {names} {'have together' if together else 'has'} "
-            f"{article} {one.family} distribution",
+            f"Given the sites that are not yet integrated out, {names} {_conditional(one)}",
         ),
         element("ul", parameters, class_="parameters") if parameters else None,
         element(
@@ -129,6 +127,14 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         element("p", f"Size: {one.cost}. Exactness: {exactness}.", class_="note"),
         class_="step",
     )
+
+
+def _conditional(one: ExplainedIntegral) -> str:
+    """What an eliminated variable is given the others: "has a Beta distribution", "is a Markov chain"."""
+    if one.family in IN_WORDS:
+        return f"is {IN_WORDS[one.family]}"
+    article = "an" if one.family[0] in "AEIO" else "a"
+    return f"{'have together' if len(one.names) > 1 else 'has'} {article} {one.family} distribution"
 
 
 def _sum(number: int, line: Line, step: Step, plan: Plan) -> Markup:

@@ -48,7 +48,7 @@ def tick_labels(numbers: Sequence[float]) -> list[str]:
     step = min((abs(b - a) for a, b in itertools.pairwise(numbers)), default=0.0) or 1.0
     most = max(map(abs, numbers), default=0.0)
     if most >= 1e15 or most < 1e-4:
-        return [shown(number).replace("e−0", "e−") for number in numbers]
+        return [shown(number).replace("e−0", "e−").replace("e+", "e") for number in numbers]
     unit, letter = next(
         ((unit, name) for least, unit, name in UNITS if most >= least and step >= unit / 1000), (1.0, "")
     )
