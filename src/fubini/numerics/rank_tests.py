@@ -98,4 +98,4 @@ def _binomial_quantile(probability: float, count: int, share: np.ndarray) -> np.
     """The least k with P(K ≤ k) ≥ probability; `scipy.stats` has it too, but takes a second to import."""
     k = np.ceil(special.bdtrik(probability, count, share))
     below = np.maximum(k - 1, 0)
-    return np.where(special.bdtr(below, count, share) >= probability, below, k)
+    return cast("np.ndarray", np.where(special.bdtr(below, count, share) >= probability, below, k))

@@ -37,6 +37,7 @@ from fubini.report.posterior_section import posterior_section
 from fubini.report.roles import elimination, roles
 
 LONGEST = 300  # characters of the title of a model
+LONGEST_SHOWN = 60  # characters of the title of a report, where it is printed
 HEIGHT = 640  # of the frame in a notebook
 POLICY = "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 CONTENTS = {
@@ -63,7 +64,7 @@ class Report:
         self.title, self.html = title, html
 
     def __repr__(self) -> str:
-        return f"Report {self.title!r}, {len(self.html.encode()) / 1000:,.0f} kB; .save(path) writes it"
+        return f"Report {shortened(self.title, LONGEST_SHOWN)!r}, {len(self.html.encode()) / 1000:,.0f} kB; .save(path) writes it"
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the document to a file: at once, or not at all.
@@ -132,9 +133,9 @@ def report(
     return Report(shown_title, _page(shown_title, shortened(post.title), sections))
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST) -> str:
     """The beginning of a long text."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _explanation(post: Joint) -> Explanation | None:
