@@ -64,7 +64,8 @@ class Report:
         self.title, self.html = title, html
 
     def __repr__(self) -> str:
-        return f"Report {shortened(self.title, LONGEST_SHOWN)!r}, {len(self.html.encode()) / 1000:,.0f} kB; .save(path) writes it"
+        title, size = shortened(self.title, LONGEST_SHOWN), len(self.html.encode()) / 1000
+        return f"Report {title!r}, {size:,.0f} kB; .save(path) writes it"
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the document to a file: at once, or not at all.
