@@ -95,7 +95,7 @@ def _mean_test(values: np.ndarray) -> float:
 
 
 def _binomial_quantile(probability: float, count: int, share: np.ndarray) -> np.ndarray:
-    """The least k with P(K ≤ k) ≥ probability; `scipy.stats` has it too, but takes a second to import."""
+    """The least k with P(K ≤ k) ≥ probability; `scipy.stats` has it too, but is slow to import."""
     k = np.ceil(special.bdtrik(probability, count, share))
     below = np.maximum(k - 1, 0)
     return cast("np.ndarray", np.where(special.bdtr(below, count, share) >= probability, below, k))
