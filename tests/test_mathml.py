@@ -7,7 +7,8 @@ import pytest
 from fubini.bridge.described import NORMALS, POWERS
 from fubini.families.family import families
 from fubini.show.identities import identity
-from fubini.show.mathml import mathml
+from fubini.show.markup import latex
+from fubini.show.mathml import equation, mathml
 from fubini.show.notation import (
     Applied,
     Big,
@@ -116,3 +117,19 @@ def test_every_notation_is_well_formed(tree) -> None:
         node for node in root.iter() if node.tag in (f"{SPACE}mrow", f"{SPACE}math") and (node.text or "").strip()
     ]
     assert not [node for node in root.iter() if (node.tail or "").strip()]
+
+
+def test_only_a_number_after_a_letter_is_a_subscript() -> None:
+    """x[1] and x_1 look alike on paper; log_rate and sigma_y are names, as their author wrote them."""
+    assert shape(mathml(Symbol("tau_12"))) == [["msub", ["mi", "τ"], ["mn", "12"]]]
+    for name in ("log_rate", "sigma_y", "x_next", "rate_1", "_", "a_"):
+        assert shape(mathml(Symbol(name))) == [["mi", name]]
+    assert latex(Symbol("log_rate")) == r"\mathrm{log\_rate}" and latex(Symbol("tau_12")) == r"\tau_{12}"
+
+
+def test_sums_can_be_broken_between_terms() -> None:
+    """Each term is a formula of its own, with its sign and its text."""
+    terms = ((Symbol("a"), 1.0), (Symbol("b"), -1.0), (Numeral(1.0), 2.0))
+    parts = [ElementTree.fromstring(part) for part in equation("rate", Total(terms))]
+    assert [part.get("alttext") for part in parts] == ["rate = a", "−b", "+2"]
+    assert [shape(part) for part in equation("rate", Symbol("a"))] == [[["mi", "rate"], ["mo", "="], ["mi", "a"]]]

@@ -26,7 +26,7 @@ PYTHONS = [
 ]  # 3.11, 3.12 …
 ENDS = ("oldest", "newest")
 SHOWN = ("jax", "numpyro", "arviz", "numpy")
-TESTS = ("tests/smoke", "tests/test_documents.py")
+TESTS = ("tests/smoke", "tests/test_documents.py", "tests/cli/test_demo.py")
 # Optimised, as users have it; tests/conftest.py does without. What one environment has compiled, others with its JAX
 # take from it: the key is the program, the options and the version of the compiler. The cache lives as long as the run.
 COMPILATION = {
@@ -82,8 +82,11 @@ def check(folder: Path, cache: str, version: str, end: str, interpreter: str) ->
     versions = "" if failed else run([python, "-c", REPORT, *SHOWN]).stdout.strip()
     summary = "not installed"
     if failed is None:
+        printed, report = environment / "demo.txt", environment / "report.html"
         settings = COMPILATION | {"JAX_COMPILATION_CACHE_DIR": cache}
-        demo = run([str(environment / "bin" / "fubini"), "demo"], settings)
+        demo = run([str(environment / "bin" / "fubini"), "demo", "--out", str(report)], settings)
+        printed.write_text(demo.stdout, encoding="utf-8")
+        settings |= {"FUBINI_DEMO": str(printed), "FUBINI_DEMO_REPORT": str(report)}
         tests = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], settings)
         summary = (tests.stdout.strip().splitlines() or ["no tests"])[-1].partition(" in ")[0]
         failed = next((result for result in (demo, tests) if result.returncode), None)

@@ -3,7 +3,7 @@
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -106,6 +106,16 @@ def listed(names: Iterable[object]) -> str:
     ("'a', 'b'", 'none')
     """
     return ", ".join(repr(name) if isinstance(name, str) else str(name) for name in names) or "none"
+
+
+def in_words(names: Sequence[object]) -> str:
+    """Names as they stand in a sentence.
+
+    >>> in_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    words = list(map(str, names))
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def escaped(text: str, keep: str = "") -> str:

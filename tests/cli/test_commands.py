@@ -1,4 +1,4 @@
-"""Commands beside `infer`: explain, compare, query, bench, completion, demo."""
+"""Commands beside `infer` and `demo`: explain, compare, query, bench, completion."""
 
 import csv
 import io
@@ -22,6 +22,17 @@ def test_explain(folder, capsys):
     text = printed(capsys, "explain", "regression.py", "--data", "data.csv")
     assert "level[site] + slope * dose" in text and "nothing remains" in text
     assert "data" not in text.replace("does not use", "").replace("data.csv", "")  # the user's own names
+
+
+def test_explain_without_data(folder, capsys):
+    """A model with its data in its file needs no --data; of one without, the error says what to do."""
+    (folder / "schools.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\ndef coin():\n    return fb.JointNamed(dict(\n"
+        "        p=dist.Beta(1.0, 1.0), heads=lambda p: dist.Binomial(10, p)))\n\n\npost = coin().condition(heads=4)\n"
+    )
+    assert "heads ~ Binomial(10, p), observed" in printed(capsys, "explain", "schools.py")
+    assert main(["explain", "level.py", "--set", "dose=1.0"]) == 1
+    assert "give --data FILE, or condition the model in its file" in capsys.readouterr().err
 
 
 def test_compare(folder, capsys):
@@ -73,13 +84,3 @@ def test_bench_and_completion(capsys):
     text = printed(capsys, "bench")
     assert "again" in text and len(text.strip().splitlines()) == 5
     assert "infer" in printed(capsys, "completion", "bash")
-
-
-@pytest.mark.slow
-def test_demo(tmp_path, monkeypatch, capsys):
-    """The posterior is that of the model; the report is written, below 3 MB."""
-    monkeypatch.chdir(tmp_path)
-    text = printed(capsys, "demo")
-    assert "rate[H]" in text and "own_rates" in text and "items.size" in text
-    page = (tmp_path / "report.html").read_text()
-    assert "Twelve hospitals" in page and len(page) < 3_000_000

@@ -17,6 +17,7 @@ from fubini.models.joint import DensityParts, Weighted
 from fubini.questions.compare import Comparison
 from fubini.questions.draws import Draws
 from fubini.questions.simulated_ranks import Calibration
+from fubini.report.document import Report
 
 LARGE: dict[str, Callable[[], Any]] = {}
 MANY = 1000
@@ -224,3 +225,58 @@ def chosen_labels() -> Any:
 @large
 def named() -> Any:
     return dist.Normal(np.zeros(10**6), 1.0).named("x")
+
+
+@large
+def distribution() -> Any:
+    return dist.Normal(np.zeros(10**6), 1.0)
+
+
+@large
+def parameter() -> Any:
+    return fb.param(np.ones(10**6))
+
+
+@large
+def noise() -> Any:
+    return fb.WhiteNoise(np.ones(10**6))
+
+
+@large
+def variable() -> Any:
+    return fb.Variable("name" * MANY, fb.Real)
+
+
+@large
+def report() -> Any:
+    return Report("A rather long title. " * MANY, "x" * 10**6)
+
+
+@large
+def sequential() -> Any:
+    return fb.JointSequential([dist.Normal(0.0, 1.0)] * 60)
+
+
+@large
+def graph() -> Any:
+    return sequential().graph()
+
+
+@large
+def eliminated_model() -> Any:
+    return _regression(MANY).eliminate()
+
+
+@large
+def explained_integral() -> Any:
+    return _regression(MANY).explain().integrals[0]
+
+
+@large
+def simplified() -> Any:
+    return fb.simplify(_regression(MANY))
+
+
+def _regression(count: int) -> Any:
+    sites = {"slope": dist.Normal(0.0, 1.0), "y": lambda slope: dist.Normal(slope * np.arange(float(count)), 1.0)}
+    return fb.JointNamed(sites).condition(y=np.zeros(count))

@@ -64,6 +64,21 @@ def test_large_ones_are_short(name: str) -> None:
     assert len(f"{thing}" if not isinstance(thing, tuple) else repr(thing)) < 10_000
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_printed_inside_a_trace(name: str) -> None:
+    """A print within a function that is being compiled shows the same text."""
+    thing = EVERY[name]()
+    eager, traced = printed(thing), []
+
+    def look(number: Any) -> Any:
+        traced.append(printed(thing))
+        return number
+
+    jax.make_jaxpr(look)(1.0)
+    require_short(eager)
+    assert traced == [eager]
+
+
 def test_every_public_class_is_stored() -> None:
     kinds = {type(make()) for make in INSTANCES.values()}
     missing = [

@@ -65,6 +65,16 @@ def test_chains_apart_are_found() -> None:
     assert found.level == "bad" and "for x" in " ".join(found.sentences)
 
 
+def test_verdict_counts_numbers_and_names_sites() -> None:
+    """Of many sites the verdict says how many numbers disagree, and where."""
+    generator = np.random.default_rng(0)
+    draws = {f"x{place}": generator.normal(size=(4, 200, 3)) for place in range(20)}
+    for place in range(7):
+        draws[f"x{place}"][0, :, 0] += 5.0
+    said = " ".join(judge(read_draws(data(draws))).sentences)
+    assert "above 1.01 for 7 of 60 numbers that were checked, in x0, x1, x2, x3, x4 and 2 more sites." in said
+
+
 def test_diagnostics_are_those_of_arviz() -> None:
     az, draws = arviz(), np.random.default_rng(0).normal(size=(4, 200, 3)).cumsum(axis=1)
     rhat, bulk, tail = diagnose(draws)

@@ -3,7 +3,6 @@
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import xarray
 
 import fubini as fb
 from fubini.errors import DomainError, FileFormatError
+from fubini.questions.compare import Comparison
 from fubini.report import document
 from tests.report.examples import (
     HOSTILE,
@@ -22,44 +22,15 @@ from tests.report.examples import (
     schools_post,
     schools_report,
 )
+from tests.report.html_page import HtmlPage, require_alone
 
 REPORTS = {"schools": schools_report, "groups": groups_report, "closed": closed_report}
 every_report = pytest.mark.parametrize("name", REPORTS)
-VOID = {"meta", "br"}
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, texts by element, and whether elements close in order."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append((self.open[-1] if self.open else "", data))
-
-    def found(self, tag, **attributes):
-        return [a for t, a in self.elements if t == tag and all(a.get(k) == v for k, v in attributes.items())]
 
 
 @every_report
 def test_elements_close_and_identifiers_differ(name) -> None:
-    page = Page(REPORTS[name]().html)
+    page = HtmlPage(REPORTS[name]().html)
     assert not page.open
     identifiers = [a["id"] for _, a in page.elements if "id" in a]
     assert len(identifiers) == len(set(identifiers))
@@ -70,7 +41,7 @@ def test_elements_close_and_identifiers_differ(name) -> None:
 
 @every_report
 def test_landmarks_and_headings(name) -> None:
-    page = Page(REPORTS[name]().html)
+    page = HtmlPage(REPORTS[name]().html)
     for tag in ("header", "nav", "main", "footer", "h1"):
         assert len(page.found(tag)) == 1, tag
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
@@ -81,18 +52,7 @@ def test_landmarks_and_headings(name) -> None:
 
 @every_report
 def test_nothing_is_asked_for(name) -> None:
-    html = REPORTS[name]().html
-    page = Page(html)
-    assert set(re.findall(r"https?://[^\s\"'<]*", html)) <= {
-        "http://www.w3.org/2000/svg",
-        "http://www.w3.org/1998/Math/MathML",
-    }
-    assert not [a for _, a in page.elements for key in ("src", "srcset", "action", "data") if key in a]
-    assert not page.found("link") and not page.found("img") and not page.found("iframe")
-    assert "url(" not in html.replace("url(#tip)", "") and "@import" not in html
-    (policy,) = page.found("meta", **{"http-equiv": "Content-Security-Policy"})
-    assert "default-src 'none'" in policy["content"] and "unsafe" not in policy["content"]
-    assert not [a for _, a in page.elements if "style" in a or any(key.startswith("on") for key in a)]
+    require_alone(REPORTS[name]().html)
 
 
 @every_report
@@ -108,7 +68,7 @@ def test_formulas_and_drawings_are_well_formed(name) -> None:
 
 @every_report
 def test_figures_have_descriptions(name) -> None:
-    page = Page(REPORTS[name]().html)
+    page = HtmlPage(REPORTS[name]().html)
     drawings = page.found("svg", role="img")
     assert len(drawings) == len(page.found("figure")) == len(page.found("figcaption"))
     assert all(a["aria-label"] for a in drawings)
@@ -116,7 +76,7 @@ def test_figures_have_descriptions(name) -> None:
 
 @every_report
 def test_every_site_is_a_button_with_a_panel(name) -> None:
-    page = Page(REPORTS[name]().html)
+    page = HtmlPage(REPORTS[name]().html)
     nodes = page.found("g", **{"class": "site"})
     assert len(nodes) == len(page.found("article")) > 1
     assert all(a["tabindex"] == "0" and a["role"] == "button" and a["aria-label"] for a in nodes)
@@ -126,7 +86,7 @@ def test_every_site_is_a_button_with_a_panel(name) -> None:
 @pytest.mark.parametrize("kind", [HOSTILE])
 def test_names_and_texts_are_escaped(kind) -> None:
     html = closed_report().html
-    page = Page(html)
+    page = HtmlPage(html)
     assert len(page.found("script")) == 1
     assert HOSTILE not in html and "alert(1)" in html
     assert ("title", HOSTILE) in page.texts and ("h1", HOSTILE) in page.texts
@@ -140,14 +100,14 @@ def test_labels_of_axes_are_escaped() -> None:
 
 
 def test_roles() -> None:
-    nodes = Page(schools_report().html).found("g", **{"class": "site"})
+    nodes = HtmlPage(schools_report().html).found("g", **{"class": "site"})
     assert [a["aria-label"] for a in nodes] == [
         "mu, integrated out",
         "tau, sampled",
         "theta, integrated out",
         "y, observed",
     ]
-    nodes = Page(groups_report().html).found("g", **{"class": "site"})
+    nodes = HtmlPage(groups_report().html).found("g", **{"class": "site"})
     expected = ["weights, integrated out", "mean, integrated out", "z, sampled", "s, observed"]
     assert [a["aria-label"] for a in nodes] == expected
 
@@ -175,6 +135,22 @@ def test_what_a_report_of_a_label_sampler_says() -> None:
     )
     assert "def sweep_z(" in html and "Passes that made it: histogram" in html
     assert "Posterior of the labels z" in html
+
+
+def test_rival_models_and_their_loops() -> None:
+    sampler = groups_post().eliminate("weights", "mean").gibbs("z", engine="python")
+    comparison = Comparison({"one": -3.0, "two": -4.0})
+    html = fb.report(schools_post(), schools_draws(), loops={"Three groups": sampler}, comparison=comparison).html
+    cells = "".join(f"<td>{number}</td>" for number in ("−4.0000", "−1.0000", "0.2689"))
+    assert f'<tr><th scope="row">two</th>{cells}</tr>' in html
+    assert "<h3>Three groups</h3>" in html and "def sweep_z(" in html
+    assert "mu, integrated out" in html  # the roles are those of the model itself
+
+
+def test_names_in_formulas_are_text() -> None:
+    sites = {"log_rate": fb.dist.Normal(0.0, 1.0), "y": lambda log_rate: fb.dist.Normal(2.0 * log_rate, 1.0)}
+    html = fb.report(fb.JointNamed(sites).condition(y=1.0)).html
+    assert "<mi>log</mi>" not in html and "log_rate" in html
 
 
 def test_what_a_report_without_draws_says() -> None:
@@ -241,7 +217,7 @@ def test_one_chain_of_one_draw() -> None:
 def test_notebooks_show_it_in_a_frame() -> None:
     shown = schools_report()._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in shown
-    assert Page(shown).found("iframe")[0]["srcdoc"] == schools_report().html
+    assert HtmlPage(shown).found("iframe")[0]["srcdoc"] == schools_report().html
 
 
 def test_save_replaces_a_file(tmp_path) -> None:
@@ -283,6 +259,12 @@ def test_what_is_no_model_draws_or_sampler_is_refused(arguments, words) -> None:
     post, draws, sampler = arguments
     with pytest.raises(DomainError, match=words):
         fb.report(post() if post in (schools_post, groups_post) else post, draws, sampler=sampler)
+
+
+@pytest.mark.parametrize("keywords", [{"loops": {"a": 1}}, {"loops": [1]}, {"comparison": {"a": -1.0}}], ids=str)
+def test_what_is_no_loop_or_comparison_is_refused(keywords) -> None:
+    with pytest.raises(DomainError, match=f"a report with {next(iter(keywords))}="):
+        fb.report(schools_post(), **keywords)
 
 
 def test_repr_is_short() -> None:

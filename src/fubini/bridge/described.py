@@ -14,7 +14,7 @@ from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS
 from fubini.integrate.search import IntegrationStep, work
 from fubini.integrate.student import Student
-from fubini.show.notation import Notation, Phrase, PowerProduct
+from fubini.show.notation import Notation, Numeral, Phrase, PowerProduct
 from fubini.show.styles import text
 from fubini.terms.factor import Factor
 from fubini.terms.heads import exact_describe
@@ -22,9 +22,10 @@ from fubini.terms.heads import exact_describe
 WIDTH = 150  # characters of an equation that are shown
 LONGEST_FORMULA = 600  # characters of a parameter that is drawn as a formula
 TOGETHER = {
-    "Chain": "Σ over paths, forward in time",
+    "Chain": "Σ over all paths, one time after another",
     CONFIGURATIONS: "Σ_c exp(logit_c), over all values of the entries",
 }
+CHAIN = {"logits": "log weight of a state", "links": "log weight of a transition"}
 NORMALS = "∫ exp(−½ |A x − b|²) dx = (2π)^(d/2) |AᵀA|^(−½) exp(−½ min |A x − b|²)"
 POWERS = "∫ (s + |A x − b|²)^(−p) dx = π^(d/2) Γ(p − d/2)/Γ(p) |AᵀA|^(−½) (s + min)^(d/2 − p)"
 
@@ -52,7 +53,8 @@ def _described(step: IntegrationStep, integrand: Integrand) -> ExplainedIntegral
     shown = (
         {} if kind == CONFIGURATIONS else result.distribution.parameters
     )  # logits of digits are long, and no formula
-    given = tuple((name, notation_of(node)) for name, node in shown.items() if name != "axis")
+    words = CHAIN if kind == "Chain" else {}
+    given = tuple((words.get(name, name), notation_of(node)) for name, node in shown.items() if name != "axis")
     equation = TOGETHER[kind] if kind in TOGETHER else family_of(kind).equation
     return _explained(step, kind, equation, given, "1 entry" if count == 1 else f"{count:,} entries")
 
@@ -78,10 +80,11 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
         return _explained(step, "MultivariateStudentT", POWERS, (("df", notation_of(result.df)),), cost)
-    precision = ("precision", PowerProduct(((notation_of(result.scale), 1.0), (Phrase("AᵀA"), 1.0))))
-    return _explained(step, "MultivariateNormal", NORMALS, (precision,), cost)
+    scale, squares = notation_of(result.scale), (Phrase("AᵀA"), 1.0)
+    precision = PowerProduct((squares,) if scale == Numeral(1.0) else ((scale, 1.0), squares))
+    return _explained(step, "MultivariateNormal", NORMALS, (("precision", precision),), cost)
 
 
-def short(shown: str) -> str:
+def short(shown: str, width: int = WIDTH) -> str:
     """Cut a text to the length that is shown."""
-    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 1]}…"
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"

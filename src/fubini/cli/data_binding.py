@@ -17,6 +17,7 @@ from fubini.io.json_text import load_json
 from fubini.models.joint import Joint
 from fubini.models.statements import index_arguments
 
+WITHOUT_DATA = "give --data FILE, or condition the model in its file: post = model(…).condition(y=…)"
 LEFT_OUT = "rows left out"
 
 
@@ -126,7 +127,7 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
             f"{file.name} at these data",
             expected=f"a column for one of the sites {listed(joint.names)} at least: nothing is observed",
             nearest=_nearest_column(joint.names, source.columns),
-            advice="name the column as the site, or give --map SITE=COLUMN",
+            advice="name the column as the site, or give --map SITE=COLUMN" if source.columns else WITHOUT_DATA,
         )
     for name, values in observed.items():
         _require_shape(joint, name, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,23 @@ def run(options: argparse.Namespace) -> str:
     """Print each part when it is ready; the report comes last."""
     require_writable(options.out, f"writing {options.out}")
     last = ""
-    for part in _parts(options.out):
-        if last:
-            print(last, end="\n\n", flush=True)
-        last = part
+    with quick_compilation():
+        for part in _parts(options.out):
+            if last:
+                print(last, end="\n\n", flush=True)
+            last = part
     return last
+
+
+@contextmanager
+def quick_compilation() -> Iterator[None]:
+    """XLA without its costly optimisations: what runs once is compiled for longer than it runs."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
 
 
 def _parts(path: Path) -> Iterator[str]:
@@ -49,7 +62,8 @@ def _parts(path: Path) -> Iterator[str]:
     draws = post.infer(jax.random.key(SEED), draws=500, dims=labels, coords={"hospital": list(NAMES)}, progress=False)
     yield f"2. The posterior\n{summarise(draws.posterior)}"
     rivals = {rival.__name__: rival(OPERATIONS).condition(deaths=DEATHS) for rival in (one_rate, own_rates)}
-    yield f"3. Two rival models by their exact evidence\n{compare(**rivals)}"
+    comparison = compare(**rivals)
+    yield f"3. Two rival models by their exact evidence\n{comparison}"
     sampler = two_kinds(OPERATIONS).condition(deaths=DEATHS).eliminate("share", "rate").gibbs("kind")
     loop = sampler.source().partition("def sweep_kind")[2].splitlines()[1 : SHOWN + 1]
     yield (
@@ -57,5 +71,13 @@ def _parts(path: Path) -> Iterator[str]:
         + "\n".join([*loop, "    …"])
     )
     command = " ".join(["fubini", *sys.argv[1:]])
-    saved = report(post, draws, title="Twelve hospitals", command=command, seed=SEED).save(path)
-    yield f"5. The report, to open in a browser: {saved.resolve()}"
+    made = report(
+        post,
+        draws,
+        title="Twelve hospitals",
+        command=command,
+        seed=SEED,
+        loops={"Two kinds of hospitals": sampler},
+        comparison=comparison,
+    )
+    yield f"5. The report, to open in a browser: {made.save(path).resolve()}"

@@ -29,6 +29,18 @@ def parameters(distribution: Distribution) -> list[Data]:
     return [jnp.asarray(to_array(value).array) for value in distribution.leaf_values]
 
 
+def parameter_keys(distribution: Distribution) -> list[str]:
+    """The names of these arrays, those of inner distributions included.
+
+    >>> parameter_keys(fb.dist.Normal(0.0, 1.0).expand([3]))
+    ['loc', 'scale']
+    """
+    keys: list[str] = []
+    for key, arg in zip(distribution.keys, distribution.args, strict=True):
+        keys.extend(parameter_keys(arg) if isinstance(arg, Distribution) else [key])
+    return keys
+
+
 def made(distribution: Distribution) -> Any:
     """numpyro's distribution."""
     return distribution.blueprint.build(iter(parameters(distribution)))

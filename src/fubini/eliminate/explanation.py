@@ -9,13 +9,14 @@ from typing import Protocol
 
 from fubini.base.names import Name
 from fubini.eliminate.plan import Plan
-from fubini.errors import listed
+from fubini.errors import in_words, listed
 from fubini.factors.tally import Conversion
 from fubini.show.notation import Notation
 from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words, display_form, write_out
 from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
+IN_WORDS = {"Chain": "a Markov chain"}  # conditionals that are no family of distributions
 HEAD = ("step", "rule", "work", "size", "exactness")
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates them"
 CONVERSIONS = ("over", "from", "to", "where", "times", "numbers", "exactness")
@@ -40,7 +41,8 @@ class ExplainedIntegral(Shown):
 
     def _form(self, number: str = "", indent: int = 0) -> Iterator[Block]:
         """The conditional from which the variables are drawn back, the identity, and the parameters."""
-        yield Words(f"{number}{', '.join(map(str, self.names))}: {self.family} given the rest, {self.cost}", indent)
+        names, kind = ", ".join(map(str, self.names)), IN_WORDS.get(self.family, self.family)
+        yield Words(f"{number}{names}: {kind} given the rest, {self.cost}", indent)
         inside = indent + len(number)
         yield Formula("", self.equation, inside)
         drawn = dict(self.formulas)
@@ -143,12 +145,26 @@ class Explanation(Shown):
         yield from map(Words, self.verdict.splitlines())
 
     @property
-    def _reasons(self) -> Iterator[str]:
-        """Why each remaining variable has no closed form."""
+    def reasons(self) -> list[tuple[list[str], str, str]]:
+        """Why variables have no closed form, those with the same reason together: names, what was expected, where.
+
+        >>> [names for names, expected, where in fb.explain([fb.Table([1.0], ("a",))], sum=("a",)).reasons]
+        []
+        """
+        together: dict[tuple[str, str], list[str]] = {}
         for name, expected, where in self.blocked:
             meant = f" (x stands for {name})" if re.search(r"\bx\b", expected) and name != "x" else ""
-            term = f", and not {where}" if where and not where.replace(".", "").isdigit() else ""
-            yield f"{name} remains: a closed form would need {expected}{meant}{term}"
+            term = "" if where.replace(".", "").isdigit() else where
+            together.setdefault((f"{expected}{meant}", term), []).append(name)
+        return [(names, expected, where) for (expected, where), names in together.items()]
+
+    @property
+    def _reasons(self) -> Iterator[str]:
+        """The reasons as sentences."""
+        for names, expected, where in self.reasons:
+            verb = "remains" if len(names) == 1 else "remain"
+            term = f", and not {where}" if where else ""
+            yield f"{in_words(names)} {verb}: a closed form would need {expected}{term}"
 
     @property
     def _is_table(self) -> bool:

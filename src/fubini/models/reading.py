@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
@@ -134,7 +135,8 @@ def _interpret(
     terms = SiteTerms(reader, sites, domains)
     for name, known in bounds.items():
         terms.set_bounds(name, known)
-    for name, array in named_arrays(flat_joint.joint):
+    named = (*named_arrays(flat_joint.joint), *_constant_parameters(traced, statements))
+    for name, array in named:
         if name not in sites and name not in flat_joint.outline.reached:
             reader.name(array.astype(_traced_dtype(array)), name)
     observed = flat(getattr(flat_joint.joint, "observed", {}))
@@ -148,6 +150,16 @@ def _interpret(
     )
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
     return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains)
+
+
+def _constant_parameters(traced: Any, statements: Sequence[SiteStatement]) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays that a model writes out as parameters, by site and parameter: `rate_concentration1`."""
+    constants = dict(zip(traced.jaxpr.constvars, traced.consts, strict=True))
+    outputs = iter(traced.jaxpr.outvars)
+    for one in statements:
+        for name, output in zip(one.array_names(), outputs, strict=False):
+            if name and not isinstance(output, Literal) and output in constants:
+                yield name, np.asarray(constants[output])
 
 
 # -- sites and their values -----------------------------------------------------------------------------------------

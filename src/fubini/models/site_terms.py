@@ -16,7 +16,7 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Domain
 from fubini.bridge.bounds import FamilyBounds, base_of, bounds_between
-from fubini.distributions.array_distribution import parameters, spread
+from fubini.distributions.array_distribution import parameter_keys, parameters, spread
 from fubini.distributions.blueprint import Constant, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.distributions.markov_chain import markov_chain
@@ -55,6 +55,17 @@ class SiteStatement(NamedTuple):
     site: Site
     is_partly_observed: bool
     chain: ChainSite | None
+
+    def array_names(self) -> list[str]:
+        """A name for each array in its term: of parameters the site and the parameter, of others none."""
+        if self.site.log_density is None:
+            return []
+        if not isinstance(self.site.source, Distribution):
+            return [""]
+        if self.chain is not None:
+            return [""] * self.chain.arrays
+        keys = parameter_keys(self.site.source)
+        return ["", *[""] * self.is_partly_observed, *(f"{self.name}_{key}".replace(".", "_") for key in keys)]
 
 
 def statement_of(name: str, site: Site, observed: Any) -> tuple[SiteStatement, list[Data]]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from fubini.base.arrays import trusting
 from fubini.distributions.array_distribution import parameters
 from fubini.distributions.blueprint import FOREIGN
 from fubini.distributions.density import Distribution
 from fubini.distributions.makers import maker_of
+from fubini.distributions.markov_chain import markov_chain
 from fubini.models.arguments import named_arrays
 from fubini.models.call_values import FlatJoint
 from fubini.models.flavour import Flavour
@@ -31,7 +33,8 @@ def statements(joint: Flavour) -> dict[str, str]:
     """Each site by path, as what follows its name: "~ Normal(mu, 1)", "= exp(x)"."""
     observed = set(flat(getattr(joint, "observed", {})))
     return {
-        name: _statement(site, parts, name in observed or site.observed) for name, (site, parts) in _read(joint).items()
+        name: _statement(one, parts, name in observed or one.site.observed)
+        for name, (one, parts) in _read(joint).items()
     }
 
 
@@ -75,29 +78,68 @@ def _subscripts(notation: Notation) -> set[tuple[str, tuple[str, ...]]]:
     return set().union(*map(_subscripts, parts))
 
 
-def _read(joint: Flavour) -> dict[str, tuple[Site, list[Part]]]:
+class Statement(NamedTuple):
+    """A site as it was traced; of a Markov chain the distributions of its first value and of one after another."""
+
+    site: Site
+    chain: tuple[Distribution, Distribution, int] | None = None
+
+    @property
+    def arrays(self) -> list:
+        """The parameters of its distributions, or its value."""
+        if self.chain is not None:
+            return [*parameters(self.chain[0]), *parameters(self.chain[1])]
+        if isinstance(self.site.source, Distribution):
+            return parameters(self.site.source)
+        is_computed = self.site.log_density is None and self.site.value is not None
+        return jax.tree_util.tree_leaves(self.site.value) if is_computed else []
+
+
+def _statement_of(site: Site, before: Any, time: Any) -> Statement:
+    """A site with its chain, whose step is taken from a value that is known by name alone."""
+    chain = markov_chain(site.source) if isinstance(site.source, Distribution) else None
+    if chain is None or before is None:
+        return Statement(site)
+    value = before.astype(int) if chain.init.domain.is_discrete else before
+    return Statement(site, (chain.init, chain.after(value, time), chain.length))
+
+
+def _read(joint: Flavour) -> dict[str, tuple[Statement, list[Part]]]:
     """Each site with its arrays as formulas: the parameters of its distribution, or its value."""
     flat_joint = FlatJoint(joint)
-    sites: dict[str, Site] = {}
+    sites: dict[str, Statement] = {}
     counts: list[int] = []
 
-    def follow(leaves: list, values: dict) -> list:
-        sites.update(flat_sites(flat_joint.rebuilt(leaves).run(Given(values))))
-        arrays = [_arrays(site) for site in sites.values()]
+    def follow(leaves: list, values: dict, before: dict, time: Any) -> list:
+        seen = flat_sites(flat_joint.rebuilt(leaves).run(Given(values)))
+        sites.update((name, _statement_of(site, before.get(name), time)) for name, site in seen.items())
+        arrays = [one.arrays for one in sites.values()]
         counts.extend(map(len, arrays))
         return [array for several in arrays for array in several]
 
     with flat_joint.precision(), trusting():
-        values = _shapes(flat_joint.outline)
-        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values)
+        values, before = _shapes(flat_joint.outline), _values_before(flat_joint.outline)
+        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values, before, jax.ShapeDtypeStruct((), np.dtype(int)))
         writer = Formulas(named_arrays(joint))
         paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
         inputs = [*map(writer.known, flat_joint.leaves), *(Part(Symbol(path)) for path in paths)]
+        inputs += [*(Part(Symbol(f"{name}[t−1]")) for name in sorted(before)), Part(Symbol("t"))]
         parts = iter(writer.read(traced.jaxpr, traced.consts, inputs))
     return {
-        name: (site, [next(parts) for _ in range(count)])
-        for (name, site), count in zip(sites.items(), counts, strict=True)
+        name: (one, [next(parts) for _ in range(count)])
+        for (name, one), count in zip(sites.items(), counts, strict=True)
     }
+
+
+def _values_before(outline: Outline, path: str = "") -> dict[str, Any]:
+    """The value before another, of each site that may be a chain, without numbers."""
+    before: dict[str, Any] = {}
+    for site in outline.sites:
+        if site.inner is not None:
+            before |= _values_before(site.inner, f"{path}{site.name}.")
+        elif len(getattr(site.value, "shape", ())) > 0:
+            before[f"{path}{site.name}"] = jax.ShapeDtypeStruct(site.value.shape[1:], site.value.dtype)
+    return before
 
 
 def _shapes(outline: Outline) -> dict[str, Any]:
@@ -106,13 +148,13 @@ def _shapes(outline: Outline) -> dict[str, Any]:
     return {name: site.value if site.inner is None else _shapes(site.inner) for name, site in sites.items()}
 
 
-def _arrays(site: Site) -> list:
-    if isinstance(site.source, Distribution):
-        return parameters(site.source)
-    return jax.tree_util.tree_leaves(site.value) if site.log_density is None and site.value is not None else []
-
-
-def _statement(site: Site, parts: Sequence[Part], observed: bool) -> str:
+def _statement(one: Statement, parts: Sequence[Part], observed: bool) -> str:
+    site = one.site
+    if one.chain is not None:
+        first, later, length = one.chain
+        rest = iter(parts)
+        shown = f"first {text(_distribution(first, rest))}, then {text(_distribution(later, rest))}, {length:,} values"
+        return f"~ Markov({shown}){', observed' if observed else ''}"
     if isinstance(site.source, Distribution):
         return f"~ {text(_distribution(site.source, iter(parts)))}{', observed' if observed else ''}"
     return f"= {', '.join(text(_short(part.notation)) for part in parts)}" if parts else "(weight)"

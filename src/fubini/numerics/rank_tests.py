@@ -9,7 +9,7 @@ import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.stats import binom, chi2, t
+from scipy import special
 
 MOST_BINS = 20
 IN_A_BIN = 5  # ranks that are expected in each, at least
@@ -56,7 +56,7 @@ def bins_of(ranks: np.ndarray, draws: int, band: float = 0.99) -> RankBins:
     bins = max(2, min(MOST_BINS, len(ranks) // IN_A_BIN, draws + 1))
     share = np.bincount(np.arange(draws + 1) * bins // (draws + 1), minlength=bins) / (draws + 1)
     counts = np.bincount(ranks * bins // (draws + 1), minlength=bins)
-    low, high = binom.ppf((1 - band) / 2, len(ranks), share), binom.ppf((1 + band) / 2, len(ranks), share)
+    low, high = (_binomial_quantile((1 + sign * band) / 2, len(ranks), share) for sign in (-1, 1))
     return RankBins(counts, len(ranks) * share, low, high)
 
 
@@ -83,7 +83,7 @@ def _counts_test(ranks: np.ndarray, draws: int) -> float:
     """χ² of the counts in bins."""
     bins = bins_of(ranks, draws)
     statistic = float(np.sum((bins.counts - bins.expected) ** 2 / bins.expected))
-    return float(chi2.sf(statistic, len(bins.counts) - 1))
+    return float(special.chdtrc(len(bins.counts) - 1, statistic))
 
 
 def _mean_test(values: np.ndarray) -> float:
@@ -91,4 +91,11 @@ def _mean_test(values: np.ndarray) -> float:
     if np.ptp(values) == 0:
         return 1.0 if values[0] == 0 else 0.0
     statistic = abs(float(values.mean())) / float(values.std(ddof=1)) * math.sqrt(len(values))
-    return 2 * float(t.sf(statistic, len(values) - 1))
+    return 2 * float(special.stdtr(len(values) - 1, -statistic))
+
+
+def _binomial_quantile(probability: float, count: int, share: np.ndarray) -> np.ndarray:
+    """The least k with P(K ≤ k) ≥ probability; `scipy.stats` has it too, but is slow to import."""
+    k = np.ceil(special.bdtrik(probability, count, share))
+    below = np.maximum(k - 1, 0)
+    return cast("np.ndarray", np.where(special.bdtr(below, count, share) >= probability, below, k))

@@ -12,7 +12,7 @@ import numpy as np
 from fubini.errors import DataError, DomainError, listed
 from fubini.models.observed import Partly
 from fubini.models.paths import flat
-from fubini.show.printed_form import Block, Grid, Shown
+from fubini.show.printed_form import Grid, Shown
 
 SHOWN = 20  # models that are printed
 LEAST = 5e-5  # an error that would show in the printed numbers
@@ -51,7 +51,7 @@ class Comparison(Shown, Mapping[str, Row]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _form(self) -> Iterator[Block]:
+    def _form(self) -> Iterator[Grid]:
         best = next(iter(self.values())).log_evidence
         rows = [
             (name, f"{row.log_evidence:.4f}", f"{row.log_evidence - best:.4f}", f"{row.probability:.4f}", _shown(row))

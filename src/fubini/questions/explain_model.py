@@ -21,6 +21,8 @@ from fubini.questions.marginal import marginal
 from fubini.questions.mode import require_real
 from fubini.questions.posterior import posterior
 
+LONGEST_REASON = 400  # characters of why a question is refused
+
 
 @exact_explain.rule
 def explain_model(model: FlatModel) -> Explanation:
@@ -75,4 +77,4 @@ def _refused(eliminated_model: EliminatedModel) -> Iterator[tuple[str, str]]:
         try:
             check()
         except (Intractable, NoRule) as error:
-            yield question, short(" ".join(str(error).split("\n", 1)[-1].split()))
+            yield question, short(" ".join(str(error).split("\n", 1)[-1].split()), LONGEST_REASON)

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fubini.bridge.described import described
-from fubini.eliminate.explanation import CONVERSIONS, ExplainedIntegral, Explanation, Line
+from fubini.eliminate.explanation import CONVERSIONS, IN_WORDS, ExplainedIntegral, Explanation, Line
 from fubini.eliminate.plan import Plan, Step
+from fubini.errors import in_words
 from fubini.models.joint import Joint
 from fubini.questions.label_sampler import LabelSampler
 from fubini.report.html_elements import Markup, Part, element, section, table
 from fubini.show.identities import identity
-from fubini.show.mathml import mathml
+from fubini.show.mathml import equation, mathml
 from fubini.show.notation import Big, Call, Infix, Notation, Subscript, Symbol
 
 STEPS = 200  # of a plan that are shown
-SQUARES = "|A x − b|² is the sum of the squares in the log density that {} enters, and min its least value over x."
+SQUARES = "|A x − b|² is the sum of the squares of {} in the log density, and min its least value over x."
 BY_GRID = 3  # numbers, at most, that quadrature integrates
 
 
@@ -72,16 +73,7 @@ def _verdict(explanation: Explanation, is_sampled: bool) -> str:
     last = f"{left} {are} sampled, {rest}." if is_sampled else f"{left} {_have(explanation.remaining)} no closed form."
     if not explanation.order:
         return f"Nothing is integrated out in closed form: {left} {are} sampled."
-    return f"{in_words(list(map(str, explanation.order)))} {_are(explanation.order)} integrated out exactly. {last}"
-
-
-def in_words(names: Sequence[str]) -> str:
-    """Names one after another.
-
-    >>> in_words(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return f"{in_words(explanation.order)} {_are(explanation.order)} integrated out exactly. {last}"
 
 
 def _have(names: Sequence[Any]) -> str:
@@ -108,10 +100,9 @@ def _steps(explanation: Explanation) -> Iterator[Part]:
 
 def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> Markup:
     """A step that integrates latents out by an identity."""
-    names = ", ".join(map(str, one.names))
-    article = "an" if one.family[0] in "AEIO" else "a"
+    names, together = in_words(one.names), len(one.names) > 1
     parameters = [
-        element("li", Markup(mathml(Infix("==", (Symbol(name), tree)), display=False)), class_="wide")
+        element("li", [element("span", Markup(part), class_="wide term") for part in equation(name, tree)])
         for name, tree in one.formulas
     ]
     symbol = "x" if re.search("(?<![a-z])x(?![a-z])", one.equation) else "k"
@@ -120,10 +111,15 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         "details",
         element("summary", f"Step {number}: {names}"),
         element(
-            "p", f"Given the sites that are not yet integrated out, {names} has {article} {one.family} distribution"
+            "p",
+            f"Given the sites that are not yet integrated out, {names} {_conditional(one)}",
         ),
         element("ul", parameters, class_="parameters") if parameters else None,
-        element("p", f"so that it is integrated out by the identity ({symbol} stands for {names})")
+        element(
+            "p",
+            f"so that {'they are' if together else 'it is'} integrated out by the identity "
+            f"({symbol} stands for {names})",
+        )
         if has_formula
         else None,
         element("div", Markup(identity(one.equation)), class_="wide identity") if has_formula else None,
@@ -131,6 +127,14 @@ def _integral(number: int, one: ExplainedIntegral, exactness: str = "exact") -> 
         element("p", f"Size: {one.cost}. Exactness: {exactness}.", class_="note"),
         class_="step",
     )
+
+
+def _conditional(one: ExplainedIntegral) -> str:
+    """What an eliminated variable is given the others: "has a Beta distribution", "is a Markov chain"."""
+    if one.family in IN_WORDS:
+        return f"is {IN_WORDS[one.family]}"
+    article = "an" if one.family[0] in "AEIO" else "a"
+    return f"{'have together' if len(one.names) > 1 else 'has'} {article} {one.family} distribution"
 
 
 def _sum(number: int, line: Line, step: Step, plan: Plan) -> Markup:
@@ -187,10 +191,9 @@ def _remaining(post: Joint, explanation: Explanation) -> Iterator[Part]:
         return
     yield element("h3", "Why the others remain")
     said = []
-    for name, expected, where in explanation.blocked:
-        term = [", and not ", element("code", where)] if where and not where.replace(".", "").isdigit() else []
-        meant = f" (x stands for {name})" if re.search(r"\bx\b", expected) else None
-        said.append(element("li", element("b", name), f": a closed form would need {expected}", *term, meant))
+    for names, expected, where in explanation.reasons:
+        term = [", and not ", element("code", where)] if where else []
+        said.append(element("li", element("b", in_words(names)), f": a closed form would need {expected}", *term))
     yield element("ul", said)
     yield element("h3", "What to try")
     yield element("ul", [element("li", each) for each in _advice(post, explanation.remaining)])
@@ -198,8 +201,7 @@ def _remaining(post: Joint, explanation: Explanation) -> Iterator[Part]:
 
 def _advice(post: Joint, remaining: Sequence[str]) -> Iterator[Part]:
     domains = dict(post.outline.free_domains())
-    names = ", ".join(repr(name) for name in remaining)
-    yield [element("code", "post.infer(key)"), f" draws {names}, and then the others exactly."]
+    yield [element("code", "post.infer(key)"), f" draws {in_words(remaining)}, and then the others exactly."]
     left = [domains[name] for name in remaining if name in domains]
     if any(domain.is_discrete for domain in left):
         yield [

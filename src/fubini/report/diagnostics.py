@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fubini.errors import in_words
 from fubini.questions.draw_diagnostics import describe, diagnose
 from fubini.questions.represented import BACKWARD
 from fubini.report.posterior_draws import PosteriorDraws, Quantity
@@ -18,6 +19,7 @@ INDEPENDENT = {
     "grid": "drawn from the posterior on a grid that describes it",
     BACKWARD: "drawn backwards through the chain",
 }
+MOST_SITES = 5  # that are named
 APPROXIMATE = {"svi": "variational inference", "laplace": "Laplace's approximation"}
 
 
@@ -33,6 +35,30 @@ class Summary:
     rhat: float = np.nan
     ess_bulk: float = np.nan
     ess_tail: float = np.nan
+
+
+@dataclass(frozen=True)
+class HighRhat:
+    """How many numbers have an R-hat above 1.01, of how many, and in which sites."""
+
+    above: int
+    checked: int
+    sites: tuple[str, ...]
+
+    @classmethod
+    def count(cls, rhats: Mapping[str, np.ndarray]) -> HighRhat:
+        """Count over the sites; an R-hat is taken as it is shown."""
+        above = {name: int((np.round(rhat, 3) > RHAT_GOOD).sum()) for name, rhat in rhats.items()}
+        checked = sum(int(np.isfinite(rhat).sum()) for rhat in rhats.values())
+        return cls(sum(above.values()), checked, tuple(name for name, count in above.items() if count))
+
+    def sentence(self) -> str:
+        """The counts in words, where there are several numbers."""
+        if self.checked < 2 or not self.above:
+            return ""
+        names, more = self.sites[:MOST_SITES], len(self.sites) - MOST_SITES
+        where = f"{', '.join(names)} and {more:,} more sites" if more > 0 else in_words(names)
+        return f" It is above {RHAT_GOOD} for {self.above:,} of {self.checked:,} numbers that were checked, in {where}."
 
 
 @dataclass(frozen=True)
@@ -65,20 +91,17 @@ def shown_rhat(rhat: float) -> str:
 
 def judge(draws: PosteriorDraws) -> Verdict:
     """The verdict on all draws."""
-    worst = {name: _worst(site.checked()) for name, site in draws.sites.items()}
-    rhat = max(((r, name) for name, (r, _) in worst.items() if r == r), default=(np.nan, ""))
-    ess = min(((e, name) for name, (_, e) in worst.items() if e == e), default=(np.nan, ""))
+    checked = {name: diagnose(site.checked()) for name, site in draws.sites.items()}
+    rhat = max(((_most(r), name) for name, (r, _, _) in checked.items() if np.isfinite(r).any()), default=(np.nan, ""))
+    ess = {name: np.minimum(bulk, tail) for name, (_, bulk, tail) in checked.items()}
+    least = min(((float(np.nanmin(e)), name) for name, e in ess.items() if np.isfinite(e).any()), default=(np.nan, ""))
     broken = [name for name, site in draws.sites.items() if not np.isfinite(site.draws).all()]
-    return verdict(rhat, ess, draws.shape, draws.method, draws.diverging or 0, broken)
+    counted = HighRhat.count({name: r for name, (r, _, _) in checked.items()})
+    return verdict(rhat, least, draws.shape, draws.method, draws.diverging or 0, broken, counted)
 
 
-def _worst(draws: np.ndarray) -> tuple[float, float]:
-    rhat, bulk, tail = diagnose(draws)
-    ess = np.minimum(bulk, tail)
-    return (
-        float(np.nanmax(rhat)) if np.isfinite(rhat).any() else np.nan,
-        float(np.nanmin(ess)) if np.isfinite(ess).any() else np.nan,
-    )
+def _most(rhat: np.ndarray) -> float:
+    return float(np.nanmax(rhat))
 
 
 def verdict(
@@ -88,10 +111,11 @@ def verdict(
     method: str,
     diverging: int = 0,
     broken: Sequence[str] = (),
+    high: HighRhat | None = None,
 ) -> Verdict:
     """What the highest R-hat and the lowest effective sample size say, each with the site it is of.
 
-    `broken` are sites with draws that are not finite numbers.
+    `broken` are sites with draws that are not finite numbers; `high` says how many numbers have an R-hat above 1.01.
     """
     if method in APPROXIMATE:
         return Verdict(
@@ -101,7 +125,7 @@ def verdict(
                 'R-hat and effective sample size say nothing of its error: compare with method="nuts".',
             ),
         )
-    judged = [_of_rhat(*rhat, shape), _of_ess(*ess, shape), _of_divergences(diverging, shape), _of_broken(broken)]
+    judged = [_of_rhat(*rhat, shape, high), _of_ess(*ess, shape), _of_divergences(diverging, shape), _of_broken(broken)]
     found = [each for each in judged if each is not None]
     level = max((level for level, _ in found), key=("good", "doubtful", "bad").index, default="good")
     first = {"good": "No problem was found.", "doubtful": "Look closer.", "bad": "Do not rely on these draws yet."}
@@ -109,22 +133,23 @@ def verdict(
     return Verdict(level, tuple(filter(None, (first[level], independent, *(sentence for _, sentence in found)))))
 
 
-def _of_rhat(rhat: float, site: str, shape: tuple[int, int]) -> tuple[str, str] | None:
+def _of_rhat(rhat: float, site: str, shape: tuple[int, int], high: HighRhat | None) -> tuple[str, str] | None:
     if rhat != rhat:
         said = "R-hat needs two chains or more that vary: run several, to see whether they agree."
         return ("doubtful", said) if shape[0] == 1 else None
     rhat = round(rhat, 3)  # as it is shown
+    how_many = "" if high is None else high.sentence()
     if rhat <= RHAT_GOOD:
         return "good", f"The chains agree: the highest R-hat is {rhat:.3f} (of {site}; at most {RHAT_GOOD} is wanted)."
     if rhat <= RHAT_BAD:
         said = f"The chains nearly agree: the highest R-hat is {rhat:.3f}, of {site} (at most {RHAT_GOOD} is wanted)."
-        return "doubtful", f"{said} Draw more."
+        return "doubtful", f"{said}{how_many} Draw more."
     said = f"The chains do not agree: R-hat is {shown_rhat(rhat)} for {site}, where at most {RHAT_GOOD} is wanted."
     advice = (
         "Draw more with a longer warmup. Where labels of groups can be exchanged, chains may number the same groups "
         "differently: give the groups an order, or look at what does not depend on their numbers."
     )
-    return "bad", f"{said} {advice}"
+    return "bad", f"{said}{how_many} {advice}"
 
 
 def _of_ess(ess: float, site: str, shape: tuple[int, int]) -> tuple[str, str] | None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 from fubini.base.whole_files import written_whole
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DomainError, Intractable, NoRule, escaped
 from fubini.models.joint import Joint
+from fubini.questions.compare import Comparison
 from fubini.questions.label_sampler import LabelSampler
 from fubini.report.closing_sections import (
     evidence_of,
@@ -35,6 +37,7 @@ from fubini.report.posterior_section import posterior_section
 from fubini.report.roles import elimination, roles
 
 LONGEST = 300  # characters of the title of a model
+LONGEST_SHOWN = 60  # characters of the title of a report, where it is printed
 HEIGHT = 640  # of the frame in a notebook
 POLICY = "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 CONTENTS = {
@@ -61,7 +64,8 @@ class Report:
         self.title, self.html = title, html
 
     def __repr__(self) -> str:
-        return f"Report {self.title!r}, {len(self.html.encode()) / 1000:,.0f} kB; .save(path) writes it"
+        title, size = shortened(self.title, LONGEST_SHOWN), len(self.html.encode()) / 1000
+        return f"Report {title!r}, {size:,.0f} kB; .save(path) writes it"
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the document to a file: at once, or not at all.
@@ -89,11 +93,14 @@ def report(
     command: str | None = None,
     seed: Any = None,
     sampler: LabelSampler | None = None,
+    loops: Mapping[str, LabelSampler] = MappingProxyType({}),
+    comparison: Comparison | None = None,
 ) -> Report:
     """A report of a model given its observations: graph, derivation, posterior, checks, evidence; one HTML file.
 
     `draws` is what `post.infer(key)` gave, or what a label sampler drew; without it exact marginals are shown, where
-    there are any. `sampler` is a label sampler, whose loop is shown. `command` and `seed` are shown as they are given.
+    there are any. `sampler` is a label sampler, whose loop is shown, and `loops` are others, of any models, by name.
+    `comparison` is what `fb.compare` gave, shown with the evidence. `command` and `seed` are shown as they are given.
 
     >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
     >>> fb.report(model.condition(x=0.5), title="A normal mean")
@@ -106,6 +113,7 @@ def report(
             advice="fb.report(post, post.infer(key))",
         )
     _require_sampler(sampler, post)
+    _require_shown(loops, comparison)
     explanation, known = _explanation(post), None if draws is None else read_draws(draws)
     verdict = None if known is None else judge(known)
     exact = {} if known is not None else exact_marginals(post)
@@ -118,17 +126,17 @@ def report(
         derivation_section(post, explanation, sampler, known is not None),
         posterior_section(post, known, verdict, exact),
         predictive_section(known),
-        evidence_section(post, evidence, explanation),
-        loop_section(sampler),
+        evidence_section(evidence, explanation, comparison),
+        loop_section(sampler, loops),
         origin_section(command, seed),
     ]
     shown_title = escaped(title) if title is not None else f"Report on {post.title.partition('(')[0]}"
     return Report(shown_title, _page(shown_title, shortened(post.title), sections))
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST) -> str:
     """The beginning of a long text."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _explanation(post: Joint) -> Explanation | None:
@@ -149,6 +157,21 @@ def _require_sampler(sampler: Any, post: Joint) -> None:
         raise DomainError(
             f"a report on {post.title} with a sampler of {sampler.eliminated_model.joint}",
             expected="a sampler of the same model",
+        )
+
+
+def _require_shown(loops: Any, comparison: Any) -> None:
+    if not isinstance(loops, Mapping) or not all(isinstance(each, LabelSampler) for each in loops.values()):
+        raise DomainError(
+            f"a report with loops={type(loops).__name__}",
+            expected="compiled samplers of labels by name",
+            advice='loops={"two kinds": rival.eliminate("rate").gibbs("kind")}',
+        )
+    if comparison is not None and not isinstance(comparison, Comparison):
+        raise DomainError(
+            f"a report with comparison={type(comparison).__name__}",
+            expected="models compared by their evidence",
+            advice="comparison=fb.compare(linear=post1, quadratic=post2)",
         )
 
 

@@ -16,7 +16,8 @@ from fubini.report.roles import MEANING
 from fubini.report.summaries import site_table, summary_table
 
 FIGURES = 4  # densities of a site beside the graph
-SMALL = 520  # pixels: a wider graph is scrolled in a narrow window, and not made smaller
+SMALL = 520  # pixels: a wider graph stands above the panels, and has the whole width
+LARGE = 1600  # pixels: a wider graph is scrolled, as names in it would be too small to read
 HINT = (
     "Choose a site, by a click or with Tab and Enter, to see its distribution, its role and its posterior. "
     "An arrow leads from a site to those whose distribution depends on it; observed sites are shaded, "
@@ -37,15 +38,20 @@ def model_section(
         for place, site in enumerate(post.outline.sites)
     ]
     drawn = graph.to_svg(site_roles)
-    width = re.search(r'width="(\d+)', drawn)
-    small = width is not None and int(width[1]) <= SMALL
-    drawing = element("div", Markup(drawn), class_="wide graph small" if small else "wide graph")
+    drawing = element("div", Markup(drawn), class_=f"wide graph {_size(drawn)}")
     return section(
         "model",
         "The model",
         element("p", HINT, class_="note"),
         element("div", drawing, element("div", panels, id="panels", aria_live="polite"), class_="beside"),
     )
+
+
+def _size(drawn: str) -> str:
+    """How a graph is fitted into the page, by its width."""
+    width = re.search(r'width="(\d+)', drawn)
+    pixels = int(width[1]) if width is not None else 0
+    return "small" if pixels <= SMALL else "large" if pixels <= LARGE else "large huge"
 
 
 def _statements(post: Joint) -> dict[str, str]:

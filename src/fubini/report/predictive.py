@@ -114,7 +114,10 @@ def _overlay(name: str, observed: np.ndarray, replicated: np.ndarray) -> Markup:
     at = np.linspace(left, right, curves[0].size)
     lines = [element("path", d=axes.points(at, curve), class_="faint") for curve in curves[:-1]]
     lines.append(element("path", d=axes.points(at, curves[-1]), class_="line strong"))
-    words = f"The distribution of {name}, observed (dark line) over {len(some)} data sets predicted by the model"
+    words = f"The distribution of {name}, observed (thick line) over {len(some)} data sets predicted by the model"
     return figure(
-        f"{name}: observed (dark) over {len(some)} predicted data sets", words, *lines, axes.frame(has_heights=False)
+        f"{name}: observed (thick line) over {len(some)} predicted data sets",
+        words,
+        *lines,
+        axes.frame(has_heights=False),
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fubini.show.mathml_elements import is_numbered_letter
 from fubini.show.notation import Binding, Notation
 from fubini.show.styles import Text, render
 
@@ -57,14 +58,14 @@ class Latex(Text):
     }
 
     def name(self, name: str) -> str:
-        base, _, below = name.partition("_")
-        if self.GREEK.match(base):
-            base = "\\" + base
-        elif len(base) > 1 and not re.fullmatch(r"[-+.\deE]+", base):
-            base = rf"\mathrm{{{_escaped(base)}}}"
-        else:
-            base = _escaped(base)
-        return f"{base}_{{{_escaped(below).replace(chr(95), ',')}}}" if below else base
+        if is_numbered_letter(name):
+            base, _, below = name.partition("_")
+            return f"{self.name(base)}_{{{below}}}"
+        if self.GREEK.match(name):
+            return "\\" + name
+        if len(name) > 1 and not re.fullmatch(r"[-+.\deE]+", name):
+            return rf"\mathrm{{{_escaped(name)}}}"
+        return _escaped(name)
 
     def typed(self, name: str, kind: str) -> str:
         return self.name(name)
@@ -113,7 +114,7 @@ class Latex(Text):
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([%&#${}])", r"\\\1", text).replace("⊕", r"\oplus ")
+    return re.sub(r"([%&#${}_])", r"\\\1", text).replace("⊕", r"\oplus ")
 
 
 def latex(tree: Notation) -> str:

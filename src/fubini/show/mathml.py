@@ -20,7 +20,7 @@ from fubini.show.mathml_elements import (
     separated,
     under,
 )
-from fubini.show.notation import Binding, Notation, Numeral, Total
+from fubini.show.notation import Binding, Infix, Notation, Numeral, Symbol, Total
 from fubini.show.styles import Text, render, text
 
 INFIX = {"*": "⁢", "@": "⁢", "==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "-": "−", "&": "∧", "|": "∨", "%": "mod"}
@@ -77,13 +77,14 @@ class MathMl(Text):
 
     def total(self, terms: Sequence[tuple[Notation, float]]) -> str:
         """Σ coefficient · term, in the order of the text."""
-        ordered = sorted(terms, key=lambda term: (isinstance(term[0], Numeral), term[1] < 0, text(term[0])))
-        parts: list[str] = []
-        for part, coefficient in ordered:
-            if parts or coefficient < 0:
-                parts.append(operator("−" if coefficient < 0 else "+"))
-            parts.append(self._term(part, render(part, self), abs(coefficient)))
-        return row(*parts)
+        return row(*(part for place, term in enumerate(in_order(terms)) for part in self.signed(*term, place == 0)))
+
+    def signed(self, part: Notation, coefficient: float, is_first: bool) -> list[str]:
+        """A term of a sum after its sign; the first one has none where it is positive."""
+        shown = self._term(part, render(part, self), abs(coefficient))
+        if is_first:
+            return [operator("−"), shown] if coefficient < 0 else [shown]
+        return [operator("−" if coefficient < 0 else "+", form="infix"), shown]
 
     def _term(self, part: Notation, shown: str, size: float) -> str:
         if isinstance(part, Numeral):
@@ -140,6 +141,29 @@ class MathMl(Text):
         if tree.kind == "chain":
             return row(element("mi", "log"), under("Σ", [prose("paths"), *indices]), element("mi", "exp"), body)
         return row(prose(f"{tree.kind} over "), *separated(indices, ","), prose(" of "), body)
+
+
+def in_order(terms: Sequence[tuple[Notation, float]]) -> list[tuple[Notation, float]]:
+    """Terms of a sum as the text has them: numbers last, and what is subtracted after what is added."""
+    return sorted(terms, key=lambda term: (isinstance(term[0], Numeral), term[1] < 0, text(term[0])))
+
+
+def equation(name: str, tree: Notation) -> list[str]:
+    """name = tree in MathML; a sum as several formulas, a term each, so that a line can be broken between them.
+
+    >>> from fubini.show.notation import Symbol
+    >>> [part.count("<mi>") for part in equation("rate", Total(((Symbol("a"), 1.0), (Symbol("b"), 1.0))))]
+    [2, 1]
+    """
+    if not isinstance(tree, Total) or len(tree.terms) < 2:
+        return [mathml(Infix("==", (Symbol(name), tree)), display=False)]
+    style, (first, *others) = MathMl(), in_order(tree.terms)
+    beginning = row(identifier(name), operator("="), *style.signed(*first, True))
+    parts = [formula(beginning, f"{name} = {text(Total((first,)))}", display=False)]
+    for term in others:
+        sign = "" if term[1] < 0 else "+"
+        parts.append(formula(row(*style.signed(*term, False)), sign + text(Total((term,))), display=False))
+    return parts
 
 
 def mathml(tree: Notation, display: bool = True) -> str:

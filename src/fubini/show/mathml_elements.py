@@ -14,7 +14,8 @@ GREEK = {
 }
 BIG = {"Σ": "∑", "Π": "∏", "∫": "∫"}
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+")
-TIMES, APPLY = "<mo>&#x2062;</mo>", "<mo>&#x2061;</mo>"  # not seen, but read aloud
+# Not seen, but read aloud; names of several letters stand a little apart.
+TIMES, APPLY = '<mo lspace="0.17em" rspace="0em">&#x2062;</mo>', "<mo>&#x2061;</mo>"
 
 
 def element(tag: str, *parts: str, **attributes: str) -> str:
@@ -55,18 +56,23 @@ def numeral(text: str) -> str:
 
 
 def identifier(text: str) -> str:
-    """A name or a number: Greek letters by their names, what follows an underscore below the line.
+    """A name or a number: Greek letters by their names, the number of a letter below the line, other names as text.
 
-    >>> identifier("theta_1")
-    '<msub><mi>θ</mi><mn>1</mn></msub>'
+    >>> identifier("theta_1"), identifier("log_rate")
+    ('<msub><mi>θ</mi><mn>1</mn></msub>', '<mi>log_rate</mi>')
     """
     if NUMBER.fullmatch(text):
         return numeral(text)
     base, _, below = text.partition("_")
-    if not base or not below:
-        return element("mi", escape(GREEK.get(text, text)))
-    parts = [identifier(part) for part in below.split("_") if part]
-    return element("msub", identifier(base), row(*separated(parts, ","))) if parts else element("mi", escape(text))
+    if is_numbered_letter(text):
+        return element("msub", identifier(base), element("mn", below))
+    return element("mi", escape(GREEK.get(text, text)))
+
+
+def is_numbered_letter(name: str) -> bool:
+    """Whether a name is a letter with a number, x_1 or theta_12: other underscores are no subscripts."""
+    base, _, below = name.partition("_")
+    return (len(base) == 1 or base in GREEK) and below.isascii() and below.isdigit()
 
 
 def separated(parts: Sequence[str], symbol: str) -> list[str]:

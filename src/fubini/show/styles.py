@@ -151,6 +151,11 @@ class Text:
         return f"{first} if {test} else {second}"
 
     def bound(self, tree: Binding) -> str:
+        if tree.kind == "chain" and isinstance(
+            tree.body, Applied
+        ):  # the weights of states and of transitions come last
+            weights = " + ".join(render(weight, self) for weight in tree.body.args[-2:])
+            return f"log Σ over paths exp Σ_{tree.names[0]} ({weights})"
         exp = " exp" if tree.kind in ("lse", "chain") else ""
         return f"{BINDERS[tree.kind]}_{','.join(tree.names)}{exp} {self.factor(tree.body)}"
 
