@@ -1,6 +1,7 @@
 """What every test shares: fixed seeds, the data folder."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,19 @@ jax.config.update("jax_disable_most_optimizations", FAST_COMPILATION)
 if FAST_COMPILATION and jax.__version__.startswith("0.10."):
     # The older of the two code generators for CPUs compiles in half the time; later versions do not offer the choice.
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What one process of a run has compiled, the others read; nothing is left of it after the run."""
+    if not FAST_COMPILATION:
+        return
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="compiled-tests-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture

@@ -40,17 +40,8 @@ class Point(NamedTuple):
     count: Data
 
 
-def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Factor:
-    """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them.
-
-    Bounded integers are batch inputs, with a mode for each cell. The search goes from `start`, or from near zero.
-
-    >>> z = fb.Variable("z", fb.Real)
-    >>> f = fb.dist.Normal(0.0, 1.0)("z") * fb.dist.Poisson(fb.ops.exp(z))(3)
-    >>> g = laplace(f, "z")
-    >>> round(float(g.mean("z")), 4), round(float(g.sum("z").log()), 3), g.exactness
-    (0.7921, -2.52, projected(laplace))
-    """
+def laplace_factor(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = None) -> Factor:
+    """The Gaussian that has the factor's value, mode and curvature at its mode, over the real names or all of them."""
     reals, batch = _asked(factor, names)
     begin = _start(start or {}, reals, batch, factor)
     given = factor.log()
@@ -67,13 +58,17 @@ def laplace(factor: Factor, *names: Name, start: Mapping[Name, Any] | None = Non
         value = to_array(log.replaced(values))  # type: ignore[arg-type]
         return jnp.broadcast_to(align(jnp.asarray(value.array), value.names, tuple(batch)), shape)
 
-    if any(map(is_jax, factor.leaves())):
-        mean, curvature, top, at_rest = _expanded(partial(evaluated, given), begin)
+    @jax.jit
+    def expanded(leaves: list[Data], start: Data) -> tuple[Data, Data, Data, Data]:
+        return _expanded(partial(evaluated, given.rebuilt(iter(leaves))), start)
+
+    leaves = list(given.leaves())
+    if any(map(is_jax, leaves)):
+        mean, curvature, top, at_rest = expanded(leaves, begin)
     else:
         with double_precision():  # JAX would remember NumPy's arrays, once traced, in the precision of that time
-            log = given.rebuilt(iter([jnp.asarray(leaf) for leaf in given.leaves()]))
-            parts = _expanded(partial(evaluated, log), begin.astype(np.float64))
-            mean, curvature, top, at_rest = map(np.asarray, parts)
+            doubles = [jnp.asarray(leaf) for leaf in leaves]
+            mean, curvature, top, at_rest = map(np.asarray, expanded(doubles, begin.astype(np.float64)))
     L, ok = root(curvature)
     top, mean = require(ok & at_rest & (top == top), lambda: _no_mode(factor, reals), top, mean)
     return expanded_at_mode(top, mean, L.swapaxes(-1, -2), reals, batch, factor.exactness | projected("laplace"))
@@ -151,7 +146,7 @@ def _solved(K: Data, right: Data) -> Data:
 def _searched(log: Callable, slope: Callable, curvature: Callable, begin: Data) -> Data:
     """Newton's method; where a step would not go up, the curvature is raised until it does (Levenberg)."""
     eye = jnp.eye(begin.shape[-1], dtype=begin.dtype)
-    floor = float(jnp.sqrt(jnp.finfo(begin.dtype).eps)) * SMALL
+    floor = math.sqrt(float(jnp.finfo(begin.dtype).eps)) * SMALL
 
     def going_on(now: Point) -> Data:
         return (now.count < MOST_STEPS) & jnp.any(now.moved > floor * (1 + jnp.max(jnp.abs(now.at), axis=-1)))

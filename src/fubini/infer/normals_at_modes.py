@@ -16,6 +16,7 @@ from fubini.numerics.frame import LogDensity
 from fubini.numerics.normal_at_mode import Normal
 
 STARTS = 6  # searches for modes
+SMALLEST = 1e-10  # curvature, of the greatest, that is not flat
 
 
 def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
@@ -28,17 +29,17 @@ def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
         mode = climb(target, {name: value[chain] for name, value in starts.items()}).point
         if not np.all(np.isfinite(mode)) or any(normal.is_at(mode) for normal in normals):
             continue
-        root = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
+        root, curves_down = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
         log_mass = float(log_density(mode[None])[0]) + float(np.linalg.slogdet(root)[1])
         if math.isfinite(log_mass):
-            normals.append(Normal(mode, root, log_mass))
+            normals.append(Normal(mode, root, log_mass, curves_down))
     if not normals:
         raise DataError("the modes of a density", expected="a density that is finite at its greatest")
     return normals
 
 
-def _root_of_inverse(curvature: np.ndarray) -> np.ndarray:
-    """A root of the covariance; directions in which the density does not curve down are given a wide one."""
+def _root_of_inverse(curvature: np.ndarray) -> tuple[np.ndarray, bool]:
+    """A root of the covariance, and whether it is one: where the density does not curve down it is given a wide one."""
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     least = max(1e-2, 1e-8 * float(np.max(np.abs(values))))
-    return vectors / np.sqrt(np.maximum(values, least))
+    return vectors / np.sqrt(np.maximum(values, least)), bool(np.all(values > SMALLEST * np.max(np.abs(values))))

@@ -10,11 +10,12 @@ SAME = 0.1  # standard deviations
 
 
 class Normal(NamedTuple):
-    """A normal approximation at a mode: the mode, a root L of its covariance L Lᵀ, and the log mass under it."""
+    """A normal approximation at a mode: the mode, a root L of its covariance L Lᵀ, and log f(mode) + log |L|."""
 
     mode: np.ndarray
     root: np.ndarray
     log_mass: float
+    curves_down: bool = True  # the log density at the mode, in all directions
 
     def is_at(self, point: np.ndarray) -> bool:
         """Whether a point is this mode, but for a small part of a standard deviation."""
