@@ -39,8 +39,7 @@ class Study:
 def columns(folder: Path, file: str, *names: str) -> list[np.ndarray]:
     """Columns of a table, numbers where all cells are."""
     path = folder / file
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as lines:
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     found = []
     for name in names:
