@@ -214,5 +214,6 @@ def studies(folder: Path | None) -> list[Study]:
         Study("crash", curve, curve_peer, (times[some] / 10.0,), push[some] / 40.0, (times[some] / 10.0,),
               "quadrature", ("amplitude", "length", "noise"), "classic/mcycle.csv"),
         Study("disasters that wander", intensity, intensity_peer, (28,),
-              disasters[:112].reshape(28, 4).sum(axis=1).astype(int), (28,), "smc", ("start", "wander"), "classic/coal_disaster_yearly.csv"),
+              disasters[:112].reshape(28, 4).sum(axis=1).astype(int), (28,), "smc",
+              ("start", "wander"), "classic/coal_disaster_yearly.csv"),
     ]  # fmt: skip
