@@ -13,9 +13,10 @@ import fubini as fb
 from fubini import dist
 from fubini import measures as m
 from fubini.models.container import struct
-from fubini.models.joint import DensityParts, Weighted
+from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.compare import Comparison
 from fubini.questions.draws import Draws
+from fubini.questions.fit import Fitted
 from fubini.questions.simulated_ranks import Calibration
 from fubini.report.document import Report
 
@@ -275,6 +276,63 @@ def explained_integral() -> Any:
 @large
 def simplified() -> Any:
     return fb.simplify(_regression(MANY))
+
+
+@large
+def piecewise() -> Any:
+    boxes = [({"x": (float(k), float(k + 1))}, dist.Normal(float(k), 1.0)("x")) for k in range(200)]
+    return fb.Piecewise(boxes)
+
+
+@large
+def joint_mixture() -> Any:
+    parts = [fb.JointNamed(dict(x=dist.Normal(float(k), 1.0))) for k in range(100)]
+    return fb.JointMixture(np.ones(100) / 100, parts)
+
+
+@large
+def coroutine() -> Any:
+    @fb.model
+    def many():
+        for _ in range(60):
+            yield dist.Normal(0.0, 1.0)
+
+    return many()
+
+
+@large
+def sampled_distributions() -> Any:
+    names = [f"site{k}" for k in range(100)]
+    return SampledDistributions(
+        {name: dist.Normal(np.zeros(1000), 1.0) for name in names}, {name: np.zeros(1000) for name in names}
+    )
+
+
+@large
+def propagation() -> Any:
+    names = [f"v{k}" for k in range(100)]
+    return fb.propagate(_chained(list(pairwise(names))), names)
+
+
+@large
+def fitted() -> Any:
+    model = fb.JointNamed(dict(x=dist.Normal(fb.param(np.zeros(MANY)), 1.0)))
+    return Fitted(model.condition(x=np.zeros(MANY)), np.linspace(-1e4, -1e3, 10**5))
+
+
+@large
+def smoothed() -> Any:
+    return chain().smooth()
+
+
+@large
+def measured_array() -> Any:
+    return m.array(MANY, lambda i: sum((m.symbol(f"t{k}", MANY)[i] for k in range(100)), start=m.symbol("a")))
+
+
+@large
+def measured_number() -> Any:
+    return sum((m.symbol(f"a{k}") for k in range(100)), start=m.symbol("a"))
 
 
 def _regression(count: int) -> Any:

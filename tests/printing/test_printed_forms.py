@@ -89,6 +89,22 @@ def test_every_public_class_is_stored() -> None:
     assert not missing, f"add an instance of each to tests/printing/instances.py: {', '.join(sorted(missing))}"
 
 
+# Classes whose instances hold no data of a user's: settings, rules, names, and what is printed of another object.
+WITHOUT_DATA = {
+    *("Bound", "Rule", "RuleSet", "Op", "Semiring", "Interpretation", "MomentMatching", "MonteCarlo", "Represent"),
+    *("Division", "Quotient", "Limits", "Exactness", "DistributionMaker", "FubiniError", "Picture"),
+    *("Dense", "Sparse", "Diagram", "Truncated", "Mixture", "Particles", "Grid", "Circuit", "Train"),
+}
+AS_ANOTHER = {"Bijector", "Joint", "Value", "Factor", "LabelSampler"}  # printed with the parts of a model or a subclass
+
+
+def test_every_class_that_holds_data_has_a_large_instance() -> None:
+    kinds = {type(make()).__name__ for make in LARGE.values()}
+    public = {kind.__name__ for kind in public_classes().values()}
+    assert not public - kinds - WITHOUT_DATA - AS_ANOTHER, "add an instance to tests/printing/large_instances.py"
+    assert not (WITHOUT_DATA | AS_ANOTHER) - public
+
+
 def test_no_text_is_of_nothing() -> None:
     assert {path.stem for path in STORED.glob("*.txt")} == set(INSTANCES), "python -m tests.printing.renew"
 

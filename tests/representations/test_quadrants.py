@@ -116,11 +116,13 @@ def test_a_cell_that_is_cut_counts_by_its_share(name: str, n: int, expected: flo
 # -- Gaussians --------------------------------------------------------------------------------------------------------
 
 
-def test_truncated_easy() -> None:
-    right = exactly(EASY, 0.0, 160)
-    assert evidence(EASY, 0.0, "Truncated") == pytest.approx(-64.177, abs=0.1)
-    assert distance(filtered(EASY, 0.0, "Truncated").means, right.filtered) <= 0.006
-    assert distance(smoothed(EASY, 0.0, "Truncated").means, right.smoothed) <= 0.016
+@pytest.mark.parametrize("stickiness", [0.0, STICKY])
+def test_truncated_easy(stickiness: float) -> None:
+    right = exactly(EASY, stickiness, 160)
+    expected = right.log_evidence if stickiness else -64.177
+    assert evidence(EASY, stickiness, "Truncated") == pytest.approx(expected, abs=0.1)
+    assert distance(filtered(EASY, stickiness, "Truncated").means, right.filtered) <= 0.006
+    assert distance(smoothed(EASY, stickiness, "Truncated").means, right.smoothed) <= 0.016
 
 
 def test_truncated_medium() -> None:

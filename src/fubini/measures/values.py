@@ -39,6 +39,7 @@ from fubini.base.ops import Op
 from fubini.distributions.parameter_checks import shown
 from fubini.errors import DataError, DomainError, UnknownName, listed
 from fubini.families import incomplete_functions as masses
+from fubini.show.printed_form import COLUMNS, cut
 
 ROUNDING = 1e-6  # of the sum of a simplex
 Check = Callable[[Mapping[str, np.ndarray]], None]  # raises where values of symbols are not allowed
@@ -59,7 +60,7 @@ class Number:
         self.node, self.checks = node, tuple(dict.fromkeys(checks))
 
     def __repr__(self) -> str:
-        return repr(self.node)
+        return cut(repr(self.node), COLUMNS)
 
     def _apply_op(self, op: Op, args: Sequence[Any]) -> Number:
         """An op of `fb.ops`, on numbers of which some are not known."""
@@ -251,7 +252,7 @@ class Entries:
         return entries(rest, lambda *more: self.at(*places, *more))
 
     def __repr__(self) -> str:
-        return f"array {self.shape} of {self.at(*(index(Index(size)) for size in self.shape))}"
+        return cut(f"array {self.shape} of {self.at(*(index(Index(size)) for size in self.shape))}", COLUMNS)
 
 
 def entries(shape: tuple[int, ...], at: Callable[..., Node]) -> Number | Entries:

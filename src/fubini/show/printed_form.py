@@ -219,7 +219,7 @@ def _wrapped(line: str) -> list[str]:
 def _narrowed(cells: list[list[str]]) -> list[list[str]]:
     """Shorter cells, and columns of the middle left out, until a line is short enough."""
     for width in (40, 24, 16, 12):
-        cells = [[_cut(cell, width) for cell in row] for row in cells]
+        cells = [[cut(cell, width) for cell in row] for row in cells]
         if _width(cells) <= COLUMNS:
             return cells
     while _width(cells) > COLUMNS and len(cells[0]) > 4:
@@ -234,7 +234,7 @@ def _width(cells: list[list[str]]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
 
 
-def _cut(cell: str, width: int) -> str:
+def cut(cell: str, width: int) -> str:
     """A long text without its middle."""
     return cell if len(cell) <= width else f"{cell[: width // 2]}…{cell[-(width - width // 2 - 1) :]}"
 
