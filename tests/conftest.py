@@ -7,9 +7,12 @@ from pathlib import Path
 
 import jax
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=12)
+# How long it takes to make an example says more of the machine than of the test.
+settings.register_profile(
+    "fubini", deadline=None, derandomize=True, max_examples=12, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
