@@ -46,6 +46,7 @@ class Page:
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.requests.clear()
+        path = path.resolve()
         self.ask("Page.navigate", url=path.as_uri())
         self.wait("document.readyState === 'complete' && location.protocol === 'file:'")
         assert self.requests[0] == path.as_uri()
