@@ -78,7 +78,7 @@ def test_text(build: Callable, text: str) -> None:
         (lambda: (X + Y) / Z, r"\frac{x + y}{z}"),
         (lambda: (X + Y) ** 2, r"{\left(x + y\right)}^{2}"),
         (lambda: -(X + Y), r"-\left(x + y\right)"),
-        (lambda: fb.Variable("theta_1", fb.Real) + fb.Variable("x_next", fb.Real), r"\theta_{1} + x_{next}"),
+        (lambda: fb.Variable("theta_1", fb.Real) + fb.Variable("x_next", fb.Real), r"\theta_{1} + \mathrm{x\_next}"),
         (lambda: fb.Variable("rate", fb.Real) * 2, r"\mathrm{rate} \, 2"),
         (lambda: fold(ops.add, X * N, "n"), r"\sum_{n} x \, n"),
         (lambda: fold(ops.multiply, X, N), r"\prod_{n} x"),
