@@ -42,6 +42,7 @@ thorough: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(JOBS) tests/laws/test_random_representations.py
 	$(BIN)/python -m benchmarks.calibration --simulations $(SIMULATIONS) --seed $(SEED)
 	EVERY_DOOR=1 $(BIN)/pytest -q -n $(JOBS) tests/catalogue tests/test_conjugacy.py
+	EVERY_CASE=1 $(BIN)/pytest -q -n $(JOBS) -m one_in
 	$(BIN)/python tests/versions.py --folder $(VENV)/versions --jobs $(JOBS) --every
 	$(BIN)/python -m tests.thorough.mutations --count $(MUTATIONS) --seed $(SEED)
 

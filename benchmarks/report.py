@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Iterable, Sequence
@@ -21,14 +22,26 @@ class Aim:
     met: bool | None
 
 
+RECORD = "FUBINI_BENCHMARK_RECORD"  # a file to which rows are appended, a line of JSON each
+
+
+def record(**what: object) -> None:
+    """Append a line to the record, where one is kept."""
+    if path := os.environ.get(RECORD):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(what, ensure_ascii=False) + "\n")
+
+
 class Table:
     """Columns as wide as their heads; the first, and those at the positions `left`, are flush left."""
 
     def __init__(self, title: str, columns: Sequence[str], first: int = 16, left: Sequence[int] = ()) -> None:
+        self.title, self.columns, self.has_head = title, [column.strip() for column in columns], False
         self.widths = [max(len(column), 0 if position else first) for position, column in enumerate(columns)]
         self.left = {0, *left}
         print(f"\n{title}\n", flush=True)
         self.row(*columns)
+        self.has_head = True
         print("  ".join("-" * width for width in self.widths), flush=True)
 
     def row(self, *cells: object) -> None:
@@ -38,6 +51,8 @@ class Table:
             for position, (cell, width) in enumerate(zip(cells, self.widths, strict=True))
         ]
         print("  ".join(padded).rstrip(), flush=True)
+        if self.has_head:
+            record(table=self.title, columns=self.columns, cells=[str(cell).strip() for cell in cells])
 
 
 def duration(seconds: float | None) -> str:
@@ -78,12 +93,21 @@ def _three_digits(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
+def version(package: str) -> str:
+    """The version of a package, or that it is not there."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 def print_header(packages: Iterable[str], more: str = "") -> None:
     """Versions, machine and load: what the figures depend on."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load}"
     print(f"{machine}; Python {platform.python_version()}, {versions}{more}")
+    record(machine=machine, python=platform.python_version(), versions=versions)
 
 
 def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:

@@ -55,13 +55,12 @@ def markov_data(shape: tuple[int, int, int]) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray(transitions, jnp.float32), jnp.asarray(rng.normal(size=(length, count, states)), jnp.float32)
 
 
-def markov(shape: tuple[int, int, int], rounds: int, others: bool) -> None:
+def markov(shape: tuple[int, int, int], rounds: int, others: bool, methods: Sequence[str]) -> None:
     """One hidden Markov model: evidence and gradient, then smoothing."""
     data = markov_data(shape)
     evidence: dict[str, Callable] = {
         "ours": peers.our_evidence(None),
-        "ours, sequential": peers.our_evidence("sequential"),
-        "ours, parallel": peers.our_evidence("parallel"),
+        **{f"ours, {method}": peers.our_evidence(method) for method in methods},
         "vector scan, logarithms": peers.log_scan,
         "vector scan, weights": peers.linear_scan,
         "associative scan": peers.associative_scan,
@@ -86,22 +85,18 @@ def kalman_data(length: int) -> jax.Array:
     return jnp.asarray(np.array(rows), jnp.float32)
 
 
-def kalman(length: int, rounds: int, others: bool) -> None:
+def kalman(length: int, rounds: int, others: bool, methods: Sequence[str]) -> None:
     """One linear-Gaussian model: filter, smoother, evidence and gradient."""
     data = kalman_data(length)
     for what, ours in (("filter", peers.our_kalman_filter), ("smoother", peers.our_kalman_smoother)):
-        contestants = {
-            "ours": ready(ours(None), data),
-            "ours, sequential": ready(ours("sequential"), data),
-            "ours, parallel": ready(ours("parallel"), data),
-        }
+        contestants = {"ours": ready(ours(None), data)}
+        contestants |= {f"ours, {method}": ready(ours(method), data) for method in methods}
         if others and peers.HAS_DYNAMAX:
             contestants["dynamax"] = ready(peers.dynamax_kalman(what), data)
         contest(f"linear-Gaussian, {length:,} steps: {what}", contestants, rounds)
-    graded = {
-        "ours": ready(jax.value_and_grad(peers.our_kalman_evidence(None)), data),
-        "ours, parallel": ready(jax.value_and_grad(peers.our_kalman_evidence("parallel")), data),
-    }
+    graded = {"ours": ready(jax.value_and_grad(peers.our_kalman_evidence(None)), data)}
+    for method in methods:
+        graded[f"ours, {method}"] = ready(jax.value_and_grad(peers.our_kalman_evidence(method)), data)
     if others and peers.HAS_DYNAMAX:
         graded["dynamax"] = ready(jax.value_and_grad(peers.dynamax_kalman("evidence")), data)
     contest(f"linear-Gaussian, {length:,} steps: evidence and gradient", graded, rounds)
@@ -140,17 +135,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=("markov", "kalman", "switching", "growth"), default=None)
     parser.add_argument("--without-peers", action="store_true", help="leave funsor and dynamax out")
+    parser.add_argument("--chosen", action="store_true", help="ours by the chosen method alone: less to compile")
     parser.add_argument("--quick", action="store_true", help="the smallest of each")
     asked = parser.parse_args(argv)
     installed = [name for name, is_there in (("funsor", peers.HAS_FUNSOR), ("dynamax", peers.HAS_DYNAMAX)) if is_there]
     print_header(("jax", "numpy", *installed), f"; {jax.devices()[0]}")
+    methods = () if asked.chosen else ("sequential", "parallel")
     parts, others = asked.only or ("markov", "kalman", "switching", "growth"), not asked.without_peers
     if "markov" in parts:
         for shape in MARKOV[: 1 if asked.quick else None]:
-            markov(shape, asked.rounds, others)
+            markov(shape, asked.rounds, others, methods)
     if "kalman" in parts:
         for length in KALMAN[: 1 if asked.quick else None]:
-            kalman(length, asked.rounds, others)
+            kalman(length, asked.rounds, others, methods)
     if "switching" in parts:
         switching(asked.rounds)
     if "growth" in parts:

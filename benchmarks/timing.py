@@ -164,6 +164,10 @@ def _reset_peak() -> None:
 
 
 def _peak() -> int:
+    """The largest size of the process; what getrusage says of a child on Linux may be that of its parent."""
+    if sys.platform == "linux":
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -2,17 +2,15 @@
 
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import jax
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
-# How long it takes to make an example says more of the machine than of the test.
-settings.register_profile(
-    "fubini", deadline=None, derandomize=True, max_examples=12, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("fubini", deadline=None, derandomize=True, max_examples=12)
 settings.register_profile("thorough", settings.get_profile("fubini"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fubini"))
 
@@ -24,8 +22,32 @@ if FAST_COMPILATION and jax.__version__.startswith("0.10."):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
 
 
+# Compiled code goes into a folder of the tests, which the next run finds again, never into that of the user.
+os.environ.setdefault("FUBINI_CACHE", os.path.join(tempfile.gettempdir(), f"fubini-tests-{os.getuid()}"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of cases marked one_in(n), a run of all tests takes one in n, chosen by their names; `make thorough` all."""
+    if "SOME_CASES" not in os.environ:
+        return
+    left_out: set[pytest.Item] = set()
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("one_in"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for like in cases.values():
+        marker = like[0].get_closest_marker("one_in")
+        assert marker is not None
+        by_name = sorted(like, key=lambda item: zlib.crc32(item.nodeid.encode()))
+        left_out.update(by_name[-(-len(like) // marker.args[0]) :])
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """What one process of a run has compiled, the others read; nothing is left of it after the run."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and "EVERY_CASE" not in os.environ:
+        os.environ["SOME_CASES"] = "1"  # which the processes of the run inherit
     if not FAST_COMPILATION:
         return
     if not hasattr(config, "workerinput"):

@@ -28,6 +28,8 @@ ANSWER = fb.Bint.labelled("no", "yes")
         (fb.Unit[2, 2], "Unit[2, 2]"),
         (fb.Simplex[4], "Simplex[4]"),
         (fb.Simplex[4][10], "Simplex[4][10]"),
+        (fb.PositiveDefinite[3], "PositiveDefinite[3]"),
+        (fb.PositiveDefinite[3][10], "PositiveDefinite[3][10]"),
         (ANSWER, "Bint.labelled('no', 'yes')"),
     ],
 )

@@ -59,6 +59,21 @@ def test_fractions_powers_and_subscripts() -> None:
         ["msubsup", ["mi", "x"], ["mi", "c"], ["mi", "a"], ["mo", "−"], ["mn", "1"]]
     ]
     assert shape(identity("√(2π/p)")) == [["msqrt", ["mfrac", ["mn", "2"], ["mi", "π"], ["mi", "p"]]]]
+    assert shape(identity("Γ_p(a)")) == [
+        ["msub", ["mi", "Γ"], ["mi", "p"]],
+        ["mo", "("],
+        ["mi", "a"],
+        ["mo", ")"],
+    ]
+    assert shape(identity("a = b, b = 2")) == [
+        ["mi", "a"],
+        ["mo", "="],
+        ["mi", "b"],
+        ["mo", ","],
+        ["mi", "b"],
+        ["mo", "="],
+        ["mn", "2"],
+    ]
     assert shape(identity("e^(d/2)")) == [["msup", ["mi", "e"], ["mi", "d"], ["mo", "/"], ["mn", "2"]]]
 
 

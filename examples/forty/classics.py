@@ -46,16 +46,21 @@ def batting(at_bats, y):
     numpyro.sample("hits", nd.Binomial(at_bats, theta).to_event(1), obs=y)
 
 
-def change_point(n, y):
-    early = numpyro.sample("early", nd.Gamma(2.0, 1.0))
-    late = numpyro.sample("late", nd.Gamma(2.0, 1.0))
-    if y is None:
-        change = numpyro.sample("change", nd.DiscreteUniform(0, n - 1))
-        numpyro.sample("y", nd.Poisson(jnp.where(jnp.arange(n) < change, early, late)).to_event(1))
-        return
-    before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(nd.Poisson(early).log_prob(y))[:-1]])
-    after = jnp.cumsum(nd.Poisson(late).log_prob(y)[::-1])[::-1]
-    numpyro.factor("y", jax.nn.logsumexp(before + after) - jnp.log(n))
+def change_point(data):
+    """Predictions are given the data too: they say when the rate changed."""
+
+    def peer(n, y):
+        early = numpyro.sample("early", nd.Gamma(2.0, 1.0))
+        late = numpyro.sample("late", nd.Gamma(2.0, 1.0))
+        before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(nd.Poisson(early).log_prob(data))[:-1]])
+        after = jnp.cumsum(nd.Poisson(late).log_prob(data)[::-1])[::-1]
+        if y is None:
+            change = numpyro.sample("change", nd.Categorical(logits=before + after))
+            numpyro.sample("y", nd.Poisson(jnp.where(jnp.arange(n) < change, early, late)).to_event(1))
+        else:
+            numpyro.factor("y", jax.nn.logsumexp(before + after) - jnp.log(n))
+
+    return peer
 
 
 def local_level(n, y):
@@ -74,7 +79,7 @@ def studies(folder: Path | None) -> list[Study]:
         Study("eight schools", models.eight_schools, eight_schools, (SPREAD,), SCHOOLS, (SPREAD,), "quadrature",
               ("mu", "tau", "theta")),
         Study("zero-inflated counts", models.zero_inflated, zero_inflated, (60,), counts, (2,), "quadrature",
-              ("present", "rate")),
+              ("present", "rate"), anew=("z",)),
     ]  # fmt: skip
     if folder is None:
         return found
@@ -90,7 +95,7 @@ def studies(folder: Path | None) -> list[Study]:
               "classic/radon_minnesota.csv"),
         Study("Nile", models.local_level, local_level, (len(flow),), flow, (len(flow),), "quadrature",
               ("start", "wander", "noise"), "classic/nile.csv"),
-        Study("change point", models.change_point, change_point, (len(disasters),), disasters.astype(int),
+        Study("change point", models.change_point, change_point(disasters), (len(disasters),), disasters.astype(int),
               (len(disasters),), "closed", ("early", "late"), "classic/coal_disaster_yearly.csv"),
         Study("baseball", models.batting, batting, (at_bats.astype(int),), hits.astype(int), (at_bats.astype(int),),
               "quadrature", ("mean", "log_kappa", "theta"), "classic/efron_morris_baseball.csv", "hits"),

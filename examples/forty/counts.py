@@ -78,16 +78,16 @@ def species_peer(n, k, y):
 @fb.model
 def stations(hours):
     """Rates of places that resemble each other: each has a closed form, two numbers remain."""
-    shape = yield dist.Gamma(2.0, 1.0)
+    concentration = yield dist.Gamma(2.0, 1.0)
     mean = yield dist.Gamma(2.0, 0.5)
-    rate = yield dist.Gamma(shape, shape / mean).expand(hours.shape)
+    rate = yield dist.Gamma(concentration, concentration / mean).expand(hours.shape)
     y = yield dist.Poisson(rate * hours)
 
 
 def stations_peer(hours, y):
-    shape = numpyro.sample("shape", nd.Gamma(2.0, 1.0))
+    concentration = numpyro.sample("concentration", nd.Gamma(2.0, 1.0))
     mean = numpyro.sample("mean", nd.Gamma(2.0, 0.5))
-    rate = numpyro.sample("rate", nd.Gamma(shape, shape / mean).expand(hours.shape).to_event(1))
+    rate = numpyro.sample("rate", nd.Gamma(concentration, concentration / mean).expand(hours.shape).to_event(1))
     numpyro.sample("y", nd.Poisson(rate * hours).to_event(1), obs=y)
 
 
@@ -132,15 +132,15 @@ def lifetimes_peer(censored, y):
 @fb.model
 def ageing(n):
     """Times to failure of parts that age."""
-    shape = yield dist.Gamma(3.0, 2.0)
+    concentration = yield dist.Gamma(3.0, 2.0)
     scale = yield dist.Gamma(2.0, 1.0)
-    y = yield dist.Weibull(scale, shape).expand([n])
+    y = yield dist.Weibull(scale, concentration).expand([n])
 
 
 def ageing_peer(n, y):
-    shape = numpyro.sample("shape", nd.Gamma(3.0, 2.0))
+    concentration = numpyro.sample("concentration", nd.Gamma(3.0, 2.0))
     scale = numpyro.sample("scale", nd.Gamma(2.0, 1.0))
-    numpyro.sample("y", nd.Weibull(scale, shape).expand([n]).to_event(1), obs=y)
+    numpyro.sample("y", nd.Weibull(scale, concentration).expand([n]).to_event(1), obs=y)
 
 
 # -- games -------------------------------------------------------------------------------------------------------------
@@ -168,10 +168,10 @@ def studies(folder: Path | None) -> list[Study]:
     aged = random.weibull(1.8, 40) * 2.2
     found = [
         Study("stations", stations, stations_peer, (hours,), counts, (np.full(12, 5.0),), "quadrature",
-              ("shape", "mean", "rate")),
+              ("concentration", "mean", "rate")),
         Study("lifetimes", lifetimes, lifetimes_peer, (censored,), np.minimum(life, limit), (np.zeros(2),), "closed",
               ("rate",)),
-        Study("ageing", ageing, ageing_peer, (40,), aged, (2,), "quadrature", ("shape", "scale")),
+        Study("ageing", ageing, ageing_peer, (40,), aged, (2,), "quadrature", ("concentration", "scale")),
     ]  # fmt: skip
     if folder is None:
         return found
@@ -197,7 +197,7 @@ def studies(folder: Path | None) -> list[Study]:
               ("level",), "classic/coal_disaster_yearly.csv"),
         Study("species", species, species_peer, (150, 3), codes, (2, 3), "closed", ("share",), "classic/iris.csv"),
         Study("captures", captures, captures_peer, (200, histories.shape[1]), voles, (3, histories.shape[1]),
-              "quadrature", ("present", "caught"), "classic/meadow_voles_capture_history.csv"),
+              "quadrature", ("present", "caught"), "classic/meadow_voles_capture_history.csv", anew=("real",)),
         Study("games", games, games_peer, pairs, won.astype(int), (np.array([0]), np.array([1]), players), "smc",
               ("skill",), "r2/trueskill_games.csv"),
     ]  # fmt: skip

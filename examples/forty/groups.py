@@ -142,7 +142,7 @@ def studies(folder: Path | None) -> list[Study]:
               (np.array([0, 1]), np.array([2.0, 2.0]), int(people.max()) + 1), "quadrature",
               ("mean_start", "mean_slope", "spread_start", "spread_slope", "noise"), "r2/hiv.csv"),
         Study("geyser", geyser, geyser_peer, (len(waiting),), waiting, (2,), "quadrature", ("share", "short", "long"),
-              "classic/old_faithful.csv"),
+              "classic/old_faithful.csv", anew=("label",)),
         Study("galaxies", velocities, velocities_peer, (len(speed),), speed / 1000.0, (2,), "smc",
-              ("weight", "mean", "spread"), "classic/galaxies.csv"),
+              ("weight", "mean", "spread"), "classic/galaxies.csv", anew=("label",)),
     ]  # fmt: skip

@@ -13,20 +13,20 @@ import fubini as fb
 from examples.forty.study import Study, columns
 from fubini import dist
 
-# -- ruggedness and income: a linear regression of which all is conjugate ----------------------------------------------
+# -- a linear regression of which all is conjugate --------------------------------------------------------------------
 
 
 @fb.model
-def rugged(x):
-    """Slopes and noise together have a closed form."""
+def conjugate(x, spread):
+    """Slopes, of a scale that is known in units of the noise, and noise together have a closed form."""
     variance = yield dist.InverseGamma(2.0, 1.0)
-    b = yield dist.Normal(0.0, 2.0 * jnp.sqrt(variance)).expand([x.shape[1]])
+    b = yield dist.Normal(0.0, spread * jnp.sqrt(variance)).expand([x.shape[1]])
     y = yield dist.Normal(x @ b, jnp.sqrt(variance))
 
 
-def rugged_peer(x, y):
+def conjugate_peer(x, spread, y):
     variance = numpyro.sample("variance", nd.InverseGamma(2.0, 1.0))
-    b = numpyro.sample("b", nd.Normal(0.0, 2.0 * jnp.sqrt(variance)).expand([x.shape[1]]).to_event(1))
+    b = numpyro.sample("b", nd.Normal(0.0, spread * jnp.sqrt(variance)).expand([x.shape[1]]).to_event(1))
     numpyro.sample("y", nd.Normal(x @ b, jnp.sqrt(variance)).to_event(1), obs=y)
 
 
@@ -258,7 +258,8 @@ def studies(folder: Path | None) -> list[Study]:
         Study("lasso", lasso, lasso_peer, (x,), y, (x[:3],), "smc", ("b", "s")),
         Study("ridge", ridge, ridge_peer, (x,), y, (x[:3],), "quadrature", ("b", "s", "scale")),
         Study("uneven noise", uneven_noise, uneven_noise_peer, (t,), uneven, (ends,), "smc", ("a", "b", "c", "d")),
-        Study("outliers", with_outliers, with_outliers_peer, (t,), spoilt, (ends,), "quadrature", ("a", "b", "share")),
+        Study("outliers", with_outliers, with_outliers_peer, (t,), spoilt, (ends,), "quadrature", ("a", "b", "share"),
+              anew=("wild",)),
     ]  # fmt: skip
     if folder is None:
         return found
@@ -280,8 +281,8 @@ def studies(folder: Path | None) -> list[Study]:
     fresh = (np.array([0, 5]), np.array([0.0, 1.0]), np.array([100, 100]), 6)
     return [
         *found,
-        Study("rugged", rugged, rugged_peer, (design,), log_income, (design[:3],), "closed", ("b", "variance"),
-              "classic/rugged.csv"),
+        Study("rugged", conjugate, conjugate_peer, (design, 2.0), log_income, (design[:3], 2.0), "closed",
+              ("b", "variance"), "classic/rugged.csv"),
         Study("line", line, line_peer, (xa,), ya, (np.array([1.0, 500.0]),), "closed", ("a", "b", "w"),
               "r2/linear_regression_a.csv"),
         Study("robust line", robust, robust_peer, (xb[::10],), yb[::10], (np.array([-1.0, 1.0]),), "quadrature",

@@ -11,25 +11,9 @@ import numpyro
 import numpyro.distributions as nd
 
 import fubini as fb
+from examples.forty.regressions import conjugate, conjugate_peer
 from examples.forty.study import Study, columns
 from fubini import dist
-
-# -- autoregressions, given the value before ---------------------------------------------------------------------------
-
-
-@fb.model
-def autoregression(before):
-    """Each value given those before; all is conjugate."""
-    variance = yield dist.InverseGamma(2.0, 1.0)
-    b = yield dist.Normal(0.0, 2.0 * jnp.sqrt(variance)).expand([before.shape[1]])
-    y = yield dist.Normal(before @ b, jnp.sqrt(variance))
-
-
-def autoregression_peer(before, y):
-    variance = numpyro.sample("variance", nd.InverseGamma(2.0, 1.0))
-    b = numpyro.sample("b", nd.Normal(0.0, 2.0 * jnp.sqrt(variance)).expand([before.shape[1]]).to_event(1))
-    numpyro.sample("y", nd.Normal(before @ b, jnp.sqrt(variance)).to_event(1), obs=y)
-
 
 # -- a trend and months ------------------------------------------------------------------------------------------------
 
@@ -54,29 +38,17 @@ def months_peer(time, month, y):
     numpyro.sample("y", nd.Normal(start + slope * time + level[month], noise).to_event(1), obs=y)
 
 
-@fb.model
-def waves(x):
-    """Trend, bend and waves of a year, all conjugate."""
-    variance = yield dist.InverseGamma(2.0, 1.0)
-    b = yield dist.Normal(0.0, 50.0 * jnp.sqrt(variance)).expand([x.shape[1]])
-    y = yield dist.Normal(x @ b, jnp.sqrt(variance))
-
-
-def waves_peer(x, y):
-    variance = numpyro.sample("variance", nd.InverseGamma(2.0, 1.0))
-    b = numpyro.sample("b", nd.Normal(0.0, 50.0 * jnp.sqrt(variance)).expand([x.shape[1]]).to_event(1))
-    numpyro.sample("y", nd.Normal(x @ b, jnp.sqrt(variance)).to_event(1), obs=y)
-
-
 # -- hidden states -----------------------------------------------------------------------------------------------------
 
 
 @fb.model
 def seal(n):
-    """Log-distances of a seal that rests or travels; its states are summed."""
+    """Log-distances of a seal that rests or travels further; its states are summed."""
     stay = yield dist.Beta(8.0, 2.0).expand([2])
-    mean = yield dist.Normal(jnp.array([5.0, 8.0]), 1.5)
+    low = yield dist.Normal(5.0, 1.5)
+    gap = yield dist.Gamma(3.0, 1.0)
     spread = yield dist.Gamma(3.0, 2.0).expand([2])
+    mean = jnp.stack([low, low + gap])
     move = jnp.stack([jnp.stack([stay[0], 1.0 - stay[0]]), jnp.stack([1.0 - stay[1], stay[1]])])
     state = yield dist.Markov(dist.Categorical(jnp.ones(2) / 2), lambda z: dist.Categorical(move[z]), n)
     y = yield dist.Normal(mean[state], spread[state])
@@ -84,7 +56,9 @@ def seal(n):
 
 def seal_peer(n, y):
     stay = numpyro.sample("stay", nd.Beta(8.0, 2.0).expand([2]).to_event(1))
-    mean = numpyro.sample("mean", nd.Normal(jnp.array([5.0, 8.0]), 1.5).to_event(1))
+    low = numpyro.sample("low", nd.Normal(5.0, 1.5))
+    gap = numpyro.sample("gap", nd.Gamma(3.0, 1.0))
+    mean = jnp.stack([low, low + gap])
     spread = numpyro.sample("spread", nd.Gamma(3.0, 2.0).expand([2]).to_event(1))
     move = jnp.stack([jnp.stack([stay[0], 1.0 - stay[0]]), jnp.stack([1.0 - stay[1], stay[1]])])
     if y is None:
@@ -200,17 +174,17 @@ def studies(folder: Path | None) -> list[Study]:
     some = np.arange(0, len(times), 4)
     return [
         *found,
-        Study("lynx", autoregression, autoregression_peer, (lagged(log_lynx, 2),), log_lynx[2:],
-              (lagged(log_lynx, 2)[:2],), "closed", ("b", "variance"), "classic/lynx.csv"),
-        Study("sunspots", autoregression, autoregression_peer, (lagged(root_spots, 3),), root_spots[3:],
-              (lagged(root_spots, 3)[:2],), "closed", ("b", "variance"), "classic/sunspot_year.csv"),
+        Study("lynx", conjugate, conjugate_peer, (lagged(log_lynx, 2), 2.0), log_lynx[2:],
+              (lagged(log_lynx, 2)[:2], 2.0), "closed", ("b", "variance"), "classic/lynx.csv"),
+        Study("sunspots", conjugate, conjugate_peer, (lagged(root_spots, 3), 2.0), root_spots[3:],
+              (lagged(root_spots, 3)[:2], 2.0), "closed", ("b", "variance"), "classic/sunspot_year.csv"),
         Study("passengers", months, months_peer, (time, np.arange(len(time)) % 12), np.log(passengers),
               (np.array([12.0, 12.5]), np.array([0, 6])), "quadrature", ("start", "slope", "spread", "noise", "level"),
               "classic/air_passengers.csv"),
-        Study("carbon dioxide", waves, waves_peer, (x,), carbon - carbon.mean(), (x[:2],), "closed", ("b", "variance"),
-              "classic/co2_mauna_loa_monthly.csv"),
-        Study("seal", seal, seal_peer, (len(walked),), walked, (2,), "smc", ("stay", "mean", "spread"),
-              "harbour_seals/seal_steps_2h.csv.gz"),
+        Study("carbon dioxide", conjugate, conjugate_peer, (x, 50.0), carbon - carbon.mean(), (x[:2], 50.0), "closed",
+              ("b", "variance"), "classic/co2_mauna_loa_monthly.csv"),
+        Study("seal", seal, seal_peer, (len(walked),), walked, (2,), "smc", ("stay", "low", "gap", "spread"),
+              "harbour_seals/seal_steps_2h.csv.gz", anew=("state",)),
         Study("crash", curve, curve_peer, (times[some] / 10.0,), push[some] / 40.0, (times[some] / 10.0,),
               "quadrature", ("amplitude", "length", "noise"), "classic/mcycle.csv"),
         Study("disasters that wander", intensity, intensity_peer, (28,),

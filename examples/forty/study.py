@@ -17,7 +17,8 @@ class Study:
     """A model that observes `site`, at its inputs and at new ones; `peer(*inputs, y)` is the same for NumPyro.
 
     Discrete latents are summed in the peer, by hand. `evidence` is how the evidence is found: closed, by quadrature, or
-    by sequential Monte Carlo. `compared` are the sites whose moments are compared.
+    by sequential Monte Carlo. `compared` are the sites whose moments are compared; `anew` are those that are drawn anew
+    at new inputs, since they belong to the data.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Study:
     compared: tuple[str, ...]
     data: str = ""  # the file that it needs
     site: str = "y"
+    anew: tuple[str, ...] = ()
 
     def post(self) -> Any:
         """The model at its data."""

@@ -14,6 +14,7 @@ from fubini.base.domains import Bint as Bint
 from fubini.base.domains import Domain as Domain
 from fubini.base.domains import Nat as Nat
 from fubini.base.domains import Positive as Positive
+from fubini.base.domains import PositiveDefinite as PositiveDefinite
 from fubini.base.domains import Real as Real
 from fubini.base.domains import Reals as Reals
 from fubini.base.domains import Simplex as Simplex
@@ -36,10 +37,11 @@ from fubini.eliminate.ask import argmax as argmax
 from fubini.eliminate.ask import eliminate as eliminate
 from fubini.eliminate.ask import marginals as marginals
 from fubini.eliminate.ask import sample as sample
-from fubini.eliminate.expect import expectation as expectation
-from fubini.eliminate.expect import integrate as integrate
 from fubini.eliminate.explain import explain as explain
 from fubini.eliminate.explain import optimize as optimize
+from fubini.engines import program_cache as _program_cache
+from fubini.engines.choice import engine as engine
+from fubini.engines.program_cache import clear as cache_clear  # noqa: F401
 from fubini.errors import FubiniError as FubiniError
 from fubini.factors import circuits as circuits
 from fubini.factors.delta import Delta as Delta
@@ -68,6 +70,8 @@ from fubini.propagate.expectation_propagation import expectation_propagation as 
 from fubini.propagate.propagation import propagate as propagate
 from fubini.propagate.result import Propagation as Propagation
 from fubini.questions.compare import compare as compare
+from fubini.questions.expectation import expectation as expectation
+from fubini.questions.expectation import integrate as integrate
 from fubini.questions.fit import fit as fit
 from fubini.questions.simplify import simplify as simplify
 from fubini.questions.simulated_ranks import sbc as sbc
@@ -92,3 +96,5 @@ from fubini.version import __version__ as __version__
 
 dist = distributions
 rep = representations
+
+_program_cache.turn_on()

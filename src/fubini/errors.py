@@ -79,6 +79,14 @@ class UnsafeCache(FubiniError, UserWarning):
     """A warning: a folder for compiled code that others may write to, which is not used."""
 
 
+class DamagedCache(FubiniError, UserWarning):
+    """A warning: compiled code on disk that is not whole, which is not used but compiled again."""
+
+
+class EngineError(FubiniError, ValueError):
+    """An engine that was asked for by name and cannot serve."""
+
+
 class SamplerWarning(FubiniError, UserWarning):
     """A warning: draws of a sampler that say less than their number does."""
 

@@ -168,6 +168,7 @@ def differences(f: Callable, at: np.ndarray, h: float = 2e-3) -> tuple[float, np
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.one_in(3)
 def test_unbiased(name: str) -> None:
     """Value, gradient and Hessian from 20 keys × 5000 draws are within 4 standard errors, and estimates at all."""
     case = CASES[name]

@@ -158,6 +158,7 @@ def test_in_double_precision(name, case):
 
 @pytest.mark.parametrize("case", FAR)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.one_in(4)
 def test_in_single_precision(name, case):
     """A hundred standard deviations, a thousandth: less than 10⁻³ nats."""
     wide, level, noise, centre = (np.float32(number) for number in FAR[case](100.0, 1e-3))

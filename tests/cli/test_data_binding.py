@@ -20,7 +20,7 @@ def at(folder, body: str, columns: dict, *, drop: bool = False, sets: tuple[str,
     """A model, given by its lines, at columns."""
     (folder / "model.py").write_text(HEAD + body)
     source = Source({name: column_of(name, values) for name, values in columns.items()}, (), sets)
-    return bind(load_model("model.py"), source, drop)
+    return bind(load_model("model.py"), source, "drop" if drop else None)
 
 
 LEVEL = "def level(dose):\n    y = yield dist.Normal(0.0 * dose, 1.0)\n"

@@ -88,7 +88,7 @@ def test_radon(infer: Callable, data: Path) -> None:
 
 
 def test_growth(infer: Callable, data: Path) -> None:
-    found = infer("growth.py", "r2/hiv.csv")
+    found = infer("growth.py", "r2/hiv.csv", "--draws", "150")
     frame = pd.read_csv(data / "r2" / "hiv.csv")
     one = np.eye(frame.person.max() + 1)[frame.person]
     A = np.column_stack([np.ones(len(frame)), frame.time, one, one * frame.time.to_numpy()[:, None]])

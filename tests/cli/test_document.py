@@ -22,7 +22,12 @@ def page_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     network = Path(fb.__file__).with_name("io") / "commute.bif"
     texts = {"regression.py": block("python", 0), "models.py": block("python", 0) + block("python", 1)}
-    for name, text in {**texts, "data.csv": block("text", 0), "commute.bif": network.read_text()}.items():
+    for name, text in {
+        **texts,
+        "data.csv": block("text", 0),
+        "new.csv": block("text", 1),
+        "commute.bif": network.read_text(),
+    }.items():
         Path(name).write_text(text)
 
 
@@ -33,4 +38,4 @@ def test_command(page_folder, capsys, command):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 9

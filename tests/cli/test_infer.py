@@ -2,7 +2,6 @@
 
 import json
 
-import arviz
 import jax
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pytest
 
 import fubini as fb
 from fubini.cli import main
+from fubini.questions.draw_diagnostics import arviz
 
 QUICK = ("--draws", "100", "--chains", "2")
 
@@ -52,7 +52,7 @@ def test_json(folder, frame, capsys):
 def test_draws_are_those_of_the_model(folder, frame, capsys):
     """The file of draws holds what `infer` of the same key gives."""
     assert main(["infer", "regression.py", "--data", "data.csv", "--netcdf", "draws.nc", "--seed", "3", *QUICK]) == 0
-    written = arviz.from_netcdf("draws.nc")
+    written = arviz().from_netcdf("draws.nc")
 
     @fb.model
     def regression(dose, site, n_site):
@@ -125,3 +125,113 @@ def test_missing_rows_are_left_out(folder, frame, capsys):
     assert "2 of 40 rows left out: 'response'" in shown.err
     assert main(["infer", "level.py", "--data", "whole.csv", "--json", *QUICK]) == 0
     assert json.loads(shown.out) == json.loads(capsys.readouterr().out)
+
+
+# -- predictions, approximate evidence and missing values -----------------------------------------------------------
+
+
+def test_predictions_at_new_inputs(folder, frame, capsys):
+    """Known labels have their codes, a label that is new is a new group; with data, their log predictive density."""
+    (folder / "new.csv").write_text("site,dose,response\nwest,1.0,1.2\neast,0.5,0.4\n")
+    arguments = ["infer", "regression.py", "--data", "data.csv", "--predict", "new.csv", "--predictions", "out.csv"]
+    assert main([*arguments, "--json", "--draws", "2000"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    means, covariance = exact_means(frame)
+    west, east = found["predictions"]
+    sd = np.sqrt(covariance[2, 2] + covariance[3, 3] + 2 * covariance[2, 3] + 0.25)
+    assert west["mean"] == pytest.approx(means[2] + means[3], abs=4 * sd / np.sqrt(8000))
+    assert west["sd"] == pytest.approx(sd, rel=0.05)
+    assert east["sd"] == pytest.approx(np.sqrt(9.0 + covariance[3, 3] / 4 + 0.25), rel=0.05)
+    written = pd.read_csv("out.csv")
+    assert list(written.columns) == ["site", "row", "mean", "sd", "low", "high"]
+    assert written["mean"][0] == pytest.approx(west["mean"])
+    expected = [(1.2, means[2] + means[3], sd), (0.4, 0.5 * means[3], np.sqrt(9.25 + covariance[3, 3] / 4))]
+    apart = sum(-0.5 * ((y - m) / s) ** 2 - np.log(s) - 0.5 * np.log(2 * np.pi) for y, m, s in expected)
+    assert found["log_predictive"] == pytest.approx(apart, abs=0.02)  # the two are a little correlated
+
+
+def test_predictions_are_printed(folder, capsys):
+    (folder / "new.csv").write_text("dose\n" + "1.0\n" * 12)
+    assert main(["infer", "level.py", "--data", "data.csv", "--predict", "new.csv", *QUICK]) == 0
+    shown = capsys.readouterr().out
+    assert "predictions at the new inputs" in shown and "… 2 more; --predictions FILE writes all" in shown
+
+
+def test_predictions_by_columns_of_other_names(folder, frame, capsys):
+    """The new file needs no column of what is predicted, and one that is skipped stays so."""
+    frame.rename(columns={"response": "outcome", "dose": "mg"}).to_csv("other.csv", index=False)
+    (folder / "new.csv").write_text("site,mg,row\nwest,1.0,7\n")
+    names = ["--map", "response=outcome", "--map", "dose=mg", "--skip", "row"]
+    arguments = ["infer", "regression.py", "--data", "other.csv", *names, "--predict", "new.csv", "--json"]
+    assert main([*arguments, "--draws", "2000"]) == 0
+    means, _ = exact_means(frame)
+    (west,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert west["mean"] == pytest.approx(means[2] + means[3], abs=0.05)
+
+
+def test_a_covariate_cannot_be_masked(folder, capsys):
+    (folder / "holes.csv").write_text("dose,response\n1.0,1.0\n,2.0\n")
+    assert main(["infer", "level.py", "--data", "holes.csv", "--mask-missing"]) == 1
+    assert "make it a site of the model" in capsys.readouterr().err
+
+
+LOGISTIC = """
+import jax.numpy as jnp
+import fubini as fb
+from fubini import dist
+
+
+@fb.model
+def logistic(x):
+    a = yield dist.Normal(0.0, 2.0)
+    y = yield dist.Bernoulli(logits=a + x)
+"""
+
+
+@pytest.mark.parametrize("way", [("--quadrature",), ("--monte-carlo", "2000"), ("--laplace",)])
+def test_approximate_evidence(folder, capsys, way):
+    (folder / "logistic.py").write_text(LOGISTIC)
+    (folder / "xy.csv").write_text("x,y\n-1.0,0\n0.5,1\n1.0,0\n2.0,1\n")
+    assert main(["infer", "logistic.py", "--data", "xy.csv", "--json", *way, *QUICK]) == 0
+    found = json.loads(capsys.readouterr().out)
+    a = np.linspace(-20, 20, 20001)
+    x, y = np.array([-1.0, 0.5, 1.0, 2.0]), np.array([0, 1, 0, 1])
+    prior = np.exp(-0.5 * (a / 2) ** 2) / (2 * np.sqrt(2 * np.pi))
+    likelihood = np.prod(1 / (1 + np.exp(-(2 * y - 1) * (a[:, None] + x))), axis=1)
+    want = np.log(np.sum(prior * likelihood) * (a[1] - a[0]))
+    assert found["log_evidence"] == pytest.approx(want, abs=0.1 if way != ("--quadrature",) else 1e-6)
+    assert found["exactness"]
+
+
+def test_missing_values_are_masked(folder, capsys):
+    """A gap in the response is left out; a gap in a covariate that is a site is a latent."""
+    (folder / "gaps.py").write_text(
+        "import fubini as fb\nfrom fubini import dist\n\n\n@fb.model\ndef gaps(n):\n"
+        "    x = yield dist.Normal(0.0, 1.0).expand([n])\n    y = yield dist.Normal(x, 1.0)\n"
+    )
+    (folder / "gaps.csv").write_text("x,y\n0.5,0.7\n,1.0\n-1.0,\n")
+    assert main(["infer", "gaps.py", "--data", "gaps.csv", "--mask-missing", "--json", "--draws", "2000"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    normal = lambda v, s: -0.5 * (v / s) ** 2 - np.log(s) - 0.5 * np.log(2 * np.pi)  # noqa: E731
+    want = normal(0.5, 1) + normal(0.2, 1) + normal(1.0, np.sqrt(2)) + normal(-1.0, 1)
+    assert found["log_evidence"] == pytest.approx(want)
+    (missing,) = found["entries"]
+    assert missing["name"] == "x_missing[0]" and missing["mean"] == pytest.approx(0.5, abs=0.05)
+    assert main(["infer", "gaps.py", "--data", "gaps.csv"]) == 1
+    assert "--mask-missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--predictions", "out.csv"], "without --predict"),
+        (["--predict", "none.csv"], "none.csv"),
+        (["--predict", "bad.csv"], "the argument 'dose'"),
+        (["--predict", "new.csv", "--anew", "slop"], "new='slop'"),
+    ],
+)
+def test_bad_predictions(folder, capsys, arguments, words):
+    (folder / "bad.csv").write_text("site\nwest\n")
+    (folder / "new.csv").write_text("site,dose\nwest,1.0\n")
+    assert main(["infer", "regression.py", "--data", "data.csv", *arguments, *QUICK]) == 1
+    assert words in capsys.readouterr().err

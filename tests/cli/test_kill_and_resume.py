@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-import arviz
 import numpy as np
 import pytest
 
 from fubini.cli import main
+from fubini.questions.draw_diagnostics import arviz
 
 MODEL = """
 import fubini as fb
@@ -45,6 +45,6 @@ def test_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert Path("run.checkpoint").exists() and not Path("resumed.nc").exists()
     assert main(resumed) == 0
     assert main([*command, "--netcdf", "whole.nc"]) == 0
-    found, whole = (arviz.from_netcdf(name).posterior["w"].values for name in ("resumed.nc", "whole.nc"))
+    found, whole = (arviz().from_netcdf(name).posterior["w"].values for name in ("resumed.nc", "whole.nc"))
     np.testing.assert_array_equal(found, whole)
     assert found.shape == (2, 6000, 4)

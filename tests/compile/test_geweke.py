@@ -65,6 +65,7 @@ WAYS |= {f"{name}, proposed": proposing for name in ("gaussian", "topics", "tabl
 
 
 @pytest.mark.parametrize("name", WAYS)
+@pytest.mark.one_in(3)
 def test_labels_and_data_stay_as_the_model_draws_them(name: str) -> None:
     case, g = CASES[name.split(",")[0]], np.random.default_rng(11)
     labels, data = first(case, g)

@@ -6,7 +6,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.compile import cache
+from fubini.engines import code_cache as cache
 
 S = np.array([-2.0, -1.5, 0.3, 2.2])
 

@@ -59,6 +59,7 @@ def numbers(factor: fb.Factor, *order: str) -> np.ndarray:
 @both
 @carries
 @pytest.mark.parametrize("make", [thin, tuple], ids=["sparse", "tables"])
+@pytest.mark.one_in(4)
 def test_evidence_and_filter(xp: Any, rep: Any, make: Any) -> None:
     """Also of a chain of tables, with more cells in a step than a carry has slots."""
     dense, sparse = chain(tables()), chain(make(tables(xp)))
@@ -75,6 +76,7 @@ def test_evidence_and_filter(xp: Any, rep: Any, make: Any) -> None:
 
 @carries
 @pytest.mark.parametrize("make", [thin, tuple], ids=["sparse", "tables"])
+@pytest.mark.one_in(3)
 def test_smooth_argmax_and_sample(rep: Any, make: Any) -> None:
     """The density of later steps is positive for all states: it needs a slot for each."""
     dense, sparse = chain(tables()), chain(make(tables()))

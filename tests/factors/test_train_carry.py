@@ -62,6 +62,7 @@ def represented(rep: Any) -> Any:
 @both
 @pytest.mark.parametrize("as_train", [True, False], ids=["train", "tables"])
 @pytest.mark.parametrize("rep", [fb.rep.Dense(), fb.rep.Train(4), fb.rep.Train(2)], ids=repr)
+@pytest.mark.one_in(4)
 def test_evidence_filter_and_smoother(xp: Any, rep: Any, as_train: bool) -> None:
     start, terms = tables("t")
     dense = chain(start[0] * start[1], terms, "t")

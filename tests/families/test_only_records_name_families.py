@@ -32,7 +32,7 @@ ALLOWED = {  # modules that may name families, or packages of them, and why
     "measures/single_draws.py": "public names: one constructor a family",
     "models/from_network.py": "a network's sites are made here",
     "models/joint_mixture.py": "the label of a mixture is made here",
-    "models/observed.py": "missing entries of a vector of normals",
+    "models/missing_entries.py": "missing entries of a vector of normals",
     "bridge/conditionals.py": "what a block of variables is",
     "bridge/described.py": "what a block of variables is",
     "measures/flat.py": "base measures",

@@ -28,6 +28,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import betaln, gammaln, logsumexp
 
 from examples.twelve.cases import Case, cases
+from fubini.questions.draw_diagnostics import arviz
 
 FILE = Path(__file__).with_name("reference.json")
 Moments = dict[str, dict[str, list]]
@@ -159,14 +160,6 @@ EXACT: dict[str, Callable[..., Exact]] = {
 
 
 # -- moments -----------------------------------------------------------------------------------------------------------
-
-
-def arviz() -> Any:
-    """ArviZ, which warns of its next version when it is imported."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz as module
-    return module
 
 
 def summary(quantities: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:

@@ -62,3 +62,21 @@ def test_infer_tells() -> None:
         mirrored().condition(y=np.ones(4)).infer(
             jax.random.key(0), draws=200, warmup=200, progress=False, log_likelihood=False, predictive=False
         )
+
+
+@fb.model
+def tilted():
+    x = yield dist.Normal(1.0, 2.0).expand([4])
+    y = yield dist.Normal(x**2, 0.5)
+
+
+def test_modes_of_different_density_are_drawn_by_their_shares() -> None:
+    """Signs have odds exp(2 · 2 · 1/2²) = e, which chains that stay in one mode cannot know."""
+    data = (
+        tilted()
+        .condition(y=np.full(4, 4.0))
+        .infer(jax.random.key(0), draws=500, warmup=200, progress=False, log_likelihood=False, predictive=False)
+    )
+    assert data.posterior.attrs["method"] == "smc"
+    share = (data.posterior["x"].values > 0).mean(axis=(0, 1))
+    np.testing.assert_allclose(share, np.e / (1 + np.e), atol=0.06)

@@ -95,6 +95,7 @@ def assert_mean(draws: np.ndarray, expected: float, what: str) -> None:
 
 
 @pytest.mark.parametrize("name, case", [pair for pair in PAIRS if pair not in WITHOUT])
+@pytest.mark.one_in(3)
 def test_draws_are_those_of_the_target(name: str, case: str) -> None:
     """Means, squares, and the share of small ones, of each latent."""
     sampler, read = EXACT[name](CASES[case].post)
@@ -275,6 +276,7 @@ def with_labels(count):
 RANKED, THIN = 5, 10
 
 
+@pytest.mark.usefixtures("optimised")  # most of it is running, not compiling
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_parameter_that_made_the_data_is_one_of_its_posterior(name: str) -> None:
     """Among draws given data that it made, its rank is uniform (Geweke 2004; ranks: Talts et al. 2018, theorem 1).

@@ -13,7 +13,7 @@ import numpyro
 import numpyro.distributions as numpyro_families
 import pytest
 from numpyro.distributions import transforms
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import fubini as fb
 from fubini import dist
@@ -60,6 +60,17 @@ CASES = {
         (0, 1),
         "Beta",
         fb.Unit,
+    ),
+    "Beta, NegativeBinomial by logits": Case(
+        lambda d, t: d.Beta(t[0], t[1]),
+        lambda d, t, x, log: d.NegativeBinomialLogits(3.0 * t[2], log(x) - log(1.0 - x)),
+        COUNTS,
+        (0, 1),
+        "Beta",
+        fb.Unit,
+    ),
+    "Gamma, Exponential at a factor": Case(
+        lambda d, t: d.Gamma(t[0], t[1]), lambda d, t, x, log: d.Exponential(t[2] * x), TIMES, (0, 40), "Gamma"
     ),
     "Gamma, right-censored Exponential": Case(
         lambda d, t: d.Gamma(t[0], t[1] * t[2]),
@@ -119,6 +130,30 @@ CASES = {
         TIMES,
         (0.0, 12.0),
         "TruncatedNormal",
+    ),
+    "Pareto, Uniform": Case(
+        lambda d, t: d.Pareto(0.9 * t[0], t[1] + 2 * t[2]),
+        lambda d, t, x, log: d.Uniform(0.0, x),
+        TIMES,
+        (2.1, 400.0),
+        "Pareto",
+        fb.Real,
+    ),
+    "Uniform, Pareto": Case(
+        lambda d, t: d.Uniform(0.0, 1.5 + t[0]),
+        lambda d, t, x, log: d.Pareto(x, t[1] * t[2]),
+        TIMES,
+        (0.0, 1.3),
+        "DoublyTruncatedPowerLaw",
+        fb.Real,
+    ),
+    "DoublyTruncatedPowerLaw, Uniform": Case(
+        lambda d, t: d.DoublyTruncatedPowerLaw(t[0] * t[1] - t[2], 0.4, 5.0),
+        lambda d, t, x, log: d.Uniform(-x, x),
+        TIMES,
+        (2.1, 5.0),
+        "DoublyTruncatedPowerLaw",
+        fb.Real,
     ),
     "affine Normal, Normal": Case(
         lambda d, t: d.TransformedDistribution(d.Normal(t[0], t[1]), transforms.AffineTransform(1.0, -2.0)),
@@ -208,6 +243,25 @@ def test_evidence_of_factors(name):
     value = joint.sum("x").log()
     assert value.exactness.is_exact
     assert float(value) == pytest.approx(np.log(quadrature(case, T)), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in CLOSED if "intervals" not in name])
+def test_gradient_and_draws_of_factors(name):
+    """As of the model, in single precision."""
+    case = CASES[name]
+    x = fb.Variable("x", case.domain)
+
+    def factors(t):
+        return case.prior(dist, t)("x") * case.data(dist, t, x, fb.ops.log).expand([len(case.y)])(case.y)
+
+    found = jax.jit(jax.grad(lambda t: factors(t).sum("x").log().data))(jnp.asarray(T, jnp.float32))
+    expected = jax.jit(jax.grad(lambda t: posterior(case, t).log_evidence().data))(jnp.asarray(T, jnp.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    normal = factors(T).normalize("x")
+    mean, variance = float(normal.mean("x")), float(normal.variance("x"))
+    assert mean == pytest.approx(float(posterior(case, T).marginal("x").mean()), rel=1e-5)
+    draws = np.asarray(normal.sample(jax.random.key(0), "x", n=DRAWS)["x"])
+    assert draws.mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / DRAWS))
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -359,6 +413,47 @@ def test_ends_that_data_set_are_refused():
         model().condition(y=SHARES).log_evidence()
 
 
+BOUNDED = {
+    "HalfNormal": (lambda d, t: d.HalfNormal(t[0]), (0.0, 14.0), fb.Positive),
+    "Uniform": (lambda d, t: d.Uniform(-0.5, 1.0), (-0.5, 1.0), fb.Real),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_bounded_mean_beside_a_normal_one(name):
+    """By quadrature over the bounded one; known, under jit with a gradient, and as factors, all keep its ends."""
+    prior, ends, domain = BOUNDED[name]
+
+    @fb.model
+    def model(t):
+        x = yield prior(dist, t)
+        m = yield dist.Normal(0.0, t[1])
+        y = yield dist.Normal(x + m, t[2]).expand([3])
+
+    def log_p(t):
+        whole = t[1] ** 2 + t[2] ** 2 * np.eye(3)
+        log_prior = jax.jit(prior(numpyro_families, t).log_prob)
+
+        def density(x):
+            return np.exp(float(log_prior(x))) * stats.multivariate_normal(np.full(3, x), whole).pdf(TIMES - 1.2)
+
+        return np.log(integrate.quad(density, *ends, epsabs=1e-12, limit=200)[0])
+
+    def factors(t):
+        x, m = fb.Variable("x", domain), fb.Variable("m", fb.Real)
+        seen = dist.Normal(x + m, t[2]).expand([3])(jnp.asarray(TIMES - 1.2))
+        return (prior(dist, t)("x") * dist.Normal(0.0, t[1])("m") * seen).sum("x", "m").log().data
+
+    with jax.enable_x64(True):
+        expected = log_p(T)
+        slopes = [(log_p(T + step) - log_p(T - step)) / 2e-4 for step in 1e-4 * np.eye(3)]
+        assert float(model(T).condition(y=TIMES - 1.2).log_evidence()) == pytest.approx(expected, rel=1e-7)
+        for ask in (lambda t: model(t).condition(y=jnp.asarray(TIMES - 1.2)).log_evidence().data, factors):
+            found = jax.jit(jax.value_and_grad(ask))(jnp.asarray(T))
+            assert float(found[0]) == pytest.approx(expected, rel=1e-7)
+            np.testing.assert_allclose(found[1], slopes, rtol=1e-4, atol=1e-6)
+
+
 def test_two_truncated_means_in_one_observation_are_refused():
     @fb.model
     def model():
@@ -391,6 +486,93 @@ def test_a_location_and_a_scale_that_are_latent():
     assert float(written(False)) == pytest.approx(float(written(True)), rel=1e-6)
 
 
+ARRAYS = {
+    "expanded": lambda d: d.Normal(0.0, 1.0).expand([3]),
+    "one value": lambda d: d.Normal(0.0, 1.0).expand([3]).to_event(1),
+    "an array": lambda d: d.Normal(np.zeros(3), 1.0),
+    "a number": lambda d: d.Normal(0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_affine_transforms_of_arrays(name):
+    """Each entry has its own location and scale, also where the scale is negative."""
+    moved = transforms.AffineTransform(np.array([1.0, 2.0, 3.0]), np.array([1.0, -2.0, 0.5]))
+    expected = stats.norm([1.0, 2.0, 3.0], np.sqrt([2.0, 5.0, 1.25])).logpdf(TIMES).sum()
+
+    @fb.model
+    def model():
+        x = yield dist.TransformedDistribution(ARRAYS[name](dist), moved)
+        y = yield dist.Normal(x, 1.0)
+
+    def function():
+        x = numpyro.sample("x", numpyro_families.TransformedDistribution(ARRAYS[name](numpyro_families), moved))
+        numpyro.sample("y", numpyro_families.Normal(x, 1.0), obs=TIMES)
+
+    x = fb.Variable("x", fb.Reals[3])
+    factors = dist.TransformedDistribution(ARRAYS[name](dist), moved)("x") * dist.Normal(x, 1.0)(TIMES)
+    answers = [
+        model().condition(y=TIMES).log_evidence(),
+        fb.from_numpyro(function).log_evidence(),
+        factors.sum("x").log(),
+    ]
+    for found in answers:
+        assert found.exactness.is_exact and float(found) == pytest.approx(expected, rel=1e-5)
+
+
+def test_log1p_is_a_logarithm():
+    """log-odds as jnp.log(p) - jnp.log1p(-p)"""
+
+    @fb.model
+    def model():
+        p = yield dist.Beta(2.0, 1.5)
+        y = yield dist.Bernoulli(logits=jnp.log(p) - jnp.log1p(-p)).expand([3])
+
+    expected = special.betaln(4.0, 2.5) - special.betaln(2.0, 1.5)
+    assert float(model().condition(y=np.array([0, 1, 1])).log_evidence()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_logarithm_of_an_array_that_is_not_read():
+    """A log-normal number is not integrated out over its logarithm where a loop reads the number itself."""
+
+    @fb.model
+    def model():
+        x = yield dist.LogNormal(0.3, 0.8)
+        y = yield dist.LogNormal(jnp.log(jax.lax.fori_loop(0, 3, lambda i, s: s * x, 1.0)), 0.5)
+
+    with pytest.raises(fb.errors.Intractable, match="has no closed form here"):
+        model().condition(y=0.7).log_evidence()
+
+
 def test_another_transform_stays_as_it_is():
     logistic = transforms.SigmoidTransform()
     assert "TransformedDistribution" in repr(dist.TransformedDistribution(dist.Normal(0.0, 1.0), logistic))
+
+
+COUNTED = np.array([2, 0, 1, 5])
+
+
+def odds_model(count):
+    @fb.model
+    def model():
+        p = yield dist.Beta(2.0, 3.0)
+        g = yield dist.Gamma(3.0, (1 - p) / p).expand([count])
+        y = yield dist.Poisson(g)
+
+    return model
+
+
+@pytest.mark.parametrize("on", [np, jnp])
+def test_a_chance_in_the_rates_of_gammas(on):
+    """Gamma rates with the odds of a chance are summed to negative binomial counts, whose chance has a Beta prior."""
+    post = odds_model(4)().condition(y=on.asarray(COUNTED))
+    n, total = 3.0 * len(COUNTED), COUNTED.sum()
+    counted = special.gammaln(3.0 + COUNTED) - special.gammaln(3.0) - special.gammaln(1.0 + COUNTED)
+    expected = counted.sum() + special.betaln(2.0 + total, 3.0 + n) - special.betaln(2.0, 3.0)
+    assert float(post.log_evidence()) == pytest.approx(expected, rel=1e-5)
+    assert float(post.marginal("p").mean("p")) == pytest.approx((2 + total) / (5 + total + n), rel=1e-5)
+    p = fb.Variable("p", fb.Unit)
+    g = dist.Gamma(3.0, (1 - p) / p)("g") * dist.Poisson(fb.Variable("g", fb.Positive))(on.asarray(2))
+    one = special.gammaln(5.0) - special.gammaln(3.0) - special.gammaln(3.0)
+    one += special.betaln(4.0, 6.0) - special.betaln(2.0, 3.0)
+    assert float((dist.Beta(2.0, 3.0)("p") * g).sum("g", "p").log()) == pytest.approx(one, rel=1e-5)

@@ -75,6 +75,7 @@ def has_sum(one: str, two: str) -> bool:
 
 
 @over(PAIRS)
+@pytest.mark.one_in(3)
 def test_products_commute(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g])
@@ -87,6 +88,7 @@ def test_products_commute(one, two):
 
 
 @over(PAIRS)
+@pytest.mark.one_in(3)
 def test_evidence_is_the_same_in_any_order(one, two):
     """Products in any order and grouping; sums at once, in turn in two orders, and by a plan."""
     f, g = EXAMPLES[one], EXAMPLES[two]
@@ -115,6 +117,7 @@ def test_evidence_is_the_same_in_any_order(one, two):
 
 
 @over(pair for pair in PAIRS if has_sum(*pair))
+@pytest.mark.one_in(3)
 def test_sum_of_a_product_over_each_name(one, two):
     """Against quadrature, at points of the names that stay."""
     f, g = EXAMPLES[one], EXAMPLES[two]
@@ -136,6 +139,7 @@ def private(one: str, two: str) -> list[str]:
 
 
 @over((pair for pair in ORDERED if private(*pair)), "by")
+@pytest.mark.one_in(3)
 def test_a_sum_passes_a_factor_without_its_variable(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g], nodes=True)
@@ -147,6 +151,7 @@ def test_a_sum_passes_a_factor_without_its_variable(one, two):
 
 
 @over(pair for pair in FEWER if not set(pair) & MIXED)
+@pytest.mark.one_in(3)
 def test_conditioning_commutes_with_products_and_mixes(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g])
@@ -168,6 +173,7 @@ def test_conditioning_commutes_with_products_and_mixes(one, two):
 
 
 @over(ORDERED, "by")
+@pytest.mark.one_in(3)
 def test_quotient_times_divisor_is_the_dividend(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     letter, at = quotient_letter(one, two), points([f, g])
@@ -191,6 +197,7 @@ def test_quotient_times_divisor_is_the_dividend(one, two):
 
 
 @over(FEWER)
+@pytest.mark.one_in(3)
 def test_a_mix_is_the_sum_at_every_point(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     at = points([f, g])
@@ -204,6 +211,7 @@ def test_a_mix_is_the_sum_at_every_point(one, two):
 
 
 @over(FEWER)
+@pytest.mark.one_in(3)
 def test_the_sum_of_a_mix_is_the_mix_of_the_sums(one, two):
     f, g = EXAMPLES[one], EXAMPLES[two]
     names, rest = all_names(f, g), priors([f, g])

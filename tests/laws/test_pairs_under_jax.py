@@ -107,6 +107,7 @@ def evidence(one: Callable, two: Callable, t):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("one", "two"), PAIRS, ids=lambda factor: factor.__name__)
+@pytest.mark.one_in(3)
 def test_pair(one: Callable, two: Callable) -> None:
     def plain(t: float) -> float:
         return float(evidence(one, two, t))

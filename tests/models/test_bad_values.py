@@ -7,7 +7,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import DataError, DomainError, Intractable, UnknownName
+from fubini.errors import DataError, DomainError, Intractable, NameClash, NoRule, UnknownName
 
 from .bad import Bad, check
 from .flavours import POINT, in_dict, in_list, simple
@@ -155,10 +155,32 @@ VALUES: dict[str, Bad] = {
         UnknownName,
         ["uncondition('m')", "an observed site: 'x'"],
     ),
-    "missing entries that others read": (
-        lambda: read().condition(m=HOLES),
+    "a missing number that others read": (
+        lambda: simple().condition(m=np.ma.masked_all(())),
         DomainError,
-        ["missing entries in 'm', which other sites depend on", "split the site"],
+        ["the value of 'm', which is missing as a whole", "leave 'm' out of the observations"],
+    ),
+    "missing entries of an event that others read": (
+        lambda: fb.JointNamed(
+            dict(m=dist.MultivariateNormal(np.zeros(3), np.eye(3)), y=lambda m: dist.Normal(m, 1.0))
+        ).condition(m=HOLES),
+        NoRule,
+        ["missing entries inside the events (3,) of 'm', which other sites depend on", "as a site of its own"],
+    ),
+    "the name of missing entries": (
+        lambda: (
+            fb.JointNamed(
+                dict(
+                    m=dist.Normal(0.0, 1.0).expand([3]),
+                    m_missing=dist.Normal(0.0, 1.0),
+                    y=lambda m: dist.Normal(m, 1.0),
+                )
+            )
+            .condition(m=HOLES)
+            .names
+        ),
+        NameClash,
+        ["two sites called 'm_missing'"],
     ),
     "missing entries in nan": (lambda: VECTOR.condition(x=HOLES.filled(np.nan)), DataError, ["the value nan"]),
     "a slice of what is conditioned": (

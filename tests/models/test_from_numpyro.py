@@ -39,6 +39,7 @@ def drawn(name: str) -> dict:
 
 
 @every
+@pytest.mark.one_in(3)
 def test_log_prob_equals_numpyro(name: str) -> None:
     case, joint, _ = converted(name)
     with jax.enable_x64(True):

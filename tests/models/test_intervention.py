@@ -152,6 +152,8 @@ def test_networks():
         net.do(d=1)
     with pytest.raises(DataError, match=r"do\(b=…\) of a variable that is observed"):
         net.condition(b=0).do(b=1)
+    with pytest.raises(DataError, match=r"'b' is held at its observed value, 0\s+to do: +ask .* net.do\(b=…\)"):
+        net.condition(b=0).do(b=1)
     with pytest.raises(DomainError, match="directed network"):
         fb.Network({"a": fb.Bint[2]}, (a,)).do(a=1)
 
@@ -172,11 +174,21 @@ def test_prediction_under_an_intervention():
 
 
 BAD = {
-    "unknown": (lambda: confounded().do(z=1.0), UnknownName, ["an intervention for 'z'", "'u', 'x', 'y'"]),
+    "unknown": (
+        lambda: confounded().do(z=1.0),
+        UnknownName,
+        ["an intervention for 'z'", "'u', 'x', 'y'", "nearest:", "to do:"],
+    ),
     "observed": (
         lambda: confounded().condition(y=1.0).do(y=2.0),
         DomainError,
-        ["do(y=…) of a site that is observed", "a site that is not: 'u', 'x'", "is held at", "uncondition('y')"],
+        [
+            "do(y=…) of a site that is observed",
+            "a site that is not: 'u', 'x'",
+            "is held at",
+            "uncondition('y')",
+            "to do:",
+        ],
     ),
     "nothing": (lambda: confounded().do(), DomainError, ["no intervention", "'u', 'x', 'y'"]),
     "shape": (lambda: confounded().do(x=[1.0, 2.0]), DomainError, ["shape (2,)", "'x'"]),

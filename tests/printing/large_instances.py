@@ -148,6 +148,11 @@ def network() -> Any:
 
 
 @large
+def network_cases() -> Any:
+    return network().condition_many({f"variable{k}": np.zeros(MANY, int) for k in range(400)})
+
+
+@large
 def marginals() -> Any:
     names = [f"v{k}" for k in range(100)]
     return fb.propagate(_chained(list(pairwise(names))), names).marginals

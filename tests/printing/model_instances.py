@@ -131,6 +131,11 @@ def network_observed() -> Any:
 
 
 @instance
+def network_cases() -> Any:
+    return network().condition_many({"lawn": ["green", "brown", None]})
+
+
+@instance
 def bijector() -> Any:
     return schools(SIGMA).bijector()
 

@@ -41,7 +41,15 @@ def message(error, call, *parts: str) -> None:
 
 
 def test_draws_of_another_model_are_refused() -> None:
-    message(UnknownName, lambda: predict(draws={"beta": DRAWS["mu"]}), "without the latent 'mu'", "recover(key, draws)")
+    message(
+        UnknownName,
+        lambda: predict(draws={"beta": DRAWS["mu"]}),
+        "without the latent 'mu'",
+        "expected: draws of all latents: 'mu', 'alpha'",
+        "nearest:  the draws are of 'beta'",
+        "recover(key, draws)",
+        "of another model do not fit",
+    )
     message(
         DomainError, lambda: predict(draws=with_alpha(np.ones((2, 5, 3)))), "(2, 5, 3)", "(chains, draws, 2)", "another"
     )

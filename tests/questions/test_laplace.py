@@ -123,10 +123,10 @@ def test_compare_takes_it() -> None:
 
 
 def test_a_density_without_curvature_is_an_error() -> None:
-    normals = lambda: [Normal(np.zeros(1), np.eye(1), 0.0, curves_down=False)]  # noqa: E731
+    normals = lambda: [Normal(np.zeros(1), np.eye(1), 0.0, is_mode=False)]  # noqa: E731
     density = OpenDensity(1, lambda x: -(x[:, 0] ** 4), lambda: None, normals, lambda: (lambda x, _: -(x[0] ** 4), ()))
     integral = OpenIntegral(("x",), lambda: Intractable("x"), lambda: density)
-    with fb.laplace(), pytest.raises(DataError, match="a mode, where the logarithm curves down in every direction"):
+    with fb.laplace(), pytest.raises(DataError, match="where the logarithm curves down in every direction"):
         integral.points()
 
 

@@ -133,6 +133,24 @@ def test_marginal_of_an_autoregression():
     np.testing.assert_allclose(marginal.mean("e").data, gain.T @ Y, rtol=1e-6)
 
 
+def test_autoregression_as_factors():
+    """Evidence, and draws with the moments of the normal posterior."""
+    _, covariance, L = moments(0.5)
+    e, c = fb.Variable("e", fb.Reals[N]), fb.Variable("c", fb.Real)
+    prior = dist.Normal(0.0, 0.7).expand([N])("e") * dist.Normal(0.0, 1.0)("c")
+    joint = prior * dist.Normal(fb.lift(second_order)(e, c), 0.5)(Y)
+    evidence = joint.sum("e", "c").log()
+    assert evidence.exactness.is_exact
+    assert float(evidence) == pytest.approx(stats.multivariate_normal(np.zeros(N), covariance).logpdf(Y), rel=1e-5)
+    both = L * np.array([0.7] * N + [1.0])
+    gain = np.linalg.solve(covariance, both)
+    mean, spread = gain.T @ Y, np.eye(N + 1) * np.array([0.49] * N + [1.0]) - gain.T @ both
+    values = joint.normalize("e", "c").sample(jax.random.key(2), "e", "c", n=4000)
+    draws = np.column_stack([values["e"], values["c"]])
+    assert np.all(np.abs(draws.mean(0) - mean) < 5 * np.sqrt(np.diagonal(spread) / 4000))
+    np.testing.assert_allclose(np.cov(draws.T), spread, atol=0.05)
+
+
 def test_gradient_under_jit():
     def evidence(noise):
         return autoregression(noise).condition(y=jnp.asarray(Y)).log_evidence().data
@@ -161,6 +179,17 @@ def test_branches_of_labels():
     post = switched().condition(y=0.3)
     assert float(post.log_evidence()) == pytest.approx(np.log(sum(truth)), rel=1e-6)
     np.testing.assert_allclose(post.marginal("z").weights, np.array(truth) / sum(truth), rtol=1e-6)
+    draws = post.posterior().sample(jax.random.key(0), "z", "a", n=2000)
+    means = np.array([2 * 0.3 / 5, (0.3 - 1) / 2, -0.3 / 2])
+    assert float(np.mean(draws["a"])) == pytest.approx(means @ truth / sum(truth), abs=0.08)
+    np.testing.assert_allclose(np.bincount(draws["z"], minlength=3) / 2000, np.array(truth) / sum(truth), atol=0.05)
+
+    def slope(branch, scale, y):  # of log N(y | mean, 1 + scale²) in y
+        return -(y - branch) / (1 + scale**2)
+
+    found = jax.jit(jax.grad(lambda y: switched().condition(y=y).log_evidence().data))(0.3)
+    slopes = [slope(0, 2, 0.3), slope(1, 1, 0.3), slope(0, 1, 0.3)]
+    assert float(found) == pytest.approx(np.dot(truth, slopes) / sum(truth), rel=1e-4)
 
 
 def test_branches_that_a_real_latent_chooses_are_opaque():

@@ -62,6 +62,7 @@ def tolerance(xp: Any) -> float:
 
 @reps
 @engines
+@pytest.mark.one_in(3)
 def test_eliminate(rep: Any, xp: Any) -> None:
     weights, rtol = arrays(), tolerance(xp)
     whole = enumerated(weights)
@@ -126,6 +127,7 @@ def numbers(factor: fb.Factor) -> np.ndarray:
 
 @reps
 @engines
+@pytest.mark.one_in(3)
 def test_plates(rep: Any, xp: Any) -> None:
     """Σ_a q(a) Π_i Σ_z p(i, a, z) f(i, z)"""
     rng = np.random.default_rng(1)

@@ -48,6 +48,7 @@ def numbers(factor: fb.Factor, name: str) -> np.ndarray:
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
 @pytest.mark.parametrize("rep", REPRESENTATIONS, ids=repr)
+@pytest.mark.one_in(4)
 def test_a_chain(rep: Any, xp: Any) -> None:
     first, second = chain(0, xp), chain(1, xp)
     expected, (key, other) = ask(chain(1, np), jax.random.key(0)), jax.random.split(jax.random.key(1))

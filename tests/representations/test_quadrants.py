@@ -214,6 +214,7 @@ def test_a_smoother_keeps_the_mass_of_each_quadrant(name: str, setting: Setting,
 # -- particles --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("optimised")  # most of it is running, not compiling
 def test_particles() -> None:
     chain, estimates, errors, smoother_errors = quadrants(EASY), [], [], []
     right = exactly(EASY, 0.0, 160)

@@ -2,14 +2,16 @@
 
 import os
 import pickle
+import signal
 import stat
+import subprocess
 import sys
 import time
 
 import pytest
 
-from fubini.compile import cache
-from fubini.errors import UnsafeCache
+from fubini.engines import code_cache as cache
+from fubini.errors import DamagedCache, UnsafeCache
 
 pytestmark = pytest.mark.right_or_refused
 
@@ -91,8 +93,46 @@ def test_damaged_code_is_compiled_again(home) -> None:
     content = code(home).read_bytes()
     for damage in damages(content):
         code(home).write_bytes(damage)
-        assert loaded_anew() == 0
+        with pytest.warns(DamagedCache, match="compiled again"):
+            assert loaded_anew() == 0
         assert loaded_anew() == 1
+
+
+KILLED = """
+import os, signal
+from fubini.engines import code_cache
+
+def kill(*paths):
+    if os.fspath(paths[1]).endswith(".nbc"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(*paths)
+
+replace, os.replace = os.replace, kill
+code_cache.loaded({source!r}).triple(2.0)
+"""
+
+
+def test_a_process_that_is_killed_as_it_writes_leaves_nothing_bad(home) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED.format(source=SOURCE)], env={**os.environ}, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not list(home.glob("loops_*.nbc"))
+    assert [loaded_anew(), loaded_anew()] == [0, 1]
+
+
+SHARED = """
+from fubini.engines import code_cache
+
+module = code_cache.loaded({source!r})
+module.triple(2.0)
+print(sum(module.triple.stats.cache_hits.values()))
+"""
+
+
+def test_processes_share_code(home) -> None:
+    loaded_anew()
+    command = [sys.executable, "-c", SHARED.format(source=SOURCE)]
+    told = subprocess.run(command, env={**os.environ}, check=True, capture_output=True, text=True)
+    assert told.stdout == "1\n"
 
 
 def test_a_damaged_source_is_written_again(home) -> None:
@@ -127,7 +167,8 @@ def test_no_pickle_is_read_that_is_not_ours(home, tmp_path, monkeypatch) -> None
         (beside / f"{name}.triple-{number}.py{sys.version_info[0]}{sys.version_info[1]}.nbi").write_bytes(
             pickle.dumps(Bomb())
         )
-    assert loaded_anew() == 0
+    with pytest.warns(DamagedCache, match="compiled again"):
+        assert loaded_anew() == 0
 
 
 def test_temporary_names_cannot_be_foreseen(home, monkeypatch) -> None:
@@ -162,6 +203,6 @@ def test_a_cache_without_room_is_no_error(home, monkeypatch) -> None:
             raise OSError(28, "No space left on device")
         write(path, content)
 
-    write = cache._write
-    monkeypatch.setattr(cache, "_write", full)
+    write = cache.write_whole
+    monkeypatch.setattr(cache, "write_whole", full)
     assert loaded_anew() == 0

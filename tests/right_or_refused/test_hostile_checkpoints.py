@@ -145,6 +145,7 @@ def test_an_unchanged_checkpoint_gives_the_draws_of_the_whole_run(kind, stopped,
         *((kind, "drawn:z") for kind in ("gibbs", "block gibbs", "gibbs by numpyro")),
     ],
 )
+@pytest.mark.one_in(4)
 def test_labels_out_of_range_are_refused(label, kind, array, stopped, tmp_path) -> None:
     """With a digest that fits: they ended in a segmentation fault."""
     values = arrays_of(stopped[kind])[array].copy()
@@ -160,6 +161,7 @@ def test_labels_of_another_type_or_shape_are_refused(stopped, tmp_path) -> None:
 
 @pytest.mark.parametrize("done", [0, -1, 21, 10**9])
 @pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.one_in(4)
 def test_a_place_outside_the_run_is_refused(kind, done, stopped, tmp_path) -> None:
     refused(kind, forged(stopped[kind], done=np.array(done)), tmp_path, "it is after .* of 20 parts")
 
@@ -212,6 +214,7 @@ def test_states_and_draws_that_are_not_finite_are_refused(number, stopped, tmp_p
         ("gibbs by numpyro", "state:0.block_states.1.z.mu"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_other_latents_that_are_not_finite_are_refused(number, kind, array, stopped, tmp_path) -> None:
     spoiled = arrays_of(stopped[kind])[array].copy()
     spoiled.flat[0] = number

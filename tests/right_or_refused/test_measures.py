@@ -233,11 +233,24 @@ def flips(n, p, then):
     return fb.measure(program)()
 
 
-def test_a_sum_of_coin_flips_has_as_many_branches_as_values():
+def test_a_sum_of_coin_flips_is_one_draw():
     found = fb.simplify(flips(10, lambda i: 0.3, lambda total: weight(1)))
+    (branch,) = found.branches
+    assert [(draw.distribution.family, str(draw.distribution.parameters[0])) for draw in branch.draws] == [
+        ("Binomial", "10")
+    ]
+
+
+def test_a_sum_of_coin_flips_has_as_many_branches_as_values():
+    """Coins that differ: not one for each of 2^10 sequences."""
+    chances = [0.1 + 0.05 * i for i in range(10)]
+    found = fb.simplify(flips(10, lambda i: chances[i], lambda total: weight(1)))
     assert len(found.branches) == 11
     masses = {int(branch.value.args[0]): math.exp(branch.weight.args[0]) for branch in found.branches}
-    assert [masses[k] for k in range(11)] == pytest.approx(stats.binom(10, 0.3).pmf(range(11)))
+    expected = np.ones(1)
+    for p in chances:
+        expected = np.convolve(expected, [1 - p, p])
+    assert [masses[k] for k in range(11)] == pytest.approx(expected)
 
 
 def test_a_condition_on_a_sum_of_coin_flips():

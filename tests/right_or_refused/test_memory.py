@@ -163,6 +163,7 @@ ASKED = [
 
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(("model", "question"), ASKED)
+@pytest.mark.one_in(3)
 def test_compiled_memory_is_a_few_times_the_data(model, question):
     make, x, y, numbers, left = MODELS[model]
     data = jnp.asarray(x), jnp.asarray(y)

@@ -62,6 +62,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize(("name", "method"), in_chunks(MODELS, QUICK))
+@pytest.mark.one_in(3)
 def test_evidence(name: str, method: str) -> None:
     """Σ over all states of the unrolled product, a factor over the plates and the free global variables."""
     model = MODELS[name]()

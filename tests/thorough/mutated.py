@@ -15,7 +15,7 @@ import numpy as np
 
 import fubini as fb
 from fubini import dist
-from fubini.compile.cache import CacheFiles
+from fubini.engines.code_cache import CacheFiles
 from fubini.infer import driver
 from fubini.infer.checkpoint import HEADER, Checkpoint, _digest
 from fubini.questions import infer as inference

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fubini.algebra.node import Index, Leaf, Node, node
-from fubini.algebra.ranges import bounds, exceeds_zero, is_not_negative
+from fubini.algebra.ranges import bounds, exceeds_zero, is_not_negative, is_whole
 from fubini.base.scalar_functions import FUNCTIONS, ScalarFunction
 
 
@@ -213,6 +213,8 @@ def call(name: str, *args: Node) -> Node:
         return _quotient(*args)
     if name == "pow":
         return _pow(*args)
+    if name in ("max", "min"):
+        return _extreme(name, *args)
     if arg is not None and (simple := _known(name, arg)) is not None:
         return simple
     if name == "log" and arg is not None:
@@ -247,6 +249,16 @@ def _pow(base: Node, exponent: Node) -> Node:
     return power(base, exponent.args[0]) if exponent.kind == "const" else node("call", "pow", base, exponent)
 
 
+def _extreme(name: str, a: Node, b: Node) -> Node:
+    """max(a, b) or min(a, b); one of the two, where their ranges decide"""
+    for one, other in ((a, b), (b, a)):
+        if one is other or (
+            bounds(one)[0] >= bounds(other)[1] if name == "max" else bounds(one)[1] <= bounds(other)[0]
+        ):
+            return one
+    return node("call", name, a, b)
+
+
 def _quotient(a: Node, b: Node) -> Node:
     """a // b of whole numbers that are not negative"""
     if b is ONE:
@@ -255,7 +267,18 @@ def _quotient(a: Node, b: Node) -> Node:
         return ZERO
     if a.kind == b.kind == "const":
         return const(a.args[0] // b.args[0])
+    if a.kind == "add" and b.kind == "const" and (parts := _whole_turns(a, b.args[0])) is not None:
+        return parts
     return node("call", "quotient", a, b)
+
+
+def _whole_turns(of: Node, size: float) -> Node | None:
+    """q of size · q + r, whole numbers with 0 ≤ r < size; None where they are not seen to be such"""
+    turns = [(term, c / size) for term, c in of.args if c % size == 0 and is_whole(term)]
+    rest = add((term, c) for term, c in of.args if not (c % size == 0 and is_whole(term)))
+    low, high = bounds(rest)
+    quotient = add(turns)
+    return quotient if turns and is_whole(rest) and low >= 0 and high < size and bounds(quotient)[0] >= 0 else None
 
 
 def _case(arg: Node) -> tuple[Node, Node, Node] | None:

@@ -22,7 +22,12 @@ from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
-from fubini.numerics.least_squares import LeastSquaresSolution, Unknowns, solve
+from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
+from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, Unknowns, solve
+from fubini.numerics.sparse_callbacks import TracedSolution, solve_sparse
+from fubini.numerics.sparse_least_squares import RowSizes, SparseRows, SparseSolution, joined_rows
+
+Solution = LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -36,7 +41,7 @@ class Evaluation:
     def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
         self.arrays, self.xp = arrays, xp
         self.memo: dict[Node, Axes] = dict(before or {})
-        self.solutions: dict[tuple[Any, ...], LeastSquaresSolution] = {}
+        self.solutions: dict[tuple[Any, ...], Solution] = {}
 
     def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
         """The body of a binder, over the same indices each time."""
@@ -162,15 +167,39 @@ class Evaluation:
         return Axes(self.solution(this.args[0], this.args[1:]).rss, _outer(this.args[1:]))
 
     def solution(
-        self, frame: Unknowns, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None
-    ) -> LeastSquaresSolution:
-        """Of a least-squares problem, solved once; of many, one for each place of the indices `at`."""
+        self, frame: Unknowns, rows: tuple[Node, ...], at: tuple[Index, ...] | None = None, is_drawn: bool = False
+    ) -> Solution:
+        """Of a least-squares problem, solved once; of many, one for each place of the indices `at`.
+
+        Of a sparse precision by its factor; on JAX few unknowns by dense matrices unless they are drawn, as these have
+        all derivatives.
+        """
         outer = _outer(rows) if at is None else at
-        key = (frame, outer, *rows)
-        if key not in self.solutions:
+        is_sparse = frame.is_sparse and (is_drawn or self.xp is np or frame.cell > DENSE)
+        key = (frame, is_sparse, outer, *rows)
+        if key in self.solutions:
+            return self.solutions[key]
+        if frame.kronecker is not None:
+            self.solutions[key] = KroneckerSolution(self.kronecker_rows(rows))
+        elif is_sparse:
+            self.solutions[key] = solve_sparse(*self.sparse_rows(frame, rows))
+        else:
             numbers = [self._rows_of(part, frame, outer) for part in rows]
             self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
         return self.solutions[key]
+
+    def sparse_rows(self, frame: Unknowns, rows: tuple[Node, ...]) -> tuple[SparseRows, RowSizes]:
+        """The rows of a problem with a sparse precision."""
+        return joined_rows([Rows(self, part, frame, ()).entries() for part in rows], frame.cell)
+
+    def kronecker_rows(self, rows: tuple[Node, ...]) -> KroneckerRows:
+        """The matrices and numbers of a problem with a Kronecker precision."""
+        return KroneckerRows(*map(self._matrix, rows))
+
+    def _matrix(self, part: Node) -> Data:
+        body = self.opened(part)[1]
+        over = tuple(place.args[0] for place in body.args[1:-1])
+        return self.xp.broadcast_to(aligned(self.of(body.args[-1]), over), tuple(i.size for i in over))
 
     def _rows_of(self, part: Node, frame: Unknowns, outer: tuple[Index, ...]) -> tuple[Data, Data]:
         """Rows of a problem as matrix and right side: few, where many are turned into a triangle."""
@@ -196,6 +225,12 @@ class Evaluation:
         unused = math.prod(i.size for i in over if i not in inside.of)
         data = aligned(inside, (*axes, *inner)).reshape(*(i.size for i in axes), -1)
         return Axes(log_sum_exp(data) + math.log(unused), axes)
+
+    def _greatest(self, this: Node) -> Axes:
+        over, body = self.opened(this)
+        inside = self.of(body)
+        gone = tuple(axis for axis, i in enumerate(inside.of) if i in over)
+        return Axes(self.xp.max(inside.data, axis=gone), tuple(i for i in inside.of if i not in over))
 
     def _chain(self, this: Node) -> Axes:
         """log Σ over paths, of all that start and end anywhere"""

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fubini.algebra.binding import opened, replaced
-from fubini.algebra.build import ONE, ZERO, add, factors_in, multiply, negate, power, scale, times, where
+from fubini.algebra.build import ONE, ZERO, add, call, factors_in, multiply, negate, plus, power, scale, times, where
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.node_notation import written
+from fubini.algebra.polynomial import expanded
 from fubini.algebra.sums import total
 from fubini.algebra.walk import walk
 from fubini.errors import DataError, Intractable
@@ -86,14 +87,22 @@ def monomials(of: Node, latent: Leaf) -> list[Monomial]:
             return [
                 m._replace(coefficient=times(c, m.coefficient)) for c, part in cases for m in monomials(part, latent)
             ]
-        case "call" if of.args[0] == "log":
-            return [Monomial((), ONE, (_logarithm(of, latent),))]
+        case "call" if of.args[0] in ("log", "log1p"):
+            whole = _multiplied_out(of)
+            return [Monomial((), ONE, (_logarithm(of, latent),))] if whole is None else monomials(whole, latent)
         case _:
             raise NoClosedForm(latent, of, "a density in powers and logarithms of it")
 
 
+def _multiplied_out(of: Node) -> Node | None:
+    """log((1 − x)/x + 1)  =  −log x; None where nothing cancels"""
+    inside = plus(ONE, of.args[1]) if of.args[0] == "log1p" else of.args[1]
+    whole = expanded(inside)
+    return call("log", whole) if whole.kind != "add" and whole is not inside else None
+
+
 def _logarithm(of: Node, latent: Leaf) -> Feature:
-    inside = of.args[1]
+    inside = plus(ONE, of.args[1]) if of.args[0] == "log1p" else of.args[1]
     if inside.kind == "get" and inside.args[0] is latent:
         return Feature("log", inside.args[1:])
     if inside.kind == "add":

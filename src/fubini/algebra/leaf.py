@@ -31,6 +31,7 @@ class Leaf:
     __slots__ = (
         "high",
         "is_integer",
+        "is_positive_definite",
         "is_read",
         "is_simplex",
         "is_test",
@@ -38,6 +39,7 @@ class Leaf:
         "name",
         "of",
         "role",
+        "root_of",
         "serial",
         "shape",
     )
@@ -47,10 +49,12 @@ class Leaf:
     high: float | None
     is_integer: bool
     is_simplex: bool
+    is_positive_definite: bool  # matrices along the last two axes
     is_test: bool  # known truth values
     is_read: bool  # by a node
     role: str
     of: frozenset[Leaf]
+    root_of: tuple[Leaf, int] | None  # X and p where the matrices A along the last two axes have AᵀA = X^p, p = ±1
     serial: int
 
     def __init__(
@@ -62,12 +66,15 @@ class Leaf:
         high: float | None = None,
         is_integer: bool = False,
         is_simplex: bool = False,
+        is_positive_definite: bool = False,
         is_test: bool = False,
         role: str = "data",
         of: Iterable[Leaf] = (),
+        root_of: tuple[Leaf, int] | None = None,
     ) -> None:
         facts = {"is_integer": is_integer, "is_simplex": is_simplex, "is_test": is_test, "role": role}
         facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of), "is_read": False}
+        facts |= {"is_positive_definite": is_positive_definite, "root_of": root_of}
         for key, value in facts.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "serial", next(serials))

@@ -1,6 +1,7 @@
 """Nodes of index notation: scalars in index variables and entries of arrays, shared where they are equal.
 
-    c | i | x[a, b] | Σ coef · term | Π base^exponent | f(…) | [a = b] | [a < b] | where(c, a, b) | Σ_J | log Σ_J exp
+    c | i | x[a, b] | Σ coef · term | Π base^exponent | f(…) | [a = b] | [a < b] | where(c, a, b)
+    Σ_J | log Σ_J exp | max_J
 
 Nodes hold no numbers but constants: a leaf stands for an array. They are interned, so equal nodes are one object; bound
 indices are canonical (the height of the body, and a position), so bodies that differ in the names of these are equal.
@@ -180,6 +181,12 @@ class SumNode(_Binder, kind="sum"):
 
 class LogSumNode(_Binder, kind="lse"):
     """log Σ_J exp"""
+
+    __slots__ = ()
+
+
+class GreatestNode(_Binder, kind="greatest"):
+    """max_J"""
 
     __slots__ = ()
 

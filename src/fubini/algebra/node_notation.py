@@ -107,7 +107,7 @@ class NodeNotation:
         self.letters = before
         return tree
 
-    _sum = _lse = _chain = _rows = _slopes = _binder
+    _sum = _lse = _greatest = _chain = _rows = _slopes = _binder
 
     def _logdet(self, this: Any) -> Notation | str:
         return f"log|AᵀA| of {this.args[0].size} unknowns"

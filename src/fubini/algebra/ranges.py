@@ -34,6 +34,8 @@ def bounds(of: Node) -> Bounds:
             low, high = bounds(of.args[1])
             count = math.prod(of.args[0])
             return (low * count if low else 0.0), (high * count if high else 0.0)
+        case "greatest":
+            return bounds(of.args[1])
         case _:
             return -math.inf, math.inf
 
@@ -108,7 +110,7 @@ def exceeds_zero(of: Node) -> bool:
             return all(exceeds_zero(base) for base, _ in of.args)
         case "call":
             return scalar_function(of.args[0]).is_positive
-        case "sum":
+        case "sum" | "greatest":
             return exceeds_zero(of.args[1])
         case "where":
             return exceeds_zero(of.args[1]) and exceeds_zero(of.args[2])
@@ -163,7 +165,7 @@ def is_whole(of: Node) -> bool:
             return all(power >= 0 and power == int(power) and is_whole(part) for part, power in of.args)
         case "where":
             return all(map(is_whole, of.args[1:]))
-        case "sum":
+        case "sum" | "greatest":
             return is_whole(of.args[1])
         case "call":
             return scalar_function(of.args[0]).is_whole

@@ -16,6 +16,7 @@ from fubini.algebra.ranges import is_whole
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle
 from fubini.numerics.least_squares import Unknowns
+from fubini.numerics.sparse_least_squares import SparseRows
 
 PASSES = 32  # parts that many rows are taken in
 
@@ -58,6 +59,15 @@ class Rows:
     def numbers(self) -> tuple[Data, Data]:
         """The matrix [… frame, row, column] and the right side [… frame, row]."""
         return self._dense(self._parts())
+
+    def entries(self) -> SparseRows:
+        """The entries of rows without a frame that are not zero by construction, row by row, and their columns."""
+        parts, xp = self._parts(), self.evaluation.xp
+        count = parts.scales.shape[0]
+        columns = [xp.broadcast_to(columns, (count, columns.shape[-1])) for columns, _ in parts.slopes]
+        numbers = [numbers * parts.scales[:, None] for _, numbers in parts.slopes]
+        shapes = [xp.broadcast_to(part, where.shape) for part, where in zip(numbers, columns, strict=True)]
+        return SparseRows(xp.concatenate(shapes, axis=1), xp.concatenate(columns, axis=1), parts.scales * parts.offset)
 
     def triangle(self) -> Data:
         """U of [A b] = Q U, of a problem without a frame, from one part of the rows after another."""
@@ -138,7 +148,7 @@ def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
 
 def has_triangle(rows: Node, frame: Unknowns, unknown: Callable[[Node], bool]) -> bool:
     """Many rows of a single problem, which data alone decide but for a common weight."""
-    if frame.length is not None or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
+    if frame.length is not None or not frame.is_dense or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
         return False
     front, body = front_of(rows)
     weight, *others = body.args[1:]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from fubini.base.interpretations import Interpretation, current, interpret
 from fubini.base.names import Name
 from fubini.eliminate.ask import eliminate
 from fubini.errors import Intractable, NoRule
 from fubini.terms.factor import Factor, terms_of
+
+
+def in_closed_form(approximation: type[Interpretation], head: Any, *args: Any) -> Any:
+    """What the interpretation in force answers without an approximation of this kind."""
+    with current().without(approximation):
+        return interpret(head, *args)
 
 
 def closed_part(

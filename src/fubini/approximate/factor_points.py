@@ -28,6 +28,7 @@ SUPPORTS: dict[str, Any] = {
     "positive": constraints.positive,
     "unit": constraints.unit_interval,
     "simplex": constraints.simplex,
+    "positive_definite": constraints.positive_definite,
 }
 BLOCK = 1024  # points at which the density is computed at once
 MOST_CELLS = 1024  # values of the finite variables together

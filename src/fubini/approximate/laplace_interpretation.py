@@ -9,10 +9,10 @@ from typing import Any, overload
 import numpy as np
 import scipy
 
-from fubini.approximate.closed_part import closed_part
+from fubini.approximate.closed_part import closed_part, in_closed_form
 from fubini.approximate.laplace_approximation import laplace_factor
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
-from fubini.base.interpretations import Interpretation, current, interpret
+from fubini.base.interpretations import Interpretation, current
 from fubini.base.names import Name
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
@@ -76,10 +76,10 @@ def integrate_at_mode(integral: OpenIntegral) -> WeightedPoints:
     """∫ f(x) dx  ≈  f(x̂) |2π H⁻¹|^½, H = −∂² log f(x̂), with points that have the mean x̂ and the covariance H⁻¹"""
     density = integral.density()
     normal = max(density.normals(), key=lambda normal: normal.log_mass)
-    if not normal.curves_down:
+    if not normal.is_mode:
         raise DataError(
             f"Laplace's approximation of the density of {listed(integral.names)}",
-            expected="a mode, where the logarithm curves down in every direction",
+            expected="a mode that a search finds, where the logarithm curves down in every direction",
             advice="use fb.quadrature(), fb.monte_carlo(key, n) or infer(key), or give the latents narrower priors",
         )
     points = normal.mode + _standard_normal_points(density.size) @ normal.root.T
@@ -97,31 +97,26 @@ def _standard_normal_points(size: int) -> np.ndarray:
     return scipy.linalg.solve_triangular(root, points.T, lower=True).T
 
 
-def _exactly(head: Any, *args: Any) -> Any:
-    with current().without(Laplace):
-        return interpret(head, *args)
-
-
 @laplace_sum.rule
 def sum_at_mode(semiring: Semiring, f: Factor, names: tuple) -> Factor:
     """∫ f(x, y) dx  ≈  ∫ g(x, y) dx, g the Gaussian at the mode of f, where it has no closed form"""
     try:
-        return _exactly(SUM, semiring, f, names)
+        return in_closed_form(Laplace, SUM, semiring, f, names)
     except (Intractable, NoRule) as error:
         if semiring is not sum_product:
             raise
         normal = _normal(f, names, error)
-    return _exactly(SUM, semiring, normal, tuple(name for name in names if name in normal.inputs))
+    return in_closed_form(Laplace, SUM, semiring, normal, tuple(name for name in names if name in normal.inputs))
 
 
 @laplace_expect.rule
 def expect_at_mode(f: Factor, value: Value, names: tuple) -> Value:
     """E_f[v]  ≈  E_g[v], g the Gaussian at the mode of f, where it has no closed form"""
     try:
-        return _exactly(EXPECT, f, value, names)
+        return in_closed_form(Laplace, EXPECT, f, value, names)
     except (Intractable, NoRule) as error:
         normal = _normal(f, names, error, keep=tuple(value.inputs))
-    return _exactly(EXPECT, normal, value, tuple(name for name in names if name in normal.inputs))
+    return in_closed_form(Laplace, EXPECT, normal, value, tuple(name for name in names if name in normal.inputs))
 
 
 def _normal(f: Factor, names: tuple, reason: Exception, keep: tuple = ()) -> Factor:

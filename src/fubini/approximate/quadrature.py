@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fubini.approximate.closed_part import closed_part
+from fubini.approximate.closed_part import closed_part, in_closed_form
 from fubini.approximate.factor_points import FactorPoints, factor_points
 from fubini.approximate.open_integral import OpenIntegral, WeightedPoints
-from fubini.base.interpretations import Interpretation, current, interpret
+from fubini.base.interpretations import Interpretation, current
 from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
 from fubini.errors import Intractable, NoRule, listed
@@ -68,16 +66,11 @@ def integrate_on_grid(integral: OpenIntegral) -> WeightedPoints:
     return WeightedPoints(grid.points, grid.log_weights, integrated(grid.error))
 
 
-def _exactly(head: Any, *args: Any) -> Any:
-    with current().without(Quadrature):
-        return interpret(head, *args)
-
-
 @quadrature_sum.rule
 def sum_on_grid(semiring: Semiring, f: Factor, names: tuple) -> Factor:
     """∫ f(x, y) dx  ≈  Σ_k w_k f(x_k, y), for each y, where it has no closed form"""
     try:
-        return _exactly(SUM, semiring, f, names)
+        return in_closed_form(Quadrature, SUM, semiring, f, names)
     except (Intractable, NoRule) as error:
         if semiring is not sum_product:
             raise
@@ -92,7 +85,7 @@ def sum_on_grid(semiring: Semiring, f: Factor, names: tuple) -> Factor:
 def expect_on_grid(f: Factor, value: Value, names: tuple) -> Value:
     """E[v(x)]  ≈  Σ_k w_k f(x_k) v(x_k) / Σ_k w_k f(x_k) where it has no closed form"""
     try:
-        return _exactly(EXPECT, f, value, names)
+        return in_closed_form(Quadrature, EXPECT, f, value, names)
     except (Intractable, NoRule) as error:
         reason = error
     grid = _points(f, names, reason)

@@ -1,7 +1,7 @@
 """Domains: what values a variable takes.
 
 `Bint[n]` is {0 … n−1}, `Bint[n, 10]` an array of ten of them; `Real`, `Reals[2, 3]`; `Nat`; reals with a support
-(`Positive`, `Unit`, `Simplex[k]`), each also as arrays (`Positive[3]`).
+(`Positive`, `Unit`, `Simplex[k]`, `PositiveDefinite[p]`), each also as arrays (`Positive[3]`).
 """
 
 from __future__ import annotations
@@ -112,6 +112,10 @@ class Domain:
             *batch, k = self.shape
             inner = f"Simplex[{k}]"
             return f"{inner}[{', '.join(map(str, batch))}]" if batch else inner
+        if self.kind == "positive_definite":
+            *batch, p, _ = self.shape
+            inner = f"PositiveDefinite[{p}]"
+            return f"{inner}[{', '.join(map(str, batch))}]" if batch else inner
         name = _NAMES[self.kind]
         if not self.shape:
             return name
@@ -179,6 +183,20 @@ class _SimplexFactory:
         return "Simplex"
 
 
+class _PositiveDefiniteFactory:
+    """`PositiveDefinite[p]`: symmetric matrices of p rows and columns whose eigenvalues are positive.
+
+    >>> PositiveDefinite[2].shape, PositiveDefinite[2][5]
+    ((2, 2), PositiveDefinite[2][5])
+    """
+
+    def __getitem__(self, size: int) -> Domain:
+        return Domain("positive_definite", None, _as_shape((size, size)))
+
+    def __repr__(self) -> str:
+        return "PositiveDefinite"
+
+
 Bint = _BintFactory()
 Real = Domain("real")
 Reals = Real
@@ -187,6 +205,7 @@ Integer = Domain("integer")
 Positive = Domain("positive")
 Unit = Domain("unit")
 Simplex = _SimplexFactory()
+PositiveDefinite = _PositiveDefiniteFactory()
 
 
 def merge_domains(name: object, first: Domain, second: Domain) -> Domain:

@@ -272,6 +272,20 @@ def nonzero(x):
     return 1.0 if x == 0.0 else x
 ''',
 )
+POSITIVE = register(
+    "positive",
+    lambda xp, x: xp.where(x > 0, x, xp.nan),
+    number=lambda x: x if x > 0 else math.nan,
+    bounds=lambda ends: (max(ends[0], 0.0), max(ends[1], 0.0)),
+    is_positive=True,
+    loop="positive",
+    source='''\
+@njit(error_model="numpy")
+def positive(x):
+    """x, not a number where it is not positive"""
+    return x if x > 0.0 else np.nan
+''',
+)
 SAME = register("same", lambda xp, x: x, loop="{0}")
 
 # -- smooth steps, waves and powers ----------------------------------------------------------------------------------

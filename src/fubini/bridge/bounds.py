@@ -1,4 +1,4 @@
-"""What flat densities between known ends say of a variable: finitely many whole numbers, or a number from 0 on."""
+"""What densities say of a variable by their ends: finitely many whole numbers, or a number from 0 on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fubini.base.arrays import is_traced
 from fubini.base.domains import Domain, Positive, Unit
 from fubini.base.names import Name
 from fubini.distributions.density import Density, Distribution
+from fubini.distributions.supports import POSITIVE
 from fubini.families.family import family_of, is_family
 from fubini.terms.factor import Factor, terms_of
 from fubini.terms.value import Array, Variable
@@ -36,12 +37,14 @@ def base_of(source: Distribution) -> Distribution:
 def bounds_between(source: Distribution, known: Mapping[str, np.ndarray | None], domain: Domain) -> FamilyBounds | None:
     """The bounds of a variable of this domain, by the known parameters of its distribution."""
     family = base_of(source).family
+    if family in POSITIVE:
+        return FamilyBounds(0.0, None, Positive.with_shape(domain.shape))
     low, high = known.get("low"), known.get("high")
-    if low is None or high is None or not is_family(family) or not family_of(family).is_flat:
+    if low is None or not is_family(family) or not family_of(family).is_flat:
         return None
     if domain.is_discrete:
-        return FamilyBounds(float(np.min(low)), float(np.max(high)), domain)
-    if np.all(low == 0) and np.all(high == 1):
+        return None if high is None else FamilyBounds(float(np.min(low)), float(np.max(high)), domain)
+    if high is not None and np.all(low == 0) and np.all(high == 1):
         return FamilyBounds(0.0, 1.0, Unit.with_shape(domain.shape))
     if np.all(low >= 0):  # the bound above stays a test in its density
         return FamilyBounds(0.0, None, Positive.with_shape(domain.shape))

@@ -16,6 +16,7 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
+from fubini.bridge.large_conditional import is_large, large_conditional
 from fubini.bridge.parameter import How, Parameter, nodes_of
 from fubini.distributions.density import Density
 from fubini.distributions.student_conditionals import students_in_turn
@@ -58,6 +59,8 @@ class Conditionals:
     def of_step(self, step: IntegrationStep, later: Sequence[Name], names: Sequence[Name] = ()) -> list[Factor]:
         """The densities of the variables of one step, or of some, each given those before it and eliminated later."""
         names = names or step.names
+        if is_large(step):
+            return [self._large(step, names, later)]
         if not later and isinstance(step.result, Block) and self._is_one_gaussian(step):
             return [self._gaussian(step, names)]
         if not later and isinstance(step.result, Student) and len(names) > 1 and self._is_one_gaussian(step):
@@ -71,16 +74,21 @@ class Conditionals:
         if isinstance(step.result, (Block, Student)):
             return self._of_block(step, name, before, later)
         kind, leaf, domain = family(step), self.integrand.latents[name], self.integrand.domains[name]
-        if not name_in_dist(kind):
+        folds = family_of(kind).folds if is_family(kind) else None
+        if not name_in_dist(folds or kind):
             raise self._refusal(step, name, COUPLED[kind] if kind in COUPLED else family_of(kind).plain_words)
         if family_of(kind).is_of_labels:
             if not domain.is_finite and leaf.low:
                 raise self._refusal(step, name, f"its values begin at {leaf.low:g}")
             probs = self._parameter("probs", How(step), name, self._shape_of_labels(leaf), before, later)
             return Density(getattr(dist, name_in_dist(kind))(probs=probs), Variable(name, domain))
-        event = step.result.at if family_of(kind).is_of_vectors else step.result.at[: len(leaf.shape)]
-        parameters = {key: self._value(node, event, later) for key, node in step.result.distribution.parameters.items()}
-        return Density(getattr(dist, name_in_dist(kind))(**parameters), Variable(name, domain))
+        record, at = family_of(kind), step.result.at
+        parameters = {
+            key: self._value(node, record.places(key, at) if record.is_of_vectors else at[: len(leaf.shape)], later)
+            for key, node in step.result.distribution.parameters.items()
+        }
+        made = getattr(dist, name_in_dist(folds or kind))(**parameters, **({"loc": 0.0} if folds else {}))
+        return Density(dist.FoldedDistribution(made) if folds else made, Variable(name, domain))
 
     def marginal(self, step: IntegrationStep, name: Name) -> Factor:
         """The density of a variable that nothing is eliminated after: for arrays of labels, a table of each place."""
@@ -114,6 +122,8 @@ class Conditionals:
     def _of_block(self, step: IntegrationStep, name: Name, before: Sequence[Name], later: Sequence[Name]) -> Factor:
         result, leaf = step.result, self.integrand.latents[name]
         assert isinstance(result, (Block, Student))
+        if is_large(step) and not before:
+            return self._large(step, (name,), later)
         if nodes_of(step).free & set(self.integrand.axes):
             raise self._refusal(step, name, "its parameters differ along named axes")
         if isinstance(result, Student) and before:
@@ -130,6 +140,15 @@ class Conditionals:
         with How(step) as how:
             made = {key: self._parameter(key, how, name, size, before, later) for key, size in shapes.items()}
         return Density(getattr(dist, kind)(**made), Variable(name, self.integrand.domains[name]))
+
+    def _large(self, step: IntegrationStep, names: Sequence[Name], later: Sequence[Name]) -> Factor:
+        """Some variables of a step together, too many for a dense covariance."""
+        of, leaf = self.integrand, self.integrand.latents[names[0]]
+        whole = Parameter("rows", How(step), leaf, (), self._slots(later), of.reader, of.axes, (), self.mark)
+        made = large_conditional(step, names, whole, of, self.is_on_jax)
+        if made is None:
+            raise self._refusal(step, names[0], f"it depends on {listed(whole.inputs)}")
+        return made
 
     def _is_one_gaussian(self, step: IntegrationStep) -> bool:
         """A block of variables that is no product of densities over vectors, or not in an order that is known."""

@@ -76,7 +76,10 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     shape = [f"{i.size:,} independent" for i in result.layout.independent]
     if frame.length is not None:
         shape.append(f"a chain of {frame.length:,}")
-    shape.append(f"{frame.cell:,} coupled")
+    few = " by a sparse precision" if frame.is_sparse else ""
+    if frame.kronecker is not None:
+        few = " by a Kronecker product of {} × {}".format(*frame.kronecker)
+    shape.append(f"{frame.cell:,} coupled{few}")
     cost = f"{', '.join(shape)}; about {work(step):,.0f} operations"
     if isinstance(result, Student):
         return _explained(step, "MultivariateStudentT", POWERS, (("df", notation_of(result.df)),), cost)

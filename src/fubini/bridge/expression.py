@@ -178,6 +178,14 @@ class Expression(Value):
         entries = self._evaluation(data, xp).of(self.node)
         return xp.broadcast_to(aligned(entries, order), tuple(index.size for index in order))
 
+    def at_arguments(self) -> Evaluation | None:
+        """An evaluation at arguments that are arrays without names, on NumPy unless they are traced; else None."""
+        if not all(isinstance(arg, Array) and not arg.names for arg in self.args):
+            return None
+        data = [arg.array for arg in self.args if isinstance(arg, Array)]
+        known = [self.reader.known[leaf] for leaf in self._known]
+        return self._evaluation((*data, *known), jnp if is_traced(*data, *known) else np)
+
     def _evaluation(self, data: Sequence[Data], xp: Any) -> Evaluation:
         given = dict(zip((*self.slots, *self._known), data, strict=True))
         return Evaluation(LeafArrays(given, self.reader), xp=xp)

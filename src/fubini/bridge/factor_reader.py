@@ -32,6 +32,7 @@ from fubini.families.functions import MINUS_INFINITY
 from fubini.read import all_rules as all_rules
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.log_density import log_density
+from fubini.read.scaled_matrix import positive_definite_entries
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 from fubini.terms.factor import Factor, Unit, Weight, terms_of
 from fubini.terms.indexing import Fold, Stack
@@ -54,8 +55,16 @@ def leaf_of(name: Name, domain: Domain, bounds: FamilyBounds | None = None) -> L
     if bounds is not None:
         low = bounds.low if low is None else max(low, bounds.low)
         high = bounds.high if bounds.high is not None else high
-    simplex, whole = domain.kind == "simplex", domain.is_discrete
-    return Leaf(str(name), domain.shape, low=low, high=high, is_integer=whole, is_simplex=simplex, role="site")
+    return Leaf(
+        str(name),
+        domain.shape,
+        low=low,
+        high=high,
+        is_integer=domain.is_discrete,
+        is_simplex=domain.kind == "simplex",
+        is_positive_definite=domain.kind == "positive_definite",
+        role="site",
+    )
 
 
 class Facts(tuple):
@@ -146,8 +155,8 @@ class FactorReader:
         """Test that a value lies in the support of its family: 1 where its domain or its range proves it."""
         if given.kind == domain.kind and (domain.size is None or given.size == domain.size):
             return ONE
-        if domain.kind == "simplex":
-            raise Unreadable(f"a density on the simplex at a value of domain {given!r}")
+        if domain.kind in ("simplex", "positive_definite"):
+            raise Unreadable(f"a density on {domain!r} at a value of domain {given!r}")
         lows = {"positive": 0.0, "unit": 0.0, "nat": 0.0, "bint": 0.0}
         highs = {"unit": 1.0, "bint": domain.extent - 1.0 if domain.kind == "bint" else None}
         over = [Index(size) for size in value.shape]
@@ -270,7 +279,11 @@ class FactorReader:
             inside.update((other, self._hidden(other, reader, given)) for other in hidden)
             return SymbolicArray(part.shape, lambda *at: _rewritten(part.at(*at), inside, {}))
 
-        return self.reader.opaque_array(leaf.name, leaf.shape, made.function, tuple(map(rewritten, made.operands)))
+        operands = tuple(map(rewritten, made.operands))
+        matrix = positive_definite_entries(operands[0]) if leaf.root_of is not None else None
+        if leaf.root_of is not None and matrix is not None and matrix.leaf.shape == leaf.shape:
+            return self.reader.root(matrix.leaf, leaf.root_of[1], made.function)
+        return self.reader.opaque_array(leaf.name, leaf.shape, made.function, operands)
 
 
 def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[Node, Node]) -> Node:

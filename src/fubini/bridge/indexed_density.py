@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from fubini.algebra.build import plus
 from fubini.algebra.node import Leaf
 from fubini.base.arrays import is_traced
@@ -87,10 +89,23 @@ class Disintegration:
         missing = {n: domain for n, domain in self.of.inputs.items() if n not in gone and n not in expression.inputs}
         if is_enumerable(expression):
             logs = to_array(expression)
+            if not is_traced(logs.array) and np.isnan(logs.array).any():
+                self._require_parameters()
             made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(expression.exactness)
         else:
             made = Weight(expression)
         return product(Unit(missing), made) if missing else made
+
+    def _require_parameters(self) -> None:
+        """Raise the error of a parameter that is not allowed, where known numbers alone decide it."""
+        integrand = self.of.integrand
+        for mark, _, entry in integrand.reader.marks:
+            slots = {leaf: value for leaf, value in self.of.slots.items() if leaf in entry.leaves}
+            allowed = Expression(entry, slots, integrand.reader, integrand.axes)
+            if mark.is_random or entry.free - set(integrand.axes) or not is_enumerable(allowed):
+                continue
+            if np.isnan(to_array(allowed).array).any():
+                raise mark.requirement.error("its argument")
 
     @cached_property
     def conditionals(self) -> tuple[Factor, ...]:

@@ -134,7 +134,8 @@ def nodes_of(step: IntegrationStep) -> Node:
     if isinstance(result, Block):
         return node("call", "parameters", *result.rows, result.scale)
     if isinstance(result, Student):
-        return node("call", "parameters", *result.rows, result.df, result.spread)
+        mixed = () if result.mixed is None else result.mixed.distribution.parameters.values()
+        return node("call", "parameters", *result.rows, result.df, result.spread, *mixed)
     return node("call", "parameters", *result.distribution.parameters.values(), ZERO)
 
 

@@ -7,11 +7,7 @@ import json
 import sys
 from typing import Any
 
-import jax
-
-from fubini.approximate.monte_carlo import monte_carlo
-from fubini.approximate.quadrature import quadrature
-from fubini.base.interpretations import Interpretation, exact
+from fubini.cli.approximation_options import add_approximation_options, approximation
 from fubini.cli.data_binding import LEFT_OUT
 from fubini.cli.infer_command import MODEL, add_data_options, bind_options
 from fubini.cli.model_file import split_place
@@ -24,13 +20,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("compare", help="models of the same data, by their evidence")
     parser.add_argument("models", nargs="+", metavar="model", help=MODEL)
     add_data_options(parser)
-    approximate = parser.add_mutually_exclusive_group()
-    approximate.add_argument(
-        "--quadrature", action="store_true", help="integrate up to three numbers without a closed form on a grid"
-    )
-    approximate.add_argument(
-        "--monte-carlo", type=int, metavar="DRAWS", help="estimate integrals without a closed form from so many draws"
-    )
+    add_approximation_options(parser)
     parser.add_argument("--seed", type=int, default=0, help="of --monte-carlo (default 0)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -45,15 +35,9 @@ def run(options: argparse.Namespace) -> str:
     bound = bind_options(options.models, options)
     for note in dict.fromkeys(note for one in bound for note in one.notes if LEFT_OUT in note):
         print(f"fubini: {note}", file=sys.stderr)
-    with _interpretation(options):
+    with approximation(options):
         found = compare(**{name: one.model for name, one in zip(names, bound, strict=True)})
     return json.dumps({name: row._asdict() for name, row in found.items()}, indent=2) if options.json else str(found)
-
-
-def _interpretation(options: argparse.Namespace) -> Interpretation:
-    if options.quadrature:
-        return quadrature()
-    return exact if options.monte_carlo is None else monte_carlo(jax.random.key(options.seed), options.monte_carlo)
 
 
 def _name(place: str) -> str:

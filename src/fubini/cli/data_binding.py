@@ -15,6 +15,7 @@ from fubini.cli.model_file import ModelFile
 from fubini.errors import DataError, FubiniError, UnknownName, closest, listed
 from fubini.io.json_text import load_json
 from fubini.models.joint import Joint
+from fubini.models.paths import flat
 from fubini.models.statements import index_arguments
 
 WITHOUT_DATA = "give --data FILE, or condition the model in its file: post = model(…).condition(y=…)"
@@ -25,11 +26,19 @@ LEFT_OUT = "rows left out"
 class BoundModel:
     """A model that has its data, the labels of its axes, and the names that columns may have."""
 
+    file: ModelFile
     model: Joint
     names: tuple[str, ...]
     dims: dict[str, list[str]]
     coords: dict[str, list[str]]
     notes: tuple[str, ...]
+    arguments: dict[str, Any]
+    labels: dict[str, tuple[str, ...]]  # of columns, in the order of their codes
+
+
+def maps_of(columns: Mapping[str, Column], maps: Sequence[str]) -> list[str]:
+    """Those of --map whose columns are there: new inputs need not have what is predicted."""
+    return [text for text in maps if set(_pair("--map")(text)[1].split(",")) <= set(columns)]
 
 
 class Source:
@@ -108,20 +117,24 @@ def require_mapped(bound: Sequence[BoundModel], maps: Sequence[str]) -> None:
             )
 
 
-def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundModel:
+def bind(file: ModelFile, source: Source, missing: str | None = None) -> BoundModel:
     """The model at the data: arguments by name, sites by name; an integer argument `n` is the number of rows, `n_site`
     that of the labels of the column `site`.
+
+    Rows with missing values are an error, or are left out (`missing="drop"`); those of sites may be masked ("mask").
     """
     wanted = [name for name in file.parameters if name in source and name not in source.values]
-    notes = _complete(source, wanted, drop_missing)
+    notes = _complete(source, wanted, missing)
     arguments = _arguments(file, source, wanted)
     joint = file.make(arguments)
-    left_out = _complete(source, [name for name in joint.names if name in source], drop_missing)
+    masked = missing == "mask"
+    left_out = [] if masked else _complete(source, [name for name in joint.names if name in source], missing)
     if left_out:
         notes += left_out
         arguments = _arguments(file, source, wanted)
         joint = file.make(arguments)
-    observed = {name: source.column(name).values for name in joint.names if name in source}
+    columns = {name: source.column(name) for name in joint.names if name in source}
+    observed = {name: column.masked if masked else column.values for name, column in columns.items()}
     if not observed and not getattr(joint, "observed", None):
         raise UnknownName(
             f"{file.name} at these data",
@@ -139,7 +152,38 @@ def bind(file: ModelFile, source: Source, drop_missing: bool = False) -> BoundMo
     dims, coords, unnamed = _labels(joint, source, [*wanted, *observed])
     notes += unnamed
     counted = [name.removeprefix("n_") for name in file.parameters if name.startswith("n_")]
-    return BoundModel(model, (*file.parameters, *joint.names, *counted), dims, coords, tuple(notes))
+    labels = {name: column.labels for name, column in source.columns.items() if column.labels}
+    names = (*file.parameters, *joint.names, *counted)
+    return BoundModel(file, model, names, dims, coords, tuple(notes), arguments, labels)
+
+
+def bind_again(bound: BoundModel, source: Source) -> tuple[Joint, dict[str, np.ndarray]]:
+    """The model at other rows, and values of its observed sites where these have them all.
+
+    Labels have the codes that they had; those that are new come after them.
+    """
+    file = bound.file
+    if isinstance(file.defined, Joint):
+        raise DataError(
+            f"predictions of {file.name} at new inputs",
+            expected="a model that is a function of its inputs",
+            nearest="a model that has its data in its file",
+            advice="write the model as a function under @fb.model, and give --data",
+        )
+    sites = list(flat(getattr(bound.model, "observed", {})))
+    for name, labels in bound.labels.items():
+        if name in source.columns:
+            source.columns[name] = source.columns[name].recoded(labels)
+    wanted = [n for n in file.parameters if n in source and n not in source.values and n not in sites]
+    _complete(source, wanted, None)
+    arguments = _arguments(file, source, wanted)
+    for name, before in bound.arguments.items():
+        is_count = name.startswith("n_") and name not in wanted and name not in source.values
+        if is_count and isinstance(before, int):  # groups that the new rows do not have are there all the same
+            arguments[name] = max(before, arguments.get(name, before))
+    given = {name: source.column(name) for name in sites if name in source}
+    whole = len(given) == len(sites) and not any(column.missing.any() for column in given.values())
+    return file.make(arguments), {name: column.values for name, column in given.items()} if whole else {}
 
 
 def _nearest_column(sites: Sequence[str], columns: Mapping[str, Column]) -> str:
@@ -173,7 +217,7 @@ def _require_codes(joint: Joint, name: str, column: Column) -> None:
     )
 
 
-def _complete(source: Source, names: Sequence[str], drop: bool) -> list[str]:
+def _complete(source: Source, names: Sequence[str], missing_are: str | None) -> list[str]:
     """Raise where a value is missing, or leave its row out; say how many."""
     columns = {name: source.columns[name] for name in source.used(names)}
     missing = {name: np.flatnonzero(column.missing) for name, column in columns.items() if column.missing.any()}
@@ -183,12 +227,13 @@ def _complete(source: Source, names: Sequence[str], drop: bool) -> list[str]:
     count = columns[name].rows
     if count is None:
         raise DataError(f"the value {name!r} of the data", expected="a finite number", nearest="it is missing")
-    if not drop:
+    if missing_are != "drop":
+        masked = "make it a site of the model" if missing_are == "mask" else "--mask-missing for an observed site"
         raise DataError(
             f"the column {name!r}",
             expected="a finite number or a label in each row",
             nearest=f"{len(rows)} without one, the first in row {rows[0] + 1}",
-            advice="give --drop-missing to leave such rows out, or fill them in",
+            advice=f"give --drop-missing to leave such rows out, {masked}, or fill them in",
         )
     other = next((other for other in missing if columns[other].rows != count), None)
     if other is not None:

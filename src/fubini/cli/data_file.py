@@ -37,6 +37,24 @@ class Column:
             return np.zeros(self.rows or 0, bool)
         return np.atleast_1d(empty.reshape(self.rows, -1).any(axis=1) if self.rows is not None else empty)
 
+    @property
+    def masked(self) -> np.ndarray:
+        """The values; an array with a mask where some have none."""
+        if not self.missing.any():
+            return self.values
+        empty = self.values < 0 if self.labels else ~np.isfinite(self.values)
+        return np.ma.array(np.where(empty, 0, self.values), mask=empty)
+
+    def recoded(self, labels: tuple[str, ...]) -> Column:
+        """The same labels by the codes that some have already; the others come after these.
+
+        >>> Column(np.array([0, 1]), ("east", "north")).recoded(("north", "south"))
+        Column(values=array([2, 0]), labels=('north', 'south', 'east'))
+        """
+        whole = (*labels, *(label for label in self.labels if label not in labels))
+        codes = np.array([*(whole.index(label) for label in self.labels), -1])
+        return Column(codes[self.values], whole) if self.labels else self
+
     def __getitem__(self, rows: np.ndarray) -> Column:
         return Column(self.values[rows], self.labels)
 

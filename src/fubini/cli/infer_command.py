@@ -14,10 +14,12 @@ from typing import Any
 import jax
 
 from fubini.base.whole_files import require_writable, written_whole
-from fubini.cli.data_binding import BoundModel, Source, bind, require_arguments, require_mapped
+from fubini.cli.approximation_options import add_approximation_options, approximation
+from fubini.cli.data_binding import BoundModel, Source, bind, maps_of, require_arguments, require_mapped
 from fubini.cli.data_file import read_data
 from fubini.cli.model_file import load_model
-from fubini.errors import Intractable
+from fubini.cli.predictions import Predictions, predict
+from fubini.errors import FubiniError, Intractable
 from fubini.infer.methods import LABELS, METHODS
 from fubini.questions.posterior_summary import summarise
 from fubini.report.document import report
@@ -37,6 +39,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--warmup", type=int, metavar="N", help="draws to adapt in, which are not kept")
     parser.add_argument("--method", choices=sorted((*METHODS, LABELS)), help="how the remaining latents are drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    parser.add_argument(
+        "--predict", type=Path, metavar="FILE", help="new inputs, at which to predict what was observed"
+    )
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="write the predictions (CSV)")
+    parser.add_argument("--anew", action="append", default=[], metavar="SITE",
+                        help="a latent that belongs to the rows: it is drawn anew at new inputs")  # fmt: skip
+    add_approximation_options(parser)
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help="keep the run here; a killed run goes on from it"
     )
@@ -61,7 +70,11 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
                         help="an argument that is no column: a number, or a list as JSON")  # fmt: skip
     parser.add_argument("--skip", action="append", default=[], metavar="COLUMN",
                         help="a column that is not to be used, whatever its name")  # fmt: skip
-    parser.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    missing = parser.add_mutually_exclusive_group()
+    missing.add_argument("--drop-missing", dest="missing", action="store_const", const="drop",
+                         help="leave out rows with missing values")  # fmt: skip
+    missing.add_argument("--mask-missing", dest="missing", action="store_const", const="mask",
+                         help="integrate out missing values of observed sites")  # fmt: skip
 
 
 def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[BoundModel]:
@@ -70,9 +83,9 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
     require_arguments(files, options.set)
     columns = read_data(options.data) if options.data is not None else {}
     source = Source(columns, options.map, options.set, options.skip)
-    bound = [bind(file, source, options.drop_missing) for file in files]
+    bound = [bind(file, source, options.missing) for file in files]
     require_mapped(bound, options.map)
-    if len(files) == 1 or not options.drop_missing:
+    if len(files) == 1 or options.missing != "drop":
         return bound
     # Rows that one model leaves out, the others leave out too.
     return [replace(bind(file, source), notes=one.notes) for file, one in zip(files, bound, strict=True)]
@@ -80,7 +93,11 @@ def bind_options(places: Sequence[str], options: argparse.Namespace) -> list[Bou
 
 def run(options: argparse.Namespace) -> str:
     """Infer, write what is asked for, and summarise."""
-    for path in (options.out, options.netcdf, options.checkpoint):
+    if options.predict is None and (options.predictions is not None or options.anew):
+        raise FubiniError(
+            "--predictions or --anew without --predict", expected="--predict FILE, the data with the new inputs"
+        )
+    for path in (options.out, options.netcdf, options.checkpoint, options.predictions):
         if path is not None:
             require_writable(path, f"writing {path}")
     (bound,) = bind_options([options.model], options)
@@ -100,26 +117,57 @@ def run(options: argparse.Namespace) -> str:
     if options.netcdf is not None:  # before all that might fail
         with written_whole(options.netcdf, f"writing {options.netcdf}") as beside:
             draws.to_netcdf(str(beside))
+    predictions = _predictions(bound, draws, options)
     summary = summarise(draws.posterior)
-    evidence = log_evidence(bound.model)
+    with approximation(options):
+        evidence = log_evidence(bound.model)
     if options.out is not None:
         command = shlex.join(["fubini", *sys.argv[1:]])
-        report(bound.model, draws, command=command, seed=options.seed).save(options.out)
+        with approximation(options):
+            report(bound.model, draws, command=command, seed=options.seed).save(options.out)
     if options.json:
-        return json.dumps({"model": bound.model.title, "log_evidence": evidence, **summary.to_json()}, indent=2)
-    return "\n\n".join([str(bound.model), str(summary), _closing(evidence, options)])
+        found = {"model": bound.model.title, **_evidence_fields(evidence), **summary.to_json()}
+        return json.dumps(found | ({} if predictions is None else predictions.to_json()), indent=2)
+    more = [] if predictions is None else [str(predictions)]
+    return "\n\n".join([str(bound.model), str(summary), *more, _closing(evidence, options)])
 
 
-def log_evidence(model: Any) -> float | None:
-    """The log-evidence where it has a closed form."""
+def _predictions(bound: BoundModel, draws: Any, options: argparse.Namespace) -> Predictions | None:
+    """Predictions at the new inputs, where these are given; written where that is asked for."""
+    if options.predict is None:
+        return None
+    columns = read_data(options.predict)
+    skipped = [name for name in options.skip if name in columns]
+    source = Source(columns, maps_of(columns, options.map), options.set, skipped)
+    key = jax.random.fold_in(jax.random.key(options.seed), 1)
+    found = predict(bound, source, draws, key, options.anew)
+    if options.predictions is not None:
+        found.save(options.predictions)
+    return found
+
+
+def log_evidence(model: Any) -> Any:
+    """The log-evidence where it has a closed form, or is approximated."""
     try:
-        return float(model.log_evidence())
+        return model.log_evidence()
     except Intractable:
         return None
 
 
-def _closing(evidence: float | None, options: argparse.Namespace) -> str:
-    lines = [f"log evidence {evidence:.6g}" if evidence is not None else "the evidence has no closed form"]
+def _evidence_fields(evidence: Any) -> dict[str, Any]:
+    """The log-evidence, and its error where it is approximate."""
+    found: dict[str, Any] = {"log_evidence": None if evidence is None else float(evidence)}
+    if evidence is not None and not evidence.exactness.is_exact:
+        found |= {"exactness": str(evidence.exactness), "log_evidence_error": evidence.exactness.error}
+    return found
+
+
+def _closing(evidence: Any, options: argparse.Namespace) -> str:
+    lines = ["the evidence has no closed form: --quadrature, --monte-carlo DRAWS or --laplace approximates it"]
+    if evidence is not None:
+        exactness = evidence.exactness
+        lines = [f"log evidence {float(evidence):.6g}{'' if exactness.is_exact else f', {exactness}'}"]
     lines += [f"report: {options.out}"] if options.out is not None else []
     lines += [f"draws: {options.netcdf}"] if options.netcdf is not None else []
+    lines += [f"predictions: {options.predictions}"] if options.predictions is not None else []
     return "\n".join(lines)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.algebra.build import ZERO, add, index, plus
+from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.compile.difference import Change, Derived, Difference, Keeping, guarded, whole
 from fubini.compile.statistics import Statistic, Statistics, increment
@@ -79,11 +80,6 @@ def _label(leaf: Leaf, statistics: Statistics, keeping: Keeping, density: Node) 
     parts = score.args if score.kind == "add" else ((score, 1.0),)
     changes = {name: (axes, guarded(change)) for name, (axes, change) in difference.changes.items()}
     return Label(leaf, at, k, changes, add((part, c) for part, c in parts if k in part.free))
-
-
-def is_finite(leaf: Leaf) -> bool:
-    """Whether a latent has finitely many values."""
-    return leaf.is_integer and leaf.low is not None and leaf.high is not None
 
 
 def candidates(leaf: Leaf) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 
 from fubini.algebra.node import Leaf
 from fubini.compile.array_names import Evaluate
-from fubini.compile.cache import loaded
 from fubini.compile.difference import Derived
 from fubini.compile.program import Program
+from fubini.engines.code_cache import loaded
 from fubini.errors import DataError, DomainError, listed
 
 ENGINES = ("numba", "python")

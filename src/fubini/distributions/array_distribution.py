@@ -49,15 +49,28 @@ def made(distribution: Distribution) -> Any:
 def draw(distribution: Distribution, key: Data) -> Data:
     """One value; of parameters that are not numbers, none: NaN, or −1 of whole numbers."""
     given = parameters(distribution)
-    try:
-        sampler = _with_whole_count(without_slopes(distribution.blueprint, given))
-        value = in_domain(distribution, sampler.sample(key))
-    except NotImplementedError as error:
-        raise NoRule(f"a draw from {distribution}", expected="a family that can be sampled") from error
+    sampler = _with_whole_count(without_slopes(distribution.blueprint, given))
+    value = in_domain(distribution, sample_numpyro(sampler, key))
     floats = [leaf for leaf in given if jnp.issubdtype(leaf.dtype, jnp.floating)]
     lost = sum((jnp.any(jnp.isnan(leaf)) for leaf in floats), start=jnp.asarray(False))
     none = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
     return jnp.where(lost, jnp.asarray(none, value.dtype), value)
+
+
+def sample_numpyro(made: Any, key: Data) -> Data:
+    """One value of numpyro's distribution; an error where it has no sampler, or one by quantiles that are not there."""
+    try:
+        return made.sample(key)
+    except NotImplementedError as error:
+        raise NoRule(f"a draw from {type(made).__name__}", expected="a family that can be sampled") from error
+    except ImportError as error:
+        base = type(getattr(made, "base_dist", made)).__name__
+        raise NoRule(
+            f"a draw from {type(made).__name__} of {base}",
+            expected="a family that can be sampled",
+            nearest=f"it is drawn by quantiles of {base}, which numpyro does not compute here",
+            advice=f"the positive half of a {base} around 0 is dist.FoldedDistribution(dist.{base}(…)), with draws",
+        ) from error
 
 
 def without_slopes(blueprint: Blueprint, leaves: Sequence[Data]) -> Any:

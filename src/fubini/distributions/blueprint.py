@@ -15,7 +15,7 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain
 from fubini.base.ops import Op, lift
 from fubini.distributions.makers import maker_of
-from fubini.distributions.parameter_checks import is_dependent, parameters_hold
+from fubini.distributions.parameter_checks import DEGREES_OF_FREEDOM, constraints_of, parameters_hold
 from fubini.distributions.power import POWER, PowerDistribution
 from fubini.distributions.random_counts import with_random_count
 from fubini.distributions.summary_statistics import SummaryStatistic
@@ -99,6 +99,7 @@ class DistributionSignature(NamedTuple):
 @lru_cache(maxsize=4096)
 def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> DistributionSignature:
     """The signature of a blueprint over leaves of these domains, or the error of parameters that do not fit."""
+    _require_square(blueprint, domains)
     built: list[Any] = []
 
     def inspect_built(*leaves: Data) -> Data:
@@ -115,8 +116,22 @@ def signature_of(blueprint: Blueprint, domains: tuple[Domain, ...]) -> Distribut
         raise DomainError(f"dist.{blueprint.family} of parameters {shapes}", expected=_first_line(error)) from error
     made, support = built[0]
     shape = tuple(made.batch_shape) + tuple(made.event_shape)
-    checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
+    checks = constraints_of(made)
     return DistributionSignature(shape, len(made.event_shape), domain_of(support, shape), checks, _is_proper(made))
+
+
+def _require_square(blueprint: Blueprint, domains: tuple[Domain, ...]) -> None:
+    """Matrices of a Wishart distribution have as many rows as columns."""
+    if blueprint.family not in DEGREES_OF_FREEDOM:
+        return
+    for key, domain in zip(blueprint.keys, domains, strict=True):
+        shape = domain.shape
+        if key != "concentration" and (len(shape) < 2 or shape[-1] != shape[-2]):
+            raise DomainError(
+                f"dist.{blueprint.family} with {key} of shape {shape}",
+                expected="a square matrix, or an array of them along its first axes",
+                advice=f"{key}=np.eye(p), for matrices of p rows and columns",
+            )
 
 
 def _first_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpyro.distributions as numpyro_families
 
-from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
+from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting, spread
 from fubini.distributions.makers import maker_names, maker_of
 from fubini.distributions.same_distribution import named_family
 from fubini.errors import DataError, FubiniError
@@ -20,9 +20,7 @@ def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
     'Normal'
     """
     if (same := named_family(numpyro_distribution)) is not None:
-        (family, parameters), batch = same
-        named = Distribution(family, parameters)
-        return named if named.signature.shape == tuple(batch) else named.expand(batch)
+        return spread(Distribution(*same), numpyro_distribution.shape(), len(numpyro_distribution.event_shape))
     name = type(numpyro_distribution).__name__
     if name in maker_names() and maker_of(name) is type(numpyro_distribution):
         given = arguments_of(numpyro_distribution)
@@ -40,10 +38,11 @@ def from_numpyro_distribution(numpyro_distribution: Any) -> Distribution:
 def arguments_of(numpyro_distribution: Any) -> dict[str, Any] | None:
     """The arguments that made it, where it keeps them all."""
     given = {}
+    kept = _kept(numpyro_distribution)
     for key, parameter in inspect.signature(type(numpyro_distribution)).parameters.items():
         if key == "validate_args":
             continue
-        value = numpyro_distribution.__dict__.get(key, numpyro_distribution.__dict__.get(f"_{key}"))
+        value = kept.get(key, kept.get(f"_{key}"))
         if value is None and parameter.default is inspect.Parameter.empty:
             return None
         if value is None and parameter.default is not None:  # kept as a property, as the event_dim of a Delta is
@@ -55,7 +54,14 @@ def arguments_of(numpyro_distribution: Any) -> dict[str, Any] | None:
     return _one_matrix(given)
 
 
+def _kept(numpyro_distribution: Any) -> dict[str, Any]:
+    """What a distribution keeps; a Wishart matrix, by its Cholesky factor, which keeps the parameters."""
+    is_matrix = type(numpyro_distribution) in (numpyro_families.Wishart, numpyro_families.InverseWishart)
+    return (numpyro_distribution.base_dist if is_matrix else numpyro_distribution).__dict__
+
+
 def _one_matrix(given: dict[str, Any]) -> dict[str, Any]:
-    """A normal by the matrix that it was given: numpyro keeps the root of it too."""
-    roots = [key for key in ("covariance_matrix", "precision_matrix") if key in given]
+    """A family by the matrix that it was given: numpyro keeps the root of it too."""
+    matrices = ("covariance_matrix", "precision_matrix", "scale_matrix", "rate_matrix")
+    roots = [key for key in matrices if key in given]
     return {key: value for key, value in given.items() if not roots or key not in (*roots[1:], "scale_tril")}

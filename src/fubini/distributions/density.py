@@ -6,7 +6,7 @@ density, a Factor, which becomes a Table, Gaussian or Delta only when a sum need
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -27,11 +27,12 @@ from fubini.distributions.blueprint import (
     signature_of,
 )
 from fubini.distributions.named_site import Named
+from fubini.distributions.normal_arguments import as_arrays
 from fubini.distributions.parameter_checks import Requirement, requirements, satisfied, shown
 from fubini.distributions.power import POWER, over_batch
 from fubini.distributions.printed_summary import summary_of
 from fubini.distributions.summary_statistics import COVARIANCE, ENTROPY, MEAN, VARIANCE, SummaryStatistic
-from fubini.distributions.supports import within
+from fubini.distributions.supports import POSITIVE, within
 from fubini.errors import DataError, DomainError, NoRule
 from fubini.show.notation import Call, Notation, Symbol
 from fubini.show.printed_form import Block, Expression, Words
@@ -79,7 +80,7 @@ class Distribution(Term):
     statics: tuple[tuple[str, Any], ...] = static_field()
 
     def __init__(self, family: str, given: Mapping[str, Any]) -> None:
-        given = _opened(given)
+        given = as_arrays(family, _opened(given))
         for key, value in given.items():
             _require_parameter(family, key, value)
         terms = {key: _to_term(value) for key, value in given.items() if not _is_static(family, key, value)}
@@ -239,12 +240,14 @@ class Distribution(Term):
 
 
 def lies_between(distribution: Distribution, domain: Domain) -> bool:
-    """Whether a distribution between two ends that are known numbers has all of its mass in a domain."""
+    """Whether a distribution of positive numbers, or between ends that are known, has all of its mass in a domain."""
+    if distribution.family in POSITIVE and domain.kind == "positive":
+        return True
     given = {**dict(distribution.statics), **dict(zip(distribution.keys, distribution.args, strict=True))}
     ends = [given.get("low", -np.inf), given.get("high", np.inf)]
     low, high = (end.array if isinstance(end, Array) else end for end in ends)
-    is_known = not isinstance(low, Term) and not isinstance(high, Term) and not is_traced(low, high)
-    return is_known and "low" in given and within(low, high, domain)
+    is_known = [not isinstance(end, Term) and not is_traced(end) for end in (low, high)]
+    return is_known[0] and "low" in given and within(low, high if is_known[1] else np.inf, domain)
 
 
 def _number(terms: Mapping[str, Term], statics: Mapping[str, Any], key: str) -> Array | None:
@@ -258,13 +261,13 @@ def _allowed(requirement: Requirement, given: list[Array]) -> Array:
     """The first of these arrays, not a number where what is required does not hold."""
     if len(given) > 1 and any(term.inputs for term in given):
         return given[0]  # axes that have names, in an order of their own
-    data = requirement.quantity(*(term.array for term in given))
-    ok = satisfied(requirement.constraint, data)
+    quantity = requirement.quantity(*(term.array for term in given))
+    ok = satisfied(requirement.constraint, quantity)
     while ok.shape != given[0].array.shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
         ok = ok.all(axis=-1)
     rank = max(given[0].array.ndim - np.ndim(ok), 0)
     term, text = given[0], " - ".join(map(_shown, given))
-    (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text), term.array)
+    (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text, quantity), term.array)
     return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
 
 
@@ -346,6 +349,13 @@ def has_traced_setting(settings: Mapping[str, Any]) -> bool:
     values = [value.value if isinstance(value, Constant) else value for value in settings.values()]
     kept = [value for value in values if not isinstance(value, Term)]
     return is_traced(*jax.tree_util.tree_leaves(kept))
+
+
+def spread(of: Distribution, shape: Sequence[int], event: int) -> Distribution:
+    """Independent numbers in an array of this shape, or of that of the parameters; the last axes are one value."""
+    whole = np.broadcast_shapes(of.signature.shape, tuple(shape))
+    expanded = of if of.signature.shape == whole else of.expand(whole)
+    return expanded.to_event(event) if event else expanded
 
 
 class Density(Factor):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, cached_for_precision, double_precision
-from fubini.distributions.array_distribution import without_slopes
+from fubini.distributions.array_distribution import sample_numpyro, without_slopes
 from fubini.distributions.blueprint import Blueprint
 from fubini.distributions.density import Density
 from fubini.errors import Intractable, listed
@@ -68,7 +68,7 @@ def _mapped(blueprint: Blueprint, randomness: Randomness, leaves: list, names: t
 @cached_for_precision(1024)
 def _sampler(blueprint: Blueprint, axes: tuple) -> Any:
     def one(key: Data, *leaves: Data) -> Data:
-        return without_slopes(blueprint, leaves).sample(key)
+        return sample_numpyro(without_slopes(blueprint, leaves), key)
 
     function = one
     for own in reversed(axes):

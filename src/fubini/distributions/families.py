@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting
+from fubini.distributions.density import STATIC, Distribution, foreign, has_traced_setting, spread
 from fubini.distributions.makers import maker_names, maker_of
 from fubini.distributions.same_distribution import transformed_family
 from fubini.errors import DomainError, UnknownFamily, closest
@@ -52,12 +52,18 @@ class DistributionMaker:
 
 def _transformed(name: str, given: Mapping[str, Any]) -> Distribution | None:
     """A distribution after transforms, by the family that it is; None where it has no name."""
-    base, transforms = given.get("base_distribution"), given.get("transforms")
-    if name != "TransformedDistribution" or not isinstance(base, Distribution) or base.statics:
+    whole, transforms = given.get("base_distribution"), given.get("transforms")
+    if name != "TransformedDistribution" or not isinstance(whole, Distribution):
+        return None
+    base, event = whole, 0
+    while base.family in ("ExpandedDistribution", "Independent"):
+        event += dict(base.statics).get("reinterpreted_batch_ndims", 0)
+        (base,) = (arg for arg in base.args if isinstance(arg, Distribution))
+    if base.statics:
         return None
     several = transforms if isinstance(transforms, (list, tuple)) else [transforms]
     same = transformed_family(base.family, dict(zip(base.keys, base.args, strict=True)), several)
-    return None if same is None else Distribution(*same)
+    return None if same is None else spread(Distribution(*same), whole.signature.shape, event)
 
 
 def _defaults(parameters: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fubini.terms.value import Array
 
 MOST = 10**5  # numbers of the parameters
 WRAPPERS = frozenset({"ExpandedDistribution", "Independent"})
+SYMMETRIC = frozenset({"Normal", "Cauchy", "Laplace", "StudentT"})  # around loc
 VECTORS = frozenset({"Dirichlet", "MultivariateNormal", "MultivariateStudentT"})
 
 OfNumbers = Callable[[Any], Any]  # of a number, or an array of them
@@ -39,6 +40,8 @@ def summary_at(distribution: Any, names: Sequence[Name] = (), rank: int = 0) -> 
         distribution = distribution["base_dist"]
     if distribution.family == "TransformedDistribution":
         return _transformed(distribution, names, rank)
+    if distribution.family == "FoldedDistribution":
+        return _folded(distribution["base_dist"], names, rank)
     known = SUMMARIES.get(distribution.family)
     numbers = None if known is None else _numbers(distribution, names, 0 if distribution.family in VECTORS else rank)
     if known is None or numbers is None:
@@ -65,6 +68,15 @@ def _transformed(distribution: Any, names: Sequence[Name], rank: int) -> Summary
 
     rises = transform.sign > 0
     return Summary(None, None, lambda edge: transform(quantile(edge if rises else 1 - edge)), below)
+
+
+def _folded(base: Any, names: Sequence[Name], rank: int) -> Summary | None:
+    """Quantiles and probabilities of |x|, where x is one number that is symmetric around 0."""
+    whole, given = summary_at(base, names, rank), None if base.family not in SYMMETRIC else _numbers(base, names, rank)
+    if whole is None or whole.quantile is None or whole.cdf is None or given is None or np.any(given["loc"] != 0):
+        return None
+    quantile, cdf = whole.quantile, whole.cdf
+    return Summary(None, None, lambda edge: quantile(0.5 + 0.5 * edge), lambda t: np.maximum(2 * cdf(t) - 1, 0.0))
 
 
 def _numbers(distribution: Any, names: Sequence[Name], rank: int) -> Mapping[str, np.ndarray] | None:

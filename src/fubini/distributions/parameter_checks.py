@@ -11,9 +11,10 @@ import numpy as np
 import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
-from fubini.base.arrays import Data, double_precision, is_jax, namespace
+from fubini.base.arrays import Data, double_precision, is_jax, is_traced, namespace
 from fubini.base.interpretations import uninterpreted
 from fubini.errors import DataError
+from fubini.numerics.sparse_roots import is_sparse, sparse_root
 
 # Bounds of which one is below the other: their difference is positive, or not negative.
 ORDERED = {
@@ -27,14 +28,20 @@ ORDERED = {
     "TwoSidedTruncatedGamma": constraints.positive,
     "Uniform": constraints.positive,
 }
+DEGREES_OF_FREEDOM = frozenset(("Wishart", "WishartCholesky", "InverseWishart", "InverseWishartCholesky"))
+MANY = 1_000  # rows of a matrix, whose Cholesky factor is sparse if it is
 UNCHECKED = frozenset(("log_factor", "log_density"))  # weights of a point, which may be log 0
 _ADVICE = {
     "covariance_matrix": "average it with its transpose: (S + S.T) / 2; a Cholesky factor goes in as scale_tril",
     "precision_matrix": "average it with its transpose: (P + P.T) / 2",
+    "scale_matrix": "average it with its transpose: (S + S.T) / 2; its eigenvalues are positive",
+    "rate_matrix": "average it with its transpose: (R + R.T) / 2; its eigenvalues are positive",
     "scale_tril": "jnp.linalg.cholesky(covariance); a covariance goes in as covariance_matrix",
     "total_count": "a count is a whole number that is not negative",
 }
+_NOT_DEFINITE = "check its sign, or add a small multiple of the identity: S + 1e-6 * jnp.eye(len(S))"
 _SUM_TO_ONE = "probabilities sum to one; unnormalised ones go in as logits=jnp.log(weights)"
+_DEGREES = "a Wishart matrix of p rows has more than p - 1 degrees of freedom"
 _IN_RANGE = "give numbers in this range; jnp.exp(x) is positive, jax.nn.sigmoid(x) is between 0 and 1"
 
 
@@ -54,14 +61,32 @@ class Requirement(NamedTuple):
         """The number that the constraint is on."""
         return parameters[0] if len(parameters) == 1 else parameters[0] - parameters[1]
 
-    def error(self, shown: str) -> DataError:
-        """The error of a value that is not allowed."""
+    def error(self, shown: str, numbers: Data | None = None) -> DataError:
+        """The error of a value that is not allowed; of numbers that are known, with what is wrong with a matrix."""
         simplex = self.constraint == constraints.simplex
+        is_wishart = self.family in DEGREES_OF_FREEDOM and self.label == "concentration"
         return DataError(
             f"dist.{self.family} with {self.label}={shown}",
             expected=f"{self.label} to satisfy {self.constraint}",
-            advice=_SUM_TO_ONE if simplex else _ADVICE.get(self.label, _IN_RANGE),
+            nearest=_least_eigenvalue(self.constraint, numbers),
+            advice=_NOT_DEFINITE
+            if _least_eigenvalue(self.constraint, numbers)
+            else _SUM_TO_ONE
+            if simplex
+            else _DEGREES
+            if is_wishart
+            else _ADVICE.get(self.label, _IN_RANGE),
         )
+
+
+def _least_eigenvalue(constraint: Any, numbers: Data | None) -> str:
+    """In words, of a symmetric matrix; empty of another, and where it is not known."""
+    if constraint != constraints.positive_definite or numbers is None or is_traced(numbers):
+        return ""
+    matrices = np.asarray(numbers, float)
+    if not np.isfinite(matrices).all() or not np.all(is_symmetric(matrices)):
+        return ""
+    return f"it is symmetric, and its least eigenvalue is {np.linalg.eigvalsh(matrices).min():.3g}"
 
 
 def requirements(family: str, checks: Mapping[str, Any]) -> Iterator[Requirement]:
@@ -95,6 +120,8 @@ def _has_root(matrix: Data) -> Data:
     """Test which matrices have a Cholesky factor."""
     if is_jax(matrix):
         return jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrix)), axis=(-2, -1))
+    if matrix.ndim == 2 and len(matrix) >= MANY and is_sparse(matrix) and sparse_root(matrix) is not None:
+        return np.array(True)
     try:
         return np.isfinite(np.linalg.cholesky(matrix)).all(axis=(-2, -1))
     except np.linalg.LinAlgError:  # of one of them at least
@@ -107,11 +134,21 @@ def is_symmetric(matrix: Data) -> Data:
     return xp.all(xp.isclose(matrix, xp.swapaxes(matrix, -2, -1)), axis=(-2, -1))
 
 
+def constraints_of(made: Any) -> dict[str, Any]:
+    """The constraints of the parameters of numpyro's distribution, where other parameters do not decide them.
+
+    A Wishart matrix of p rows has more than p − 1 degrees of freedom.
+    """
+    checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
+    if type(made).__name__ in DEGREES_OF_FREEDOM:
+        checks["concentration"] = constraints.greater_than(float(made.event_shape[-1] - 1))
+    return checks
+
+
 def parameters_hold(made: Any) -> Data:
     """Test where all parameters of numpyro's distribution are allowed, those of inner distributions included."""
     allowed: Data = jnp.asarray(True)
-    checks = {key: c for key, c in type(made).arg_constraints.items() if not is_dependent(c)}
-    for requirement in requirements(type(made).__name__, checks):
+    for requirement in requirements(type(made).__name__, constraints_of(made)):
         given = [made.__dict__.get(key) for key in requirement.keys]
         if all(value is not None for value in given):
             allowed = allowed & _holds_inside(requirement.constraint, requirement.quantity(*map(jnp.asarray, given)))

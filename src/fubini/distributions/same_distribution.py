@@ -43,22 +43,21 @@ def _size(of: Any) -> Any:
     return abs(of) if isinstance(of, (int, float)) else jnp.abs(of)
 
 
-def named_family(distribution: Any) -> tuple[Named, tuple[int, ...]] | None:
-    """A numpyro distribution by the family that it is, and its batch shape; None where it is what its class says."""
+def named_family(distribution: Any) -> Named | None:
+    """A numpyro distribution by the family that it is, for each number; None where it is what its class says."""
     if isinstance(distribution, TRUNCATED):
         normal = distribution.base_dist
         if type(normal) is not numpyro_families.Normal:
             return None
         ends = {key: getattr(distribution, key) for key in ("low", "high") if hasattr(distribution, key)}
-        return ("TruncatedNormal", {"loc": normal.loc, "scale": normal.scale, **ends}), distribution.batch_shape
-    if type(distribution) is not numpyro_families.TransformedDistribution or distribution.event_shape:
+        return "TruncatedNormal", {"loc": normal.loc, "scale": normal.scale, **ends}
+    if type(distribution) is not numpyro_families.TransformedDistribution:
         return None
     base = distribution.base_dist
-    while isinstance(base, numpyro_families.ExpandedDistribution):
+    while isinstance(base, (numpyro_families.ExpandedDistribution, numpyro_families.Independent)):
         base = base.base_dist
     if type(base) is not getattr(numpyro_families, type(base).__name__, None):
         return None  # a class of the user's
     keys = type(base).arg_constraints
     parameters = {key: getattr(base, key) for key in keys if hasattr(base, key)}
-    named = transformed_family(type(base).__name__, parameters, distribution.transforms)
-    return None if named is None else (named, distribution.batch_shape)
+    return transformed_family(type(base).__name__, parameters, distribution.transforms)

@@ -11,6 +11,7 @@ import numpyro.distributions as numpyro_families
 from fubini.base.arrays import Data
 from fubini.distributions.same_distribution import TRUNCATED
 from fubini.numerics.box_moments import BoxMoments, box_moments
+from fubini.numerics.power_laws import mean_of_power, variance_of_power
 
 
 class SummaryStatistic(NamedTuple):
@@ -33,10 +34,30 @@ def _between(distribution: Any) -> BoxMoments | None:
     return box_moments(low, high, loc, scale[..., None] ** 2)
 
 
+def _size_of_student(distribution: Any) -> tuple[Data, Data] | None:
+    """Mean and variance of |x|, with x Student's t at μ = σ z; None of other distributions.
+
+    E|x|  =  2 σ t(z) (ν + z²)/(ν − 1) + μ (2 F(z) − 1),  E x²  =  μ² + σ² ν/(ν − 2)
+    """
+    base: Any = distribution.base_dist if isinstance(distribution, numpyro_families.FoldedDistribution) else None
+    if not isinstance(base, numpyro_families.StudentT):
+        return None
+    df, loc, scale = jnp.broadcast_arrays(*(jnp.asarray(part, float) for part in (base.df, base.loc, base.scale)))
+    z, standard = loc / scale, numpyro_families.StudentT(df)
+    tail = 2 * scale * jnp.exp(standard.log_prob(z)) * (df + z**2) / jnp.where(df > 1, df - 1, 1.0)
+    mean = tail + loc * (2 * standard.cdf(z) - 1)
+    second = loc**2 + scale**2 * df / jnp.where(df > 2, df - 2, 1.0)
+    return jnp.where(df > 1, mean, jnp.inf), jnp.where(df > 2, second - mean**2, jnp.inf)
+
+
 def compute_mean(distribution: Any) -> Data:
     """E x, of the shape of x"""
     if (moments := _between(distribution)) is not None:
         return moments.mean[..., 0]
+    if (size := _size_of_student(distribution)) is not None:
+        return size[0]
+    if isinstance(distribution, numpyro_families.DoublyTruncatedPowerLaw):
+        return mean_of_power(distribution.alpha, distribution.low, distribution.high)
     return jnp.broadcast_to(distribution.mean, distribution.batch_shape + distribution.event_shape)
 
 
@@ -44,6 +65,10 @@ def compute_variance(distribution: Any) -> Data:
     """E (x − E x)², entry by entry, of the shape of x"""
     if (moments := _between(distribution)) is not None:
         return moments.covariance[..., 0, 0]
+    if (size := _size_of_student(distribution)) is not None:
+        return size[1]
+    if isinstance(distribution, numpyro_families.DoublyTruncatedPowerLaw):
+        return variance_of_power(distribution.alpha, distribution.low, distribution.high)
     return jnp.broadcast_to(distribution.variance, distribution.batch_shape + distribution.event_shape)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.base.domains import Bint, Domain, Integer, Nat, Positive, Real, Simplex, Unit
+from fubini.base.domains import Bint, Domain, Integer, Nat, Positive, PositiveDefinite, Real, Simplex, Unit
 
 _SIMPLE = (
     (constraints.boolean, Bint[2]),
@@ -34,6 +34,8 @@ def domain_of(support: Any, shape: tuple[int, ...]) -> Domain:
             return domain.with_shape(shape)
     if inner == constraints.simplex:
         return Simplex[shape[-1]].with_shape(shape)
+    if inner == constraints.positive_definite:
+        return PositiveDefinite[shape[-1]].with_shape(shape)
     if getattr(inner, "is_discrete", False):
         return _integers(inner).with_shape(shape)
     return Real.with_shape(shape)
@@ -47,6 +49,7 @@ def _integers(support: Any) -> Domain:
     return Nat if isinstance(low, (int, np.integer)) and low >= 0 else Integer
 
 
+POSITIVE = frozenset({"Pareto", "LowerTruncatedPowerLaw", "DoublyTruncatedPowerLaw"})  # wherever their values begin
 INTERVALS = {"positive": (0.0, np.inf), "unit": (0.0, 1.0)}
 
 

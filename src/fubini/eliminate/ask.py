@@ -17,6 +17,7 @@ from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.eliminate.array_variables import find_plan_with_arrays, plated_value
 from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
+from fubini.eliminate.flat_tables import choose_from_tables, eliminate_tables, table_marginals
 from fubini.eliminate.forward import run_forward
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
@@ -123,7 +124,9 @@ def _cause(otherwise: DataError, run: Callable, *args: Any) -> DataError:
 
 def _run(problem: Problem, terms: Sequence[Factor], semiring: Semiring) -> Factor:
     plan, terms, _ = find_plan_with_arrays(problem, terms, False)
-    results = on_engine(run_forward, plan, terms, semiring)
+    results = eliminate_tables(plan, terms, semiring)
+    if results is None:
+        results = on_engine(run_forward, plan, terms, semiring)
     if not all([term.lists_cells or isinstance(term, Unit) for term in terms]) and engine_of(terms) == "xla":
         for piece in results:  # what is checked when a table is made is made inside the compiled function
             require(_is_number(piece), lambda: _cause(_not_a_number(terms), run_forward, plan, terms, semiring))
@@ -177,7 +180,9 @@ def _marginals(
     if len(wanted) == 1 and not plates and not scale:
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, True)
-    beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
+    beliefs = None if arrays else table_marginals(plan, terms, semiring, wanted, tuple(batch))
+    if beliefs is None:
+        beliefs = on_engine(run_marginals, plan, terms, semiring, wanted, tuple(batch))
     if engine_of(terms) == "xla":  # a compiled function cannot raise: it marks what it could not normalise by NaN
         for belief in beliefs:
             otherwise = no_mass(belief) if belief.lists_cells else _not_a_number(terms)
@@ -289,12 +294,16 @@ def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name], ve
 
 
 def _run_argmax(plan: Plan, factors: Sequence[Factor]) -> dict[Name, Array]:
-    return descend(plan, factors, max_product, partial(interpret, CHOOSE))
+    best = choose_from_tables(plan, factors, max_product)
+    return descend(plan, factors, max_product, partial(interpret, CHOOSE)) if best is None else best
 
 
 def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dict[Name, Array]:
     randomness = source_of(key, n, engine_of(factors))
-    values = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
+    values = choose_from_tables(plan, factors, sum_product, randomness)
+    if values is None:
+        randomness = source_of(key, n, engine_of(factors))
+        values = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
     randomness.finish()
     return values
 

@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from fubini.base.interpretations import interpret
 from fubini.eliminate.plan import Plan
+from fubini.errors import Intractable
 from fubini.numerics.in_range import compiled
 from fubini.terms.factor import Factor, product, terms_of
 from fubini.terms.heads import FIX
@@ -43,10 +44,13 @@ def _engine_of_leaves(factor: Factor) -> str:
 
 
 def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any, arrays: tuple = ()) -> Any:
-    """run(plan, factors, *arrays, *static) on the engine of the data."""
-    if engine_of(factors) != "xla":
-        return run(plan, factors, *arrays, *static)
-    return compiled(_planned, (run, plan, static), [portable(fixed(factor)) for factor in factors], arrays)
+    """run(plan, factors, *arrays, *static) on the engine of the data; step by step where numbers decide a rule."""
+    if engine_of(factors) == "xla":
+        try:
+            return compiled(_planned, (run, plan, static), [portable(fixed(factor)) for factor in factors], arrays)
+        except Intractable:
+            pass
+    return run(plan, factors, *arrays, *static)
 
 
 def _planned(run: Callable, plan: Plan, static: tuple, factors: Sequence[Factor], arrays: tuple) -> Any:

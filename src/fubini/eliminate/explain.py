@@ -11,8 +11,8 @@ from fubini.base.interpretations import current, interpret, lazy
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, same_pair, sum_product
 from fubini.eliminate.array_variables import find_plan_with_arrays
-from fubini.eliminate.engine import engine_of
 from fubini.eliminate.explanation import Explanation, Line
+from fubini.eliminate.flat_tables import engine_name
 from fubini.eliminate.forward import embed, find_plan, forward
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.prepare import (
@@ -91,7 +91,8 @@ def explain(
         lines = tuple(_lines(plan, terms, semiring))
         more = f", … {len(names) - TITLED:,} more" if len(names) > TITLED else ""
         title = f"{semiring} over {listed(names[:TITLED])}{more}"
-        return Explanation(title, lines, plan, engine_of(terms), arrays=arrays, conversions=tuple(conversions))
+        engine = engine_name(plan, terms, semiring)
+        return Explanation(title, lines, plan, engine, arrays=arrays, conversions=tuple(conversions))
 
     return one_or_other(run, together(terms, names, plates, semiring, scale), terms)
 

@@ -15,7 +15,12 @@ from fubini.show.notation import Notation
 from fubini.show.printed_form import Block, Drawing, Formula, Grid, Shown, Words, display_form, write_out
 from fubini.terms.exactness import Exactness, exactly
 
-ENGINES = {"numpy": "NumPy, step by step", "xla": "XLA, one compiled function", "trace": "the trace in progress"}
+ENGINES = {
+    "numpy": "NumPy, step by step",
+    "loops": "NumPy, in compiled loops once questions pay for loading them",
+    "xla": "XLA, one compiled function",
+    "trace": "the trace in progress",
+}
 IN_WORDS = {"Chain": "a Markov chain"}  # conditionals that are no family of distributions
 HEAD = ("step", "rule", "work", "size", "exactness")
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates them"

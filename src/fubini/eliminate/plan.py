@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from fubini.base.names import Name
+from fubini.engines.flat_program import FlatSteps
 from fubini.terms.storage import DENSE, Storage
 
 
@@ -53,6 +54,7 @@ class Plan:
     terms: tuple[Any, ...] = ()
     blocked: Mapping[Any, Any] = field(default_factory=dict)
     storages: tuple[Storage, ...] = ()  # of every slot; none where all are dense
+    flat: FlatSteps | None = None  # the same steps as numbers, where the compiled planner made them
 
     @property
     def eliminated(self) -> tuple[Name, ...]:

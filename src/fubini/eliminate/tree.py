@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 
 from fubini.base.names import Name
 from fubini.eliminate.order import FREE, SCORES, Precedence, greedy_order
@@ -162,7 +160,7 @@ def search_order(
     of dense factors alone: where others are there, the search may take as long as the run.
     """
     share = 1.0 if storages else SHARE
-    best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], None, precedence)
+    best, estimate = greedy_order(scopes, sizes, eliminated, SCORES[0], 0, precedence)
     if len(scopes) == 1:
         return best
     attempt_time = SCOPE_TIME * sum([1.0 if len(scope) <= WIDE else (len(scope) / 8) ** 3 for scope in scopes])
@@ -170,12 +168,10 @@ def search_order(
     if share * estimate / SPEED < attempt_time:
         return best
     cost = tree_cost(scopes, sizes, best, storages)
-    generator = random.Random(0)
     attempt = 0
     while attempt_time * (attempt if attempt >= len(SCORES) else 1) < min(share * cost / SPEED, PATIENCE):
         attempt += 1
-        noise = None if attempt < len(SCORES) else partial(generator.uniform, 0.8, 1.25)
-        order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], noise, precedence)
+        order, _ = greedy_order(scopes, sizes, eliminated, SCORES[attempt % len(SCORES)], attempt, precedence)
         other = tree_cost(scopes, sizes, order, storages)
         if other < cost:
             best, cost = order, other

@@ -21,6 +21,8 @@ from fubini.factors import gaussian_choice as gaussian_choice
 from fubini.factors import gaussian_properness as gaussian_properness
 from fubini.factors import gaussian_rules as gaussian_rules
 from fubini.factors import gaussian_tilted as gaussian_tilted
+from fubini.factors import kronecker_gaussian as kronecker_gaussian
+from fubini.factors import large_gaussian as large_gaussian
 from fubini.factors import mixture_choice as mixture_choice
 from fubini.factors import mixture_moments as mixture_moments
 from fubini.factors import mixture_rules as mixture_rules
@@ -32,6 +34,7 @@ from fubini.factors import properness as properness
 from fubini.factors import samples as samples
 from fubini.factors import sparse_carry as sparse_carry
 from fubini.factors import sparse_choice as sparse_choice
+from fubini.factors import sparse_gaussian as sparse_gaussian
 from fubini.factors import sparse_rules as sparse_rules
 from fubini.factors import table_carry as table_carry
 from fubini.factors import table_choice as table_choice

@@ -18,6 +18,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.factors.delta import Delta
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.large_gaussian import LargeGaussian
 from fubini.factors.mixture import Mixture
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
@@ -82,13 +83,13 @@ def _table(f: Factor) -> Table:
 
 
 @exact_cumulate.rule(when=lambda f, name, at: not f.inputs[name].is_finite)
-def cumulate_gaussian(f: Gaussian, name: Name, at: Value) -> Value:
+def cumulate_gaussian(f: Gaussian | LargeGaussian, name: Name, at: Value) -> Value:
     """Φ((t − m)/s)"""
     return _PROBABILITY((at - f.mean(name)) / ops.sqrt(f.variance(name)))
 
 
 @exact_quantile.rule(when=lambda f, name, levels: not f.inputs[name].is_finite)
-def quantile_of_gaussian(f: Gaussian, name: Name, levels: Value) -> Value:
+def quantile_of_gaussian(f: Gaussian | LargeGaussian, name: Name, levels: Value) -> Value:
     """m + s Φ⁻¹(q)"""
     level = to_array(levels).array
     edges = (jax.scipy.special.ndtri if is_jax(level) else special.ndtri)(level)

@@ -87,8 +87,9 @@ class Table(Factor):
     def _of(cls, pair: Scaled, inputs: dict[Name, Domain], exactness: Exactness = exactly) -> Table:
         """Make a table from numerics, unchecked."""
         new = object.__new__(cls)
-        fields = {"_scaled": pair.weights, "_shift": pair.shift, "inputs": inputs, "mark": exactness}
-        new.__dict__.update(fields, _cached_pair=pair)
+        fields = new.__dict__
+        fields["_scaled"], fields["_shift"], fields["_cached_pair"] = pair.weights, pair.shift, pair
+        fields["inputs"], fields["mark"] = inputs, exactness
         return new
 
     @property
@@ -121,6 +122,8 @@ class Table(Factor):
         >>> (Table([1.0, 3.0], ("a",)) * 1e3).normalize().weights
         array([0.25, 0.75])
         """
+        if type(self._shift) is float and self._shift == 0.0 and type(self._scaled) is np.ndarray:
+            return self._scaled
         return read_linear(Scaled(self._scaled, self._spread_shift()))
 
     def _spread_shift(self) -> Data:

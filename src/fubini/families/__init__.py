@@ -8,10 +8,12 @@ from fubini.families import binomial as binomial
 from fubini.families import categorical as categorical
 from fubini.families import cauchy as cauchy
 from fubini.families import chi_squared as chi_squared
+from fubini.families import conditional_autoregression as conditional_autoregression
 from fubini.families import counting as counting
 from fubini.families import delta as delta
 from fubini.families import dirichlet as dirichlet
 from fubini.families import discrete_uniform as discrete_uniform
+from fubini.families import doubly_truncated_power_law as doubly_truncated_power_law
 from fubini.families import exponential as exponential
 from fubini.families import gamma as gamma
 from fubini.families import gaussian_random_walk as gaussian_random_walk
@@ -19,8 +21,10 @@ from fubini.families import generalized_gamma as generalized_gamma
 from fubini.families import geometric as geometric
 from fubini.families import half_cauchy as half_cauchy
 from fubini.families import half_normal as half_normal
+from fubini.families import half_student_t as half_student_t
 from fubini.families import hypergeometric as hypergeometric
 from fubini.families import inverse_gamma as inverse_gamma
+from fubini.families import inverse_wishart as inverse_wishart
 from fubini.families import kumaraswamy as kumaraswamy
 from fubini.families import laplace as laplace
 from fubini.families import lebesgue as lebesgue
@@ -37,3 +41,4 @@ from fubini.families import student_t as student_t
 from fubini.families import truncated_normal as truncated_normal
 from fubini.families import uniform as uniform
 from fubini.families import weibull as weibull
+from fubini.families import wishart as wishart

@@ -13,6 +13,7 @@ from fubini.base.arrays import Data
 from fubini.families.family import Family, register
 from fubini.families.functions import log, log_one_plus_exp, one_minus
 from fubini.families.parameters import BINARY, Arrays, Parameters
+from fubini.families.summand import Summand
 
 
 def probability(parameters: Parameters) -> Node:
@@ -61,6 +62,8 @@ BERNOULLI = register(
         draw=draw,
         mean=probability,
         variance=lambda p: times(probability(p), one_minus(probability(p))),
+        moments=lambda p, most: [ONE, *[probability(p)] * most],
+        summand=lambda p: Summand("Binomial", {"total_count": ONE}, {"probs": probability(p)}),
         is_enumerated=True,
         mode=lambda p: less(const(0.5), probability(p)),
     )

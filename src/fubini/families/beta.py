@@ -8,7 +8,7 @@ from numpyro.distributions import constraints
 from fubini.algebra.build import ONE, ZERO, add, call, const, divide, minus, plus, power, scale, times
 from fubini.algebra.node import Node
 from fubini.families.family import Family, register
-from fubini.families.functions import log, log_beta, log_gamma, one_minus, square
+from fubini.families.functions import digamma, log, log_beta, log_gamma, one_minus, square
 from fubini.families.incomplete_functions import beta_mass
 from fubini.families.parameters import UNIT, Parameters
 from fubini.families.recurrences import rising
@@ -51,6 +51,12 @@ def moments(parameters: Parameters, most: int) -> list[Node]:
     return rising(a, [power(plus(a, b, scale(float(j), ONE)), -1.0) for j in range(most)])
 
 
+def mean_logs(parameters: Parameters) -> dict[str, Node]:
+    """E[log x] = ψ(a) − ψ(a + b), and E[log(1 − x)] = ψ(b) − ψ(a + b)"""
+    a, b = parameters["concentration1"], parameters["concentration0"]
+    return {"log": minus(digamma(a), digamma(plus(a, b))), "log1m": minus(digamma(b), digamma(plus(a, b)))}
+
+
 BETA = register(
     Family(
         "Beta",
@@ -62,6 +68,7 @@ BETA = register(
         draw=lambda key, p: jax.random.beta(key, p["concentration1"], p["concentration0"]),
         mean=lambda p: divide(p["concentration1"], plus(p["concentration1"], p["concentration0"])),
         variance=variance,
+        mean_logs=mean_logs,
         moments=moments,
         log_mass=lambda p, low, high: beta_mass(p["concentration1"], p["concentration0"], low, high),
         mode=mode,

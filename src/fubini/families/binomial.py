@@ -5,14 +5,16 @@ from __future__ import annotations
 import jax
 from numpyro.distributions import constraints
 
-from fubini.algebra.build import ONE, ZERO, add, call, divide, minus, plus, times
+from fubini.algebra.build import ONE, ZERO, add, call, const, divide, minus, plus, times
 from fubini.algebra.node import Node
 from fubini.base.arrays import Data
 from fubini.families.bernoulli import probability
 from fubini.families.family import Family, register
 from fubini.families.functions import exponential, lgamma, log, log_choose, log_one_plus_exp, one_minus
 from fubini.families.parameters import Arrays, Parameters, Support
+from fubini.families.recurrences import from_factorial
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, ends_below, other_offset
+from fubini.families.summand import Summand
 
 
 def log_binomial(x: Node, parameters: Parameters) -> Node:
@@ -33,6 +35,14 @@ def from_ratio(ratio: Ratio, high: Node | None) -> Match | None:
     n, rho = minus(above, ONE), exponential(ratio.slope)
     normaliser = minus(times(n, call("log", plus(ONE, rho))), lgamma(above))
     return {"total_count": n, "probs": divide(rho, plus(ONE, rho))}, normaliser
+
+
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[k (k − 1) … (k − j + 1)] = n (n − 1) … (n − j + 1) p^j"""
+    falling = [ONE]
+    for j in range(most):
+        falling.append(times(falling[j], minus(parameters["total_count"], const(float(j))), probability(parameters)))
+    return from_factorial(falling)
 
 
 def mode(parameters: Parameters) -> Node:
@@ -59,6 +69,8 @@ BINOMIAL = register(
         draw=draw,
         mean=lambda p: times(p["total_count"], probability(p)),
         variance=lambda p: times(p["total_count"], probability(p), one_minus(probability(p))),
+        moments=moments,
+        summand=lambda p: Summand("Binomial", {"total_count": p["total_count"]}, {"probs": probability(p)}),
         mode=mode,
         equation="Σ ρᵏ/(k! (n − k)!) = (1 + ρ)ⁿ/n!",
     )

@@ -14,6 +14,7 @@ from fubini.families.functions import log
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
 from fubini.families.student_t import from_power
+from fubini.families.summand import Summand
 
 
 def log_cauchy(x: Node, parameters: Parameters) -> Node:
@@ -39,6 +40,8 @@ CAUCHY = register(
         names=("Cauchy",),
         signature=Signature("quadratic", from_quadratic),
         draw=lambda key, p: p["loc"] + p["scale"] * jax.random.cauchy(key, p["loc"].shape),
+        summand=lambda p: Summand("Cauchy", {"loc": p["loc"], "scale": p["scale"]}),
         mode=lambda p: p["loc"],
+        folded="HalfCauchy",
     )
 )

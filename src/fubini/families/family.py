@@ -5,17 +5,18 @@ The numbers of a density come from `fubini.distributions`; index notation, recog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fubini.algebra.build import ZERO, less, times, where
-from fubini.algebra.node import Node
+from fubini.algebra.build import ONE, ZERO, less, plus, power, times, where
+from fubini.algebra.node import Index, Node
 from fubini.base.arrays import Data
 from fubini.errors import Intractable, NameClash, UnknownFamily, closest
 from fubini.families.functions import INFINITY, UNDEFINED, is_never_positive
-from fubini.families.parameters import Arrays, DerivedParameter, Support, Vector
+from fubini.families.parameters import Arrays, DerivedParameter, MatrixParameters, Support, Vector
 from fubini.families.signature import Form, Recognised, Signature
+from fubini.families.summand import Summand
 
 Function = Callable[[Any], Any]  # of parameters by name: nodes, or Vectors where the parameter is one
 Density = Callable[[Any, Any], Node]  # of a value and parameters by name
@@ -40,16 +41,22 @@ class Family:
     mean: Function | None = None
     variance: Function | None = None
     moments: Callable[[Any, int], list[Node]] | None = None  # E[x^j] for j from 0 to a greatest power
+    mean_logs: Callable[[Any], Mapping[str, Node]] | None = None  # E[log x] as log, and E[log(1 − x)] as log1m
+    summand: Callable[[Any], Summand] | None = None  # what a draw adds to a sum of independent ones
     log_mass: Callable[[Any, Node, Node], Node] | None = None  # log P(low < x < high)
     log_survival: Density | None = None  # log P(X > x), for x of the support
     log_tail: Callable[[Any, Node], Node] | None = None  # log P(low ≤ x) of counts, for low of 1 or more
     truncated: str | None = None  # the family between two ends, with these parameters and the ends
     exponential: str | None = None  # the family of e^x, with these parameters
+    folded: str | None = None  # the family of |x| around 0, with these parameters but loc
+    folds: str | None = None  # the family that it is |x| of, where it has no other name in `fubini.distributions`
     special_case: Callable[[Any], tuple[str, tuple[Node, ...]] | None] = lambda parameters: (
         None
     )  # a family of fewer parameters, and those
     gamma_of_power: Callable[[Any], tuple[Node, Node, float]] | None = None  # a, b, p where b x^p is Gamma(a, 1)
+    student_matrix: Callable[[Arrays], Data] | None = None  # S with t(m, scale S, ν − p + 1) = ∫ N(m, S) p(S) dS
     mode: Function | None = None
+    mode_in_numbers: Callable[[Arrays], Data] | None = None  # where it has no form in index notation
     mode_needs: Callable[[Any], tuple[Any, ...]] = lambda parameters: ()  # positive where the mode is inside
     flat: Function | None = None  # the log-density where it is the same at every value
     finite_needs: Callable[[Any], tuple[Node, ...]] = (
@@ -62,6 +69,9 @@ class Family:
     derived: Callable[[Collection[str]], Mapping[str, DerivedParameter]] = (
         lambda names: {}
     )  # by the names of the parameters that are given, and `present` where entries of a value are missing
+    structured: Callable[[Any, Any, MatrixParameters], Node | None] | None = (
+        None  # the density of values, parameters and matrices with a structure; None where these have no such
+    )
     is_possible: Density | None = None  # the test of values that their domain allows, and the support does not
     has_marginals: bool = False  # the density of the entries that are present is known
     is_enumerated: bool = False  # few values of a draw are summed over one by one
@@ -90,6 +100,16 @@ class Family:
         """The constraints of all parameters that `log_density` knows, by name."""
         return {**self.parameters, **(self.alternatives or {})}
 
+    @property
+    def rank(self) -> int:
+        """The most axes that one of its parameters has."""
+        return max((constraint.event_dim for constraint in self.constraints.values()), default=0)
+
+    def places(self, name: str, at: Sequence[Index]) -> tuple[Index, ...]:
+        """The indices of a parameter among those of its batch and of the parameter with most axes."""
+        batch = len(at) - self.rank
+        return (*at[:batch], *at[len(at) - self.constraints[name].event_dim :])
+
     def support_at(self, parameters: Any) -> Support | None:
         """The support, where the density is not zero; None of points of a simplex."""
         return self.support if isinstance(self.support, Support) else self.support(parameters)
@@ -97,6 +117,17 @@ class Family:
     def log_density_of(self, x: Any, parameters: Any) -> Node:
         """log p(x), −∞ outside the support."""
         return (self.log_density_everywhere or self.log_density)(x, parameters)
+
+    def moments_up_to(self, parameters: Any, most: int) -> list[Node] | None:
+        """E[x^j] for j from 0 to a greatest power; None where they are not known."""
+        if self.moments is not None:
+            return self.moments(parameters, most)
+        known = [ONE]
+        if self.mean is not None:
+            known.append(self.mean(parameters))
+        if self.mean is not None and self.variance is not None:
+            known.append(plus(self.variance(parameters), power(known[1], 2.0)))
+        return known[: most + 1] if most < len(known) else None
 
     # -- the greatest value ------------------------------------------------------------------------------------------
 
@@ -197,7 +228,8 @@ def recognise(form: Form, *coefficients: Any) -> Recognised | None:
         if family.signature is not None and family.signature.form == form:
             match = family.signature.make(*coefficients)
             if match is not None:
-                return Recognised(family.name, *match)
+                peak = family.signature.peak
+                return Recognised(family.name, *match, None if peak is None else peak(*coefficients))
     return None
 
 

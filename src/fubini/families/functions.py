@@ -29,6 +29,11 @@ def lgamma(x: Node) -> Node:
     return call("lgamma", x)
 
 
+def digamma(x: Node) -> Node:
+    """The derivative of log Γ"""
+    return call("digamma", x)
+
+
 def log_beta(a: Node, b: Node) -> Node:
     """log B(a, b)"""
     return add(((lgamma(a), 1.0), (lgamma(b), 1.0), (lgamma(plus(a, b)), -1.0)))
@@ -51,8 +56,19 @@ def square(x: Node) -> Node:
 
 
 def log_one_plus_exp(x: Node) -> Node:
-    """log(1 + e^x), for all x"""
+    """log(1 + e^x), for all x: log(a + b) − log b at x = log a − log b, the log-odds of a number, say"""
+    logs = {c: _inside_log(part) for part, c in x.args} if x.kind == "add" and len(x.args) == 2 else {}
+    a, b = logs.get(1.0), logs.get(-1.0)
+    if a is not None and b is not None:
+        return minus(log(plus(a, b)), log(b))
     return plus(call("max", x, ZERO), call("log1p", call("exp", scale(-1.0, call("abs", x)))))
+
+
+def _inside_log(of: Node) -> Node | None:
+    """a of log a"""
+    if of.kind != "call" or of.args[0] not in ("log", "log1p"):
+        return None
+    return plus(ONE, of.args[1]) if of.args[0] == "log1p" else of.args[1]
 
 
 def is_inside(x: Node, low: Node, high: Node) -> Node:
@@ -71,6 +87,12 @@ def defined_if(positive: Node, value: Node, otherwise: Node = UNDEFINED) -> Node
 def log_gamma(shape: Node) -> Node:
     """log Γ of a shape: where it is not positive the integral diverges."""
     return call("lgamma" if bounds(shape)[0] > 0 or exceeds_zero(shape) else "lgamma_if_positive", shape)
+
+
+def log_multivariate_gamma(shape: Node, p: int) -> Node:
+    """log Γ_p(a)  =  ¼ p (p − 1) log π + Σ_{j < p} log Γ(a − ½ j)"""
+    parts = [(log_gamma(minus(shape, const(0.5 * j))), 1.0) for j in range(p)]
+    return add(((ONE, 0.25 * p * (p - 1) * math.log(math.pi)), *parts))
 
 
 def log_rate(rate: Node) -> Node:

@@ -8,11 +8,12 @@ from numpyro.distributions import constraints
 from fubini.algebra.build import ONE, ZERO, add, const, divide, minus, plus, power, scale, times
 from fubini.algebra.node import Node
 from fubini.families.family import Family, register
-from fubini.families.functions import lgamma, log, log_gamma, log_rate, square
+from fubini.families.functions import digamma, lgamma, log, log_gamma, log_rate, square
 from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.recurrences import rising
 from fubini.families.signature import LINEAR, LOG, Features, Match, features
+from fubini.families.summand import Summand
 
 
 def log_gamma_density(x: Node, parameters: Parameters) -> Node:
@@ -48,6 +49,8 @@ GAMMA = register(
         mean=lambda p: divide(p["concentration"], p["rate"]),
         variance=lambda p: divide(p["concentration"], square(p["rate"])),
         moments=lambda p, most: rising(p["concentration"], [power(p["rate"], -1.0)] * most),
+        mean_logs=lambda p: {"log": minus(digamma(p["concentration"]), log(p["rate"]))},
+        summand=lambda p: Summand("Gamma", {"concentration": p["concentration"]}, {"rate": p["rate"]}),
         log_mass=lambda p, low, high: gamma_mass_of_power(p["concentration"], p["rate"], 1.0, low, high),
         special_case=special_case,
         gamma_of_power=lambda p: (p["concentration"], p["rate"], 1.0),

@@ -84,6 +84,7 @@ GENERALIZED_GAMMA = register(
         log_generalized_gamma,
         signature=Signature("features", from_features),
         draw=draw,
+        moments=lambda p, most: [moment(p, float(j)) for j in range(most + 1)],
         mean=lambda p: moment(p, 1.0),
         variance=lambda p: minus(moment(p, 2.0), square(moment(p, 1.0))),
         log_mass=lambda p, low, high: gamma_mass_of_power(*gamma_of_power(p), low, high),

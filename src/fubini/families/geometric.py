@@ -12,6 +12,7 @@ from fubini.families.functions import exponential, log, log_rate, one_minus, squ
 from fubini.families.parameters import NATURAL, Parameters
 from fubini.families.recurrences import from_factorial, rising
 from fubini.families.signature import Match, Ratio, Signature
+from fubini.families.summand import Summand
 
 
 def log_geometric(x: Node, parameters: Parameters) -> Node:
@@ -45,6 +46,7 @@ GEOMETRIC = register(
         mean=lambda p: divide(one_minus(p["probs"]), p["probs"]),
         variance=lambda p: divide(one_minus(p["probs"]), square(p["probs"])),
         moments=moments,
+        summand=lambda p: Summand("NegativeBinomial", {"total_count": ONE}, {"probs": one_minus(p["probs"])}),
         mode=lambda p: ZERO,
         finite_needs=lambda p: (p["probs"],),
         equation="Σ ρᵏ = 1/(1 − ρ)",

@@ -35,6 +35,14 @@ def gamma_of_power(parameters: Parameters) -> tuple[Node, Node, float]:
     return const(0.5), times(const(0.5), power(parameters["scale"], -2.0)), 2.0
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[x^j] = (j − 1) σ² E[x^(j−2)]"""
+    powers = [ONE, scale(math.sqrt(2 / math.pi), parameters["scale"])]
+    for j in range(2, most + 1):
+        powers.append(scale(j - 1.0, times(square(parameters["scale"]), powers[j - 2])))
+    return powers[: most + 1]
+
+
 HALF_NORMAL = register(
     Family(
         "HalfNormal",
@@ -46,6 +54,7 @@ HALF_NORMAL = register(
         draw=lambda key, p: p["scale"] * jnp.abs(jax.random.normal(key, p["scale"].shape)),
         mean=lambda p: scale(math.sqrt(2 / math.pi), p["scale"]),
         variance=lambda p: scale(1 - 2 / math.pi, square(p["scale"])),
+        moments=moments,
         log_mass=lambda p, low, high: gamma_mass_of_power(*gamma_of_power(p), low, high),
         gamma_of_power=gamma_of_power,
         mode=lambda p: ZERO,

@@ -8,7 +8,7 @@ from numpyro.distributions import constraints
 from fubini.algebra.build import ONE, ZERO, add, const, divide, minus, plus, scale, times
 from fubini.algebra.node import Node
 from fubini.families.family import Family, register
-from fubini.families.functions import INFINITY, defined_if, lgamma, log, log_gamma, log_rate, square
+from fubini.families.functions import INFINITY, defined_if, digamma, lgamma, log, log_gamma, log_rate, square
 from fubini.families.incomplete_functions import gamma_mass_of_power
 from fubini.families.parameters import POSITIVE, Parameters
 from fubini.families.signature import INVERSE, LOG, Features, Match, features
@@ -40,6 +40,14 @@ def variance(parameters: Parameters) -> Node:
     return defined_if(below, divide(square(divide(b, minus(a, ONE))), below), INFINITY)
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[x^j] = β^j / (α − 1) … (α − j), infinite up to α = j"""
+    a, products = parameters["concentration"], [ONE]
+    for j in range(1, most + 1):
+        products.append(divide(times(products[-1], parameters["rate"]), minus(a, const(float(j)))))
+    return [ONE, *(defined_if(minus(a, const(float(j))), products[j], INFINITY) for j in range(1, most + 1))]
+
+
 INVERSE_GAMMA = register(
     Family(
         "InverseGamma",
@@ -49,6 +57,8 @@ INVERSE_GAMMA = register(
         names=("InverseGamma",),
         signature=features("positive", INVERSE, (LOG,), from_features),
         draw=lambda key, p: 1 / (jax.random.gamma(key, p["concentration"]) / p["rate"]),
+        moments=moments,
+        mean_logs=lambda p: {"log": minus(log(p["rate"]), digamma(p["concentration"]))},
         mean=mean,
         variance=variance,
         log_mass=lambda p, low, high: gamma_mass_of_power(p["concentration"], p["rate"], -1.0, low, high),

@@ -24,6 +24,11 @@ def exp_of(parameters: Parameters, variances: float) -> Node:
     return exp(add(((parameters["loc"], 1.0), (square(parameters["scale"]), variances))))
 
 
+def moment(parameters: Parameters, j: float) -> Node:
+    """E[x^j] = e^(j μ + ½ j² σ²)"""
+    return exp(add(((parameters["loc"], j), (square(parameters["scale"]), 0.5 * j**2))))
+
+
 LOG_NORMAL = register(
     Family(
         "LogNormal",
@@ -34,6 +39,8 @@ LOG_NORMAL = register(
         draw=lambda key, p: jnp.exp(p["loc"] + p["scale"] * jax.random.normal(key, p["loc"].shape)),
         mean=lambda p: exp_of(p, 0.5),
         variance=lambda p: times(minus(exp(square(p["scale"])), ONE), square(exp_of(p, 0.5))),
+        mean_logs=lambda p: {"log": p["loc"]},
+        moments=lambda p, most: [moment(p, float(j)) for j in range(most + 1)],
         log_survival=lambda x, p: log_mass(p, log(x), REAL.high),
         mode=lambda p: exp_of(p, -1.0),
         equation="∫ exp(−½ p (log x − m)²) dx/x = √(2π/p)",

@@ -7,25 +7,18 @@ from typing import Any
 
 from numpyro.distributions import constraints
 
-from fubini.algebra.build import ONE, add, index, minus, power, times
+from fubini.algebra.build import index, minus
 from fubini.algebra.node import Node
-from fubini.algebra.sums import total
 from fubini.families.family import Family, register
-from fubini.families.functions import LOG_2PI, log
-from fubini.families.multivariate_normal import FORMS
+from fubini.families.multivariate_normal import FORMS, log_of_matrix
 from fubini.families.parameters import DerivedParameter, Matrix
 
 
 def log_matrix_normal(x: Matrix, parameters: Mapping[str, Any]) -> Node:
     """−½ |A (X − M) Bᵀ|² + m log |A| + n log |B| − ½ n m log 2π, with AᵀA, BᵀB the precisions of n rows, m columns"""
-    rows, columns, loc = parameters["row_root"], parameters["column_root"], parameters["loc"]
-    i, j, k, c = rows.rows, rows.columns, columns.rows, columns.columns
-    residual = minus(x.at(index(j), index(c)), loc.at(index(j), index(c)))
-    square = total([i, k], power(total([j, c], times(rows.entry, columns.entry, residual)), 2.0))
-    of_rows = total([i], log(rows.at(index(i), index(i))))
-    of_columns = total([k], log(columns.at(index(k), index(k))))
-    n, m = float(i.size), float(k.size)
-    return add(((square, -0.5), (of_rows, m), (of_columns, n), (ONE, -0.5 * n * m * LOG_2PI)))
+    loc = parameters["loc"]
+    residual = Matrix(x.rows, x.columns, minus(x.entry, loc.at(index(x.rows), index(x.columns))))
+    return log_of_matrix(residual, parameters["row_root"], parameters["column_root"])
 
 
 def _same_shape(root: tuple[int, ...]) -> tuple[int, ...]:
@@ -34,9 +27,11 @@ def _same_shape(root: tuple[int, ...]) -> tuple[int, ...]:
 
 def derived(names: Collection[str]) -> dict[str, DerivedParameter]:
     """The roots of the precisions of rows and of columns."""
-    root, degree, _ = FORMS["scale_tril"]
+    form = FORMS["scale_tril"]
     return {
-        f"{side}_root": DerivedParameter(f"{side} whitening", (f"scale_tril_{side}",), root, _same_shape, 2, degree)
+        f"{side}_root": DerivedParameter(
+            f"{side} whitening", (f"scale_tril_{side}",), form.root, _same_shape, 2, form.degree
+        )
         for side in ("row", "column")
     }
 

@@ -26,6 +26,7 @@ from fubini.families.incomplete_functions import beta_mass
 from fubini.families.parameters import NATURAL, Arrays, Parameters
 from fubini.families.recurrences import from_factorial, rising
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature, other_offset
+from fubini.families.summand import Summand
 
 
 def log_negative_binomial(k: Node, parameters: Parameters) -> Node:
@@ -82,6 +83,7 @@ NEGATIVE_BINOMIAL = register(
         mean=lambda p: times(p["total_count"], odds(p)),
         variance=lambda p: times(p["total_count"], odds(p), plus(ONE, odds(p))),
         moments=lambda p, most: from_factorial(rising(p["total_count"], [odds(p)] * most)),
+        summand=lambda p: Summand("NegativeBinomial", {"total_count": p["total_count"]}, {"probs": probability(p)}),
         log_tail=lambda p, low: beta_mass(low, p["total_count"], ZERO, probability(p)),
         mode=mode,
         finite_needs=lambda p: (one_minus(probability(p)),),

@@ -12,6 +12,7 @@ from fubini.families.functions import LOG_2PI, log, log_rate, square
 from fubini.families.incomplete_functions import normal_mass
 from fubini.families.parameters import REAL, Parameters
 from fubini.families.signature import Match, Signature
+from fubini.families.summand import Summand
 
 
 def log_normal(x: Node, parameters: Parameters) -> Node:
@@ -61,6 +62,7 @@ NORMAL = register(
         mean=lambda p: p["loc"],
         variance=lambda p: square(p["scale"]),
         moments=moments,
+        summand=lambda p: Summand("Normal", {"loc": p["loc"], "scale": p["scale"]}, powers={"scale": 2.0}),
         log_mass=log_mass,
         log_survival=lambda x, p: log_mass(p, x, REAL.high),
         truncated="TruncatedNormal",

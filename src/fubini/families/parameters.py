@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.algebra.binding import replaced
@@ -45,11 +46,43 @@ class DerivedParameter(NamedTuple):
     """An array that a function makes of arrays, and that a density is written in."""
 
     label: str
-    of: tuple[str, ...]  # parameters by name; `present` says which entries of a value are known
+    of: tuple[str, ...]  # parameters by name; `present` says which entries of a value are known, `value` is that value
     function: Callable[..., Data]
     shape: Callable[..., tuple[int, ...]]  # of their shapes
     event_dim: int
     degree: float | None = None  # function(c · x) = c^degree · function(x), for positive numbers c
+    root_power: int | None = None  # p where it is the root A of a positive definite matrix X with AᵀA = X^p, p = ±1
+
+
+class ScaledNumbers(NamedTuple):
+    """A number that is not negative times known numbers."""
+
+    front: Node
+    numbers: np.ndarray
+
+
+class KroneckerFactors(NamedTuple):
+    """What is made of K and of L, of a matrix c K ⊗ L, and c."""
+
+    front: Node
+    left: Matrix
+    right: Matrix
+
+
+class MatrixParameters(Protocol):
+    """What is known of the structure of the matrices that a density has as parameters, by their names."""
+
+    def numbers(self, name: str) -> ScaledNumbers | None:
+        """Known numbers, with what else there is as a factor in front; None where its entries are unknown."""
+        ...
+
+    def kronecker(self, name: str, derived: DerivedParameter) -> KroneckerFactors | None:
+        """What a function makes of K and L, of a matrix c K ⊗ L; None where it is no such product."""
+        ...
+
+    def constant(self, numbers: np.ndarray) -> Callable[..., Node]:
+        """Known numbers as entries at indices."""
+        ...
 
 
 Parameters = Mapping[str, Node]  # of a family of numbers

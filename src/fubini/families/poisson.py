@@ -13,6 +13,7 @@ from fubini.families.incomplete_functions import gamma_mass
 from fubini.families.parameters import NATURAL, Parameters
 from fubini.families.recurrences import from_factorial
 from fubini.families.signature import FACTORIAL, Match, Ratio, Signature
+from fubini.families.summand import Summand
 
 
 def log_poisson(x: Node, parameters: Parameters) -> Node:
@@ -41,6 +42,7 @@ POISSON = register(
         mean=lambda p: p["rate"],
         variance=lambda p: p["rate"],
         moments=lambda p, most: from_factorial([power(p["rate"], float(j)) for j in range(most + 1)]),
+        summand=lambda p: Summand("Poisson", {"rate": p["rate"]}),
         log_tail=lambda p, low: gamma_mass(low, ZERO, p["rate"]),
         mode=lambda p: call("floor", p["rate"]),
         equation="Σ λᵏ/k! = e^λ",

@@ -19,6 +19,8 @@ Form = Literal[
     "quadratic",  # p, w, m, s:  −p log(s + w (x − m)²), on the real numbers
     "sum",  # a, b, c, d:  (a − 1) log x − (a + b) log(c + d x), on positive numbers
     "simplex",  # c, α:  Σ_c (α_c − 1) log x_c
+    "root",  # e, p, c, B, log |B|:  c log |P| − ½ tr(P B), of p × p positive definite matrices X with P = X^e, e = ±1
+    "power",  # p, a, b:  p log x between a and b, which are not negative
     "flat",  # a, b:  0 between a and b
     "labels",  # k, g:  g(k), for finitely many k
     "ratio",  # Ratio, end:  c k + Σ ± log Γ(k + o) + Σ ± log Γ(o − k), of whole numbers k
@@ -36,6 +38,7 @@ class Recognised(NamedTuple):
     family: str
     parameters: Mapping[str, Node]
     log_normaliser: Node
+    log_peak: Node | None = None  # log max of what was recognised, where the family's mode is no node
 
 
 class Signature(NamedTuple):
@@ -43,6 +46,7 @@ class Signature(NamedTuple):
 
     form: Form
     make: Callable[..., Match | None]
+    peak: Callable[..., Node] | None = None  # log max of the form, where the mode has no form in index notation
 
 
 def features(domain: str, needed: Key | None, others: tuple[Key, ...], make: Callable[[Features], Match]) -> Signature:

@@ -65,5 +65,6 @@ STUDENT_T = register(
         mean=lambda p: defined_if(minus(p["df"], ONE), p["loc"]),
         variance=variance,
         mode=lambda p: p["loc"],
+        folded="HalfStudentT",
     )
 )

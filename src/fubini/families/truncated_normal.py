@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from fubini.algebra.build import call, minus, plus, times, where
+from fubini.algebra.build import ONE, ZERO, add, call, minus, plus, power, scale, times, where
 from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
 from fubini.base.scalar_functions import on_jax
 from fubini.families.family import Family, register
-from fubini.families.functions import MINUS_INFINITY, is_inside, square
-from fubini.families.incomplete_functions import normal_between
+from fubini.families.functions import LOG_2PI, MINUS_INFINITY, is_inside, square
+from fubini.families.incomplete_functions import normal_between, normal_mass
 from fubini.families.normal import log_mass, log_normal, standardised
 from fubini.families.parameters import ENDS, REAL, Arrays, Parameters, interval
 from fubini.numerics.box_moments import BoxMoments, box_moments
@@ -64,6 +66,31 @@ def variance(parameters: Parameters) -> Node:
     return times(square(parameters["scale"]), node("call", variance_between, *_ends(parameters)))
 
 
+def moments(parameters: Parameters, most: int) -> list[Node]:
+    """E[x^j] = Σ_i C(j, i) μ^(j−i) σ^i E[z^i], with E[z^i] = (i − 1) E[z^(i−2)] + (a^(i−1) φ(a) − b^(i−1) φ(b))/Z"""
+    low, high = _ends(parameters)
+    standard = [ONE, node("call", mean_between, low, high)]
+    standard.append(plus(node("call", variance_between, low, high), square(standard[1])))
+    for i in range(3, most + 1):
+        ends = minus(_end_term(low, low, high, i), _end_term(high, low, high, i))
+        standard.append(plus(scale(i - 1.0, standard[i - 2]), ends))
+    mu, sigma = parameters["loc"], parameters["scale"]
+    return [
+        add(
+            (times(power(mu, float(j - i)), power(sigma, float(i)), standard[i]), math.comb(j, i)) for i in range(j + 1)
+        )
+        for j in range(most + 1)
+    ]
+
+
+def _end_term(end: Node, low: Node, high: Node, i: int) -> Node:
+    """z^(i−1) φ(z)/Z at an end, 0 at an infinite one"""
+    if end in (REAL.low, REAL.high):
+        return ZERO
+    log_density = add(((square(end), -0.5), (ONE, -0.5 * LOG_2PI), (normal_mass(low, high), -1.0)))
+    return times(power(end, i - 1.0), call("exp", log_density))
+
+
 def _ends(parameters: Parameters) -> list[Node]:
     """The ends in standard units."""
     ends = with_ends(parameters)
@@ -95,6 +122,7 @@ TRUNCATED_NORMAL = register(
         draw=draw,
         mean=mean,
         variance=variance,
+        moments=moments,
         mode=mode,
         equation="∫ exp(−½ p (x − m)²) dx = √(2π/p) (Φ(√p (b − m)) − Φ(√p (a − m)))",
     )

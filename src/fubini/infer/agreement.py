@@ -10,6 +10,9 @@ from fubini.errors import Disagreement, warn
 
 MOST = 1.05  # an R-hat
 MOST_OF_LABELS = 1.1  # of draws one entry after another, which depend on each other more
+APART = 1.5  # an R-hat of chains in different modes, beyond that of chains which are slow
+UNEQUAL = 1.0  # nats between the mean log densities of chains in modes that differ
+LONG = 50  # draws of a chain that tell
 PART = 2**22  # numbers that are computed with at once
 CHANCE = 10.0  # of short chains: R-hat² − 1 is that over the draws of half a chain, now and then
 
@@ -40,6 +43,18 @@ def _parts(draws: np.ndarray) -> list[np.ndarray]:
     flat = draws.reshape(*draws.shape[:2], -1)
     step = max(1, PART // max(flat.shape[0] * flat.shape[1], 1))
     return [flat[..., begin : begin + step] for begin in range(0, flat.shape[2], step)]
+
+
+def are_in_unequal_modes(draws: Mapping[str, np.ndarray], log_density: np.ndarray) -> bool:
+    """Whether chains of draws [chain, draw, …] by name stay in different places, of different density.
+
+    Modes that are alike, as those of labels that can be exchanged, have equal shares: whatever does not depend on the
+    labels is right in every chain.
+    """
+    chains, count = log_density.shape
+    if chains < 2 or count < LONG or not np.ptp(log_density.mean(axis=1)) > UNEQUAL:
+        return False
+    return highest_rhat(draws)[1] > APART
 
 
 def warn_of_disagreement(draws: Mapping[str, np.ndarray], most: float = MOST) -> bool:

@@ -17,6 +17,7 @@ from fubini.numerics.normal_at_mode import Normal
 
 STARTS = 6  # searches for modes
 SMALLEST = 1e-10  # curvature, of the greatest, that is not flat
+AT_REST = 1e-2  # standard deviations from where a search ended to the mode
 
 
 def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
@@ -26,13 +27,15 @@ def normals_at_modes(target: Target, log_density: LogDensity) -> list[Normal]:
     hessian = jax.jit(jax.hessian(lambda at: -target.log_density(unravel(at), target.numbers)))
     normals: list[Normal] = []
     for chain in range(STARTS):
-        mode = climb(target, {name: value[chain] for name, value in starts.items()}).point
+        end = climb(target, {name: value[chain] for name, value in starts.items()})
+        mode = end.point
         if not np.all(np.isfinite(mode)) or any(normal.is_at(mode) for normal in normals):
             continue
         root, curves_down = _root_of_inverse(np.asarray(hessian(jnp.asarray(mode)), np.float64))
         log_mass = float(log_density(mode[None])[0]) + float(np.linalg.slogdet(root)[1])
+        is_at_rest = end.slope * float(np.linalg.norm(root, 2)) < AT_REST
         if math.isfinite(log_mass):
-            normals.append(Normal(mode, root, log_mass, curves_down))
+            normals.append(Normal(mode, root, log_mass, curves_down and is_at_rest))
     if not normals:
         raise DataError("the modes of a density", expected="a density that is finite at its greatest")
     return normals

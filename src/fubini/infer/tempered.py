@@ -25,7 +25,13 @@ from fubini.numerics.tempered_smc import NoPath, Path, Population, Start, start_
 
 GROUPS = 16  # of the points of a chain
 LEAST = 32  # points of a group
+MOST_NUMBERS = 100  # unless it is asked for
 APART = 1.0  # nats between the log evidences of chains
+
+
+def is_temperable(target: Target) -> bool:
+    """Whether there are few enough numbers for points to follow the density from the prior."""
+    return target.size <= MOST_NUMBERS
 
 
 class TemperedState(NamedTuple):

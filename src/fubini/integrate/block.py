@@ -16,6 +16,9 @@ from fubini.algebra.node import Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.functions import is_never_positive, log_rate
 from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
+from fubini.integrate.kronecker_layout import KroneckerBlock, kronecker_block
+from fubini.integrate.shared_root import shared_root
+from fubini.integrate.sparse_layout import sparse_layout
 
 
 class Block(NamedTuple):
@@ -26,6 +29,8 @@ class Block(NamedTuple):
     layout: LatentLayout
     scale: Node
     rows: tuple[Node, ...]
+    log_determinant: Node  # of the precision
+    is_of_shared_root: bool = False  # the covariance is a matrix times a number, and the solution does not depend on it
 
 
 def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block:
@@ -40,14 +45,34 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     for square in squared:
         if is_never_positive(square.weight):
             raise NoClosedForm(square.slopes[0][0], square.weight, "squares with positive weights")
-    layout = layout_of(squared, tuple(latents))
     common = _common([square.weight for square in squared])
+    if (kronecker := kronecker_block(squared, latents, common)) is not None:
+        return _of_kronecker(kronecker, common, (*rest, *([outside] if outside is not ZERO else [])), tuple(latents))
+    layout = layout_of(squared, tuple(latents))
+    layout = sparse_layout(layout, squared, latents) or layout
     rows = tuple(row(square, common, layout) for square in squared)
     front, size = multiply(common.items()), float(layout.size)
-    logdet = plus(scale(size, log_rate(front)), total(layout.independent, node("logdet", layout.frame, *rows)))
-    rss = times(front, total(layout.independent, node("rss", layout.frame, *rows)))
+    shared = shared_root(squared, latents)
+    if shared is not None:
+        logdet, rss = shared
+    else:
+        logdet = plus(scale(size, log_rate(front)), total(layout.independent, node("logdet", layout.frame, *rows)))
+        rss = times(front, total(layout.independent, node("rss", layout.frame, *rows)))
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
-    return Block((*rest, *([outside] if outside is not ZERO else []), value), tuple(latents), layout, front, rows)
+    remaining = (*rest, *([outside] if outside is not ZERO else []), value)
+    return Block(remaining, tuple(latents), layout, front, rows, logdet, shared is not None)
+
+
+def _of_kronecker(
+    problem: KroneckerBlock, common: Mapping[Node, float], rest: tuple[Node, ...], latents: tuple[Leaf, ...]
+) -> Block:
+    """The integral over an array whose precision is a Kronecker product and a multiple of the identity."""
+    layout, rows, scatter = problem
+    front, size = multiply(common.items()), float(layout.size)
+    logdet = plus(scale(size, log_rate(front)), node("logdet", layout.frame, *rows))
+    rss = plus(times(front, node("rss", layout.frame, *rows)), scatter)
+    value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
+    return Block((*rest, value), latents, layout, front, rows, logdet)
 
 
 def _problem(with_latents: Node, latents: tuple[Leaf, ...]) -> tuple[list[CoupledSquare], Node]:

@@ -1,31 +1,29 @@
-"""Finite latents whose entries are coupled in any way, summed out together where they have few configurations.
-
-The configurations of n entries of S values each are counted by c < Sⁿ: entry number i has the digit ⌊c / Sⁱ⌋ mod S.
-"""
+"""Finite latents whose entries are coupled in any way, summed out together where they have few configurations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
-from fubini.algebra.binding import closed, remade
-from fubini.algebra.build import add, call, const, index, minus, plus, scale, times
+from fubini.algebra.binding import closed
+from fubini.algebra.build import add, const, index, scale, times
 from fubini.algebra.features import NoClosedForm, Place
+from fubini.algebra.label_digits import MOST, with_digits
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.ranges import bounds
 from fubini.algebra.sums import total
 from fubini.algebra.walk import rewrite, walk
 from fubini.families.signature import Recognised
 from fubini.integrate.finite import Summed, bodies, tests
 
 CONFIGURATIONS = "Configurations"
-MOST = 1024  # configurations of the entries that are coupled
 
 
 def summed_together(with_latent: Node, latent: Leaf, size: int) -> Summed:
     """log Σ_c exp g(i, x_c), over the configurations of the coupled axes, for each entry i of the others."""
     parts = [(over, scale(coefficient, body)) for over, body, coefficient in bodies(with_latent, latent)]
     inside = [(over, body, _places(body, latent)) for over, body in parts if latent in body.leaves]
-    batch = [axis for axis in range(len(latent.shape)) if all(_is_shared(axis, places) for *_, places in inside)]
+    each = [places for *_, places in inside]
+    batch = [axis for axis, extent in enumerate(latent.shape) if all(_is_shared(axis, extent, p) for p in each)]
     coupled = [axis for axis in range(len(latent.shape)) if axis not in batch]
     entries = math.prod(latent.shape[axis] for axis in coupled)
     if size > 1 and entries > math.log(MOST + 0.5, size):
@@ -35,7 +33,7 @@ def summed_together(with_latent: Node, latent: Leaf, size: int) -> Summed:
     logits: list[Node] = []
     for over, body, places in inside:
         place = next(iter(places))
-        known = rewrite(body, _with_digits(latent, size, coupled, index(c)))
+        known = rewrite(body, with_digits(latent, coupled, index(c)))
         logits.append(total(over, times(tests(tuple(place[axis] for axis in batch), at), known)))
     logit = add((part, 1.0) for part in logits)
     mask = const(float(sum(2**axis for axis in coupled)))
@@ -63,33 +61,12 @@ def _places(of: Node, latent: Leaf) -> set[Place]:
     return places
 
 
-def _is_shared(axis: int, places: set[Place]) -> bool:
-    """Whether all entries in a term stand at one index along an axis, which no sum inside the term binds."""
+def _is_shared(axis: int, extent: int, places: set[Place]) -> bool:
+    """Whether all entries in a term stand at one index along an axis, which no sum inside the term binds.
+
+    An index that may lie outside, under a test that nothing is read there, is none: no entry would have that term.
+    """
     first, *others = {place[axis] for place in places}
-    return not others and not any(this.kind == "index" and isinstance(this.args[0], int) for this in walk(first))
-
-
-def _with_digits(
-    latent: Leaf, size: int, coupled: Sequence[int], c: Node
-) -> Callable[[Node, Callable[[Node], Node]], Node]:
-    """A rule that puts the digits of a configuration in the place of entries."""
-    strides = [math.prod(latent.shape[axis] for axis in coupled[k + 1 :]) for k in range(len(coupled))]
-
-    def rule(of: Node, visit: Callable[[Node], Node]) -> Node:
-        if of.kind != "get" or of.args[0] is not latent:
-            return remade(of, visit) if latent in of.leaves else of
-        place = [visit(part) for part in of.args[1:]]
-        number = plus(*(scale(float(stride), place[axis]) for axis, stride in zip(coupled, strides, strict=True)))
-        return plus(const(latent.first), _digit(c, number, size))
-
-    return rule
-
-
-def _digit(c: Node, number: Node, size: int) -> Node:
-    """⌊c / Sⁱ⌋ − S ⌊c / Sⁱ⁺¹⌋; with a half added to c, rounding never crosses a whole number"""
-    half = plus(c, const(0.5))
-
-    def quotient(shift: float) -> Node:
-        return call("floor", times(half, call("exp", scale(-math.log(size), plus(number, const(shift))))))
-
-    return minus(quotient(0.0), scale(float(size), quotient(1.0)))
+    low, high = bounds(first)
+    is_bound = any(this.kind == "index" and isinstance(this.args[0], int) for this in walk(first))
+    return not others and not is_bound and low >= 0 and high <= extent - 1

@@ -28,6 +28,7 @@ from fubini.algebra.build import (
     times,
 )
 from fubini.algebra.features import Divergent, NoClosedForm, Place, Slope, Square, monomials, squares
+from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import exceeds_zero, is_whole
 from fubini.algebra.sums import total
@@ -78,11 +79,6 @@ def eliminated(terms: Sequence[Node], latent: Leaf, domain: str, is_plain: bool 
     return _by_features(rest, with_latent, latent, domain)
 
 
-def is_finite(latent: Leaf) -> bool:
-    """Whether its entries are whole numbers between two known ones."""
-    return latent.is_integer and latent.low is not None and latent.high is not None
-
-
 def eliminated_by_configurations(terms: Sequence[Node], latent: Leaf) -> Eliminated:
     """log Σ exp(Σ terms) over all values of the coupled entries of a finite latent, where these are few."""
     rest = tuple(term for term in terms if latent not in term.leaves)
@@ -104,6 +100,18 @@ def _batch(latent: Leaf, event: int = 0) -> tuple[Index, ...]:
 
 def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain: str) -> Eliminated:
     at = _batch(latent)
+    coefficients, outside = feature_sums(with_latent, latent, at)
+    distribution = recognise("features", domain, coefficients)
+    if distribution is None:
+        features = ", ".join(_shown(key) for key in coefficients) or "none"
+        raise NoClosedForm(latent, with_latent, f"a family on {domain} numbers with the features {features}")
+    if is_divergent(distribution):
+        raise Divergent(latent, with_latent)
+    return Eliminated((*rest, *outside, total(at, distribution.log_normaliser)), at, distribution)
+
+
+def feature_sums(with_latent: Node, latent: Leaf, at: tuple[Index, ...]) -> tuple[dict[Key, Node], tuple[Node, ...]]:
+    """The coefficients of the features of x[at], those that are not 0; and the terms without them."""
     coefficients: dict[Key, list[Node]] = {}
     outside: list[Node] = []
     for monomial in monomials(with_latent, latent):
@@ -119,13 +127,7 @@ def _by_features(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, domain
             total(monomial.over, times(monomial.coefficient, tests(feature.place, at)))
         )
     sums = {key: add((part, 1.0) for part in parts) for key, parts in coefficients.items()}
-    distribution = recognise("features", domain, {key: part for key, part in sums.items() if part is not ZERO})
-    if distribution is None:
-        features = ", ".join(_shown(key) for key in coefficients) or "none"
-        raise NoClosedForm(latent, with_latent, f"a family on {domain} numbers with the features {features}")
-    if is_divergent(distribution):
-        raise Divergent(latent, with_latent)
-    return Eliminated((*rest, *_terms(outside), total(at, distribution.log_normaliser)), at, distribution)
+    return {key: part for key, part in sums.items() if part is not ZERO}, _terms(outside)
 
 
 def _shown(key: Key) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
-from fubini.integrate.latent_draws import over, placed, potentials
+from fubini.integrate.latent_draws import arrays_of, over, placed, potentials
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.digits import entry_probabilities
@@ -43,7 +44,7 @@ def parameters(step: IntegrationStep, leaf: Leaf, evaluation: Evaluation) -> dic
         logits = over(evaluation, result.distribution.parameters["logits"], result.at)
         return {"probs": evaluation.xp.exp(logits - log_sum_exp(logits)[..., None])}
     at = result.at if family_of(result.distribution.family).is_of_vectors else result.at[: len(leaf.shape)]
-    return {name: over(evaluation, node, at) for name, node in result.distribution.parameters.items()}
+    return arrays_of(result.distribution, at, evaluation)
 
 
 def joint_parameters(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> dict[str, Data]:
@@ -92,6 +93,7 @@ def conditional_parameters(
 def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation) -> tuple[Data, Data]:
     """The solution at the entries of a latent, and columns whose products with themselves add up to (AᵀA)⁻¹."""
     layout, xp = result.layout, evaluation.xp
+    evaluation = _at_mixed_matrix(result, evaluation)
     solution = evaluation.solution(layout.frame, result.rows, layout.independent)
 
     def entries(unknowns: Data) -> Data:
@@ -103,6 +105,18 @@ def _centre_and_root(result: Block | Student, leaf: Leaf, evaluation: Evaluation
     else:
         columns = jax.vmap(entries, -1, -1)(roots)
     return entries(solution.at(xp.zeros(layout.shape))), columns
+
+
+def _at_mixed_matrix(result: Block | Student, evaluation: Evaluation) -> Evaluation:
+    """The rows of normal latents where the matrix that was integrated over is the scale of Student's t."""
+    if not isinstance(result, Student) or result.mixed is None:
+        return evaluation
+    leaf, at, distribution = result.mixed
+    student_matrix = family_of(distribution.family).student_matrix
+    assert student_matrix is not None
+    arrays: Any = copy(evaluation.arrays)
+    arrays[leaf] = student_matrix(arrays_of(distribution, at, evaluation))
+    return Evaluation(arrays, xp=evaluation.xp)
 
 
 def _entries(result: Block | Student, value: Data, xp: Any) -> Data:

@@ -12,6 +12,7 @@ from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
+from fubini.families.signature import Recognised
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.coupling import LatentLayout
@@ -29,6 +30,15 @@ def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
     return evaluation.xp.broadcast_to(aligned(numbers, tuple(at)), tuple(i.size for i in at))
 
 
+def arrays_of(distribution: Recognised, at: Sequence[Index], evaluation: Evaluation) -> dict[str, Data]:
+    """The parameters of a family in numbers; of one of vectors or matrices, each along its own axes."""
+    record = family_of(distribution.family)
+    return {
+        name: over(evaluation, part, record.places(name, at) if record.is_of_vectors else at)
+        for name, part in distribution.parameters.items()
+    }
+
+
 def drawn(step: IntegrationStep, leaves: Sequence[Leaf], key: Data, evaluation: Evaluation) -> dict[Leaf, Data]:
     """One draw of the latents of a step."""
     result = step.result
@@ -43,7 +53,7 @@ def drawn(step: IntegrationStep, leaves: Sequence[Leaf], key: Data, evaluation: 
 
 def block_at(result: Block, evaluation: Evaluation, noise: Data) -> Data:
     """The unknowns of a block, in the shape of its layout: mean + root of the covariance · noise."""
-    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.independent)
+    solution = evaluation.solution(result.layout.frame, result.rows, result.layout.independent, is_drawn=True)
     return solution.at(noise / jnp.sqrt(evaluation.of(result.scale).data))
 
 
@@ -84,9 +94,7 @@ def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) 
     record = family_of(distribution.family)
     assert record.draw is not None, f"no draws of a {record.name}"
     at = result.at if record.is_of_vectors else result.at[: len(leaf.shape)]
-    drawn_values = record.draw(
-        key, {name: over(evaluation, part, at) for name, part in distribution.parameters.items()}
-    )
+    drawn_values = record.draw(key, arrays_of(distribution, at, evaluation))
     is_label = record.is_of_vectors and leaf.is_integer
     return drawn_values + leaf.first if is_label else drawn_values
 

@@ -9,20 +9,20 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fubini.algebra.build import ONE, add, call, plus, scale
+from fubini.algebra.build import ONE, add, call, minus, plus, scale
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.features import NoClosedForm
-from fubini.algebra.node import Leaf, Node, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, require
 from fubini.errors import DataError
 from fubini.families.family import Family, family_of, is_family
-from fubini.families.functions import is_never_positive, log_gamma, log_rate
-from fubini.families.parameters import Vector
+from fubini.families.functions import is_never_positive, log_gamma
+from fubini.families.parameters import Matrix, Vector
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.elimination import Eliminated
-from fubini.integrate.latent_draws import along_chain, over, placed, potentials
+from fubini.integrate.latent_draws import along_chain, arrays_of, over, placed, potentials
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.digits import entries_of
@@ -69,20 +69,22 @@ def height(step: IntegrationStep, leaf: Leaf) -> Node:
     record = family_of(result.distribution.family) if is_family(result.distribution.family) else None
     if record is None or record.is_of_labels:
         raise NoClosedForm(leaf, result.distribution.log_normaliser, "a family whose greatest density is known")
-    parameters = _parameters(record, result)
-    if record.mode is None or any(is_never_positive(_entry(need)) for need in record.mode_needs(parameters)):
+    parameters, peak = _parameters(record, result), result.distribution.log_peak
+    if (record.mode is None and peak is None) or any(
+        is_never_positive(_entry(need)) for need in record.mode_needs(parameters)
+    ):
         raise NoClosedForm(
             leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
         )
     places = result.at[: len(leaf.shape)]
+    if peak is not None:
+        return total(places[: len(places) - record.event_dim], minus(peak, result.distribution.log_normaliser))
     return total(places[:-1] if record.is_of_vectors else places, record.log_maximum(parameters))
 
 
 def _height_of_block(result: Block) -> Node:
     """½ log |P| − ½ d log 2π, with P the precision"""
-    size = float(result.layout.size)
-    logdet = total(result.layout.independent, node("logdet", result.layout.frame, *result.rows))
-    return add(((ONE, -0.5 * size * math.log(2 * math.pi)), (log_rate(result.scale), 0.5 * size), (logdet, 0.5)))
+    return add(((ONE, -0.5 * result.layout.size * math.log(2 * math.pi)), (result.log_determinant, 0.5)))
 
 
 def _height_of_student(result: Student) -> Node:
@@ -126,27 +128,42 @@ def _of_family(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> Latent
     """The mode that the family's record says, where it is inside the support."""
     record = family_of(result.distribution.family)
     places, parameters = result.at[: len(leaf.shape)], _parameters(record, result)
-    batch = places[:-1] if record.is_of_vectors else places
+    batch = places[: len(places) - record.event_dim]
     needs = [_entry(need) for need in record.mode_needs(parameters)]
-    if record.mode is None or any(map(is_never_positive, needs)):
+    if (record.mode is None and record.mode_in_numbers is None) or any(map(is_never_positive, needs)):
         raise NoClosedForm(
             leaf, result.distribution.log_normaliser, f"a {record.name} with its maximum inside the support"
         )
-    inside = [over(evaluation, need, places) > 0 for need in needs]
+    inside = [over(evaluation, need, batch if record.mode is None else places) > 0 for need in needs]
     for need, ok in zip(needs, inside, strict=True):
         require(ok, lambda need=need: _outside(record, leaf, need))
-    best = record.mode(parameters)
-    values = over(evaluation, _entry(best), places)
-    height = over(evaluation, record.log_density(best, parameters), batch).sum()
+    values, height = _greatest(record, result, evaluation, places, batch)
     for need, ok in zip(needs, inside, strict=True):  # not numbers, where it was traced
         values, height = require(ok.all(), lambda need=need: _outside(record, leaf, need), values, height)
     return LatentMode({leaf: values.astype(int) if leaf.is_integer else values}, height)
 
 
+def _greatest(
+    record: Family, result: Eliminated, evaluation: Evaluation, places: Sequence[Index], batch: Sequence[Index]
+) -> tuple[Data, Data]:
+    """The mode, in numbers, and the sum of the log-densities there."""
+    distribution = result.distribution
+    if record.mode is None:
+        assert record.mode_in_numbers is not None and distribution.log_peak is not None
+        values = record.mode_in_numbers(arrays_of(distribution, result.at, evaluation))
+        return values, over(evaluation, minus(distribution.log_peak, distribution.log_normaliser), batch).sum()
+    parameters = _parameters(record, result)
+    best = record.mode(parameters)
+    return over(evaluation, _entry(best), places), over(evaluation, record.log_density(best, parameters), batch).sum()
+
+
 def _parameters(record: Family, result: Eliminated) -> dict[str, Any]:
-    """Return the parameters of a family in index notation: numbers, or vectors along the last index."""
-    given = result.distribution.parameters
-    return {name: Vector(result.at[-1], part) if record.is_of_vectors else part for name, part in given.items()}
+    """Return the parameters of a family in index notation: numbers, vectors along the last index, or matrices."""
+    given, at = result.distribution.parameters, result.at
+    if record.event_dim == 2:
+        ranks = {name: record.constraints[name].event_dim for name in given}
+        return {name: Matrix(at[-2], at[-1], part) if ranks[name] else part for name, part in given.items()}
+    return {name: Vector(at[-1], part) if record.is_of_vectors else part for name, part in given.items()}
 
 
 def _entry(part: Node | Vector) -> Node:

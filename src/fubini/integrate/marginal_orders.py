@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fubini.algebra.build import scale
+from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Node
-from fubini.integrate.block import Block
+from fubini.integrate.block import Block, eliminated_together
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.search import IntegrationStep, Latent, PartialElimination, Search
-from fubini.integrate.student import Student, scale_distribution
+from fubini.integrate.student import Student, mixed_over_matrix, scale_distribution
 
 Latents = Mapping[str, Latent]
 Terms = tuple[Node, ...]
@@ -27,6 +28,7 @@ def ending_with(terms: Terms, latents: Latents, names: Names) -> PartialEliminat
         return direct
     return (
         _together(terms, latents, names)
+        or _mixed(terms, latents, names)
         or _real_first(terms, latents, names)
         or _by_chance(terms, latents, names)
         or direct
@@ -67,6 +69,27 @@ def _real_first(terms: Terms, latents: Latents, names: Names) -> PartialEliminat
         return None
     final = _then(rest, latents, names)
     return None if final.blocked else PartialElimination(final.terms, (step, *final.steps), {})
+
+
+def _mixed(terms: Terms, latents: Latents, names: Names) -> PartialElimination | None:
+    """A normal vector after the others, and a matrix that its covariance is a multiple of last: one of Student's t."""
+    matrices = {n: latent for n, latent in latents.items() if latent.domain.kind == "positive_definite"}
+    if len(names) != 1 or len(matrices) != 1 or latents[names[0]].domain.kind != "real":
+        return None
+    others = {n: latent for n, latent in latents.items() if n not in (*names, *matrices)}
+    first = Search(others).best(terms)
+    try:
+        block = eliminated_together(first.terms, [latents[names[0]].leaf])
+    except NoClosedForm:
+        return None
+    last = Search(matrices).best(block.terms)
+    if first.blocked or last.blocked or not isinstance(last.steps[0].result, Eliminated):
+        return None
+    (matrix,) = matrices.values()
+    student = mixed_over_matrix(block, matrix.leaf, last.steps[0].result)
+    if student is None:
+        return None
+    return PartialElimination(last.terms, (*first.steps, IntegrationStep(names, student), *last.steps), {})
 
 
 def _together(terms: Terms, latents: Latents, names: Names) -> PartialElimination | None:

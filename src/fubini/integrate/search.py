@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 from fubini.algebra.build import ZERO
 from fubini.algebra.features import NoClosedForm
+from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Leaf, Node
 from fubini.base.domains import Domain
 from fubini.integrate.block import Block, eliminated_together
-from fubini.integrate.elimination import Eliminated, eliminated_by_configurations, is_finite
+from fubini.integrate.elimination import Eliminated, eliminated_by_configurations
 from fubini.integrate.one_latent import eliminate_one
 from fubini.integrate.student import Student, eliminated_power
+from fubini.numerics.least_squares import DENSE
 
 
 class Latent(NamedTuple):
@@ -48,7 +50,6 @@ ORDER = {"real": 0, "bint": 1, "simplex": 2}  # the others after these
 TRIES = 60  # steps attempted beyond the first order
 FORMS = 2  # in which one integral is looked at: orders of the same latents write the same function differently
 FEW = 16  # unknowns that are solved for together rather than one after another, where their slopes may cancel
-DENSE = 2_000  # more unknowns than this are not solved for together
 SLOW = 3e4  # operations of one elimination, for a density that is asked thousands of times
 
 
@@ -57,6 +58,10 @@ def work(step: IntegrationStep) -> float:
     if isinstance(step.result, Eliminated):
         return 0.0
     layout = step.result.layout
+    if layout.frame.is_sparse:
+        return 16 * float(layout.size) ** 1.5  # as on a grid
+    if layout.frame.kronecker is not None:
+        return 16.0 * sum(size**3 for size in layout.frame.kronecker)  # of singular values
     return float(layout.size) * layout.frame.cell**2
 
 
@@ -160,7 +165,8 @@ class Search:
         try:
             alone = result = eliminate_one(terms, leaf, domain.kind)
             is_coupled = result.care == "orthogonal steps"
-            if not is_coupled and not self._are_spread(result.averaged, waiting):
+            is_bounded = domain.kind != "real"  # no block knows of ends
+            if is_bounded or not (is_coupled or self._are_spread(result.averaged, waiting)):
                 yield from self._alone(terms, name, result)
                 return
             first = NoClosedForm(leaf, ZERO, "latents that are eliminated with it")
@@ -180,7 +186,7 @@ class Search:
             except NoClosedForm as error:
                 first = error if len(names) == 1 else first
                 continue
-            if result.layout.frame.cell > DENSE:
+            if result.layout.frame.cell > DENSE and result.layout.frame.is_dense:
                 first = _too_many(leaf)
                 continue
             tried = True

@@ -9,16 +9,25 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fubini.algebra.build import ONE, ZERO, add, call, factors_in, minus, multiply, plus, scale, times
+from fubini.algebra.build import ONE, ZERO, add, call, const, divide, factors_in, minus, multiply, plus, scale, times
 from fubini.algebra.features import NoClosedForm, Square, squares
-from fubini.algebra.node import Leaf, Node, node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.sums import total
 from fubini.families.family import family_of, is_family
 from fubini.families.functions import log_gamma
 from fubini.families.signature import Recognised
 from fubini.integrate.block import Block, row
 from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
+from fubini.integrate.elimination import Eliminated
 from fubini.numerics.least_squares import Unknowns
+
+
+class MixedMatrix(NamedTuple):
+    """A matrix that the rows of normal latents are scaled by, and what it is distributed as at indices."""
+
+    leaf: Leaf
+    at: tuple[Index, ...]
+    distribution: Recognised
 
 
 class Student(NamedTuple):
@@ -30,6 +39,7 @@ class Student(NamedTuple):
     rows: tuple[Node, ...]
     df: Node
     spread: Node  # s + min |A x − b|²
+    mixed: MixedMatrix | None = None  # integrated over; the rows are read where it is the scale of Student's t
 
 
 def eliminated_power(terms: Sequence[Node], latent: Leaf) -> Student:
@@ -65,6 +75,23 @@ def scale_distribution(block: Block, latent: Leaf, distribution: Recognised) -> 
         return None
     shape, rate, exponent = gamma_of_power(distribution.parameters)
     return (shape, rate) if list(factors_in(block.scale)) == [(node("get", latent), exponent)] else None
+
+
+def mixed_over_matrix(block: Block, latent: Leaf, matrix: Eliminated) -> Student | None:
+    """A normal vector whose covariance is a Wishart or inverse-Wishart matrix, integrated over that.
+
+    ∫ N(m, S/w) p(S) dS  =  t(m, scale Ψ / (w (ν − p + 1)), ν − p + 1 degrees of freedom),  S ~ InverseWishart(ν, Ψ)
+    """
+    distribution = matrix.distribution
+    record = family_of(distribution.family) if is_family(distribution.family) else None
+    is_vector = len(block.latents) == 1 and block.latents[0].shape == latent.shape[-1:]
+    if record is None or record.student_matrix is None or not is_vector or len(latent.shape) != 2:
+        return None
+    if latent in block.scale.leaves or not block.is_of_shared_root:
+        return None
+    df = minus(distribution.parameters["concentration"], const(latent.shape[-1] - 1.0))
+    mixed = MixedMatrix(latent, matrix.at, distribution)
+    return Student(matrix.terms, block.latents, block.layout, block.rows, df, divide(df, block.scale), mixed)
 
 
 def _power_of(with_latent: Node, latent: Leaf) -> tuple[Node, Node, Node]:

@@ -45,6 +45,7 @@ from fubini.measures.values import array as array
 from fubini.measures.values import exp as exp
 from fubini.measures.values import function as function
 from fubini.measures.values import gamma as gamma
+from fubini.measures.values import greatest as greatest
 from fubini.measures.values import lgamma as lgamma
 from fubini.measures.values import log as log
 from fubini.measures.values import log_total as log_total

@@ -7,7 +7,8 @@ A plate is a draw with indices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fubini.algebra.binding import transformed
@@ -37,6 +38,11 @@ class DrawStatement(NamedTuple):
     def entry(self) -> Callable[..., Node]:
         """Of one draw, at the indices of its event."""
         return lambda *more: get(self.leaf, *map(index, self.at), *more)
+
+
+def count_of_draws(draws: Iterable[DrawStatement]) -> int:
+    """How many numbers are drawn."""
+    return sum(math.prod(draw.leaf.shape) for draw in draws)
 
 
 class Test(NamedTuple):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from fubini.algebra.binding import replaced, transformed
-from fubini.algebra.build import ZERO, const, index
+from fubini.algebra.build import ZERO, const, equal, index, where
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
 from fubini.algebra.tidy import tidied
 from fubini.families.parameters import Support
-from fubini.measures.branch import DrawStatement, mapped_value, renamed
+from fubini.measures.branch import DrawStatement, fresh_like, mapped_value, renamed
+from fubini.measures.draw_density import support_of
 from fubini.measures.flat import flat_distribution
 from fubini.measures.inequalities import Limit, ends_of, entry_of, limits_of_support, simplified
-from fubini.measures.single_draws import leaf_in
+from fubini.measures.single_draws import leaf_in, leaf_of
 from fubini.measures.solved import EquationRoot, solutions
 from fubini.measures.state import State
 
@@ -41,9 +43,31 @@ def _with_variable(state: State, expression: Node, over: Over, draw: DrawStateme
     named = state._replace(value=mapped_value(state.value, lambda node: replaced(node, names)))
     if draw.leaf in named.kept:
         raise NoClosedForm(draw.leaf, expression, "a draw that is returned in no other place")
-    for solution in solutions(expression, entry_of(draw.leaf, over), target):
-        require_whole(draw.leaf, expression, solution)
-        yield _with_draw(solved_for(named, draw, solution, over), t, low, high)
+    roots = list(solutions(expression, entry_of(draw.leaf, over), target))
+    for root in roots:
+        require_whole(draw.leaf, expression, root)
+    for new in at_roots(named, draw, roots, over):
+        yield _with_draw(new, t, low, high)
+
+
+def at_roots(state: State, draw: DrawStatement, roots: Sequence[EquationRoot], over: Over) -> Iterator[State]:
+    """A draw replaced by each root of an equation; of an array each entry has its own, by a label where they differ."""
+    if not over or len(roots) == 1:
+        yield from (solved_for(state, draw, root, over) for root in roots)
+        return
+    if any(root.limits != roots[0].limits for root in roots):
+        raise NoClosedForm(draw.leaf, roots[0].x, "roots that are there for the same values")
+    which = flat_distribution(Support(ZERO, const(len(roots) - 1.0), True))
+    label = fresh_like(leaf_of(which, "root"), shape=draw.leaf.shape)
+    x, log_slope = roots[-1].x, roots[-1].log_slope
+    for place, root in enumerate(roots[:-1]):
+        is_taken = equal(entry_of(label, over), const(float(place)))
+        x, log_slope = where(is_taken, root.x, x), where(is_taken, root.log_slope, log_slope)
+    new = solved_for(state, draw, EquationRoot(x, log_slope, roots[0].limits), over)
+    if label in new.leaves:
+        yield _with_flat(new, DrawStatement(label, over, which))
+    else:
+        yield new._replace(terms=(*new.terms, const(math.prod(draw.leaf.shape) * math.log(len(roots)))))
 
 
 def require_whole(leaf: Leaf, expression: Node, solution: EquationRoot) -> None:
@@ -85,10 +109,14 @@ def _with_draw(state: State, t: Leaf, low: Node, high: Node) -> State:
     new = leaf_in(support, "t", t.shape)
     draw = DrawStatement(new, at, flat_distribution(support))
     rest = state._replace(limits=tuple(limit for limit in state.limits if limit not in numbers))
-    rest = rest.mapped(lambda node: renamed(node, {t: new}))
-    return rest._replace(
-        waiting=(*rest.waiting, draw),
-        priors={**{leaf: tidied(prior) for leaf, prior in rest.priors.items()}, new: ZERO},
-        terms=tuple(map(tidied, rest.terms)),
-        limits=(*rest.limits, *limits_of_support(draw, support)),
+    return _with_flat(rest.mapped(lambda node: renamed(node, {t: new})), draw)
+
+
+def _with_flat(state: State, draw: DrawStatement) -> State:
+    """With one more draw, whose density is 1."""
+    return state._replace(
+        waiting=(*state.waiting, draw),
+        priors={**{leaf: tidied(prior) for leaf, prior in state.priors.items()}, draw.leaf: ZERO},
+        terms=tuple(map(tidied, state.terms)),
+        limits=(*state.limits, *limits_of_support(draw, support_of(draw.distribution))),
     )

@@ -10,14 +10,16 @@ from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.errors import DomainError
+from fubini.measures.added_draws import with_sums
 from fubini.measures.allowed import AllowedParameters
-from fubini.measures.branch import Branch, DrawStatement, Items, Test
-from fubini.measures.change import require_whole, solved_for
+from fubini.measures.branch import Branch, DrawStatement, Items, Test, count_of_draws
+from fubini.measures.change import at_roots, require_whole, solved_for
 from fubini.measures.finish import finished, merged
 from fubini.measures.finite_draws import enumerated
 from fubini.measures.inequalities import entry_of
 from fubini.measures.measure import Measure
 from fubini.measures.pieces import pieces
+from fubini.measures.simplify import simplify
 from fubini.measures.solved import solutions
 from fubini.measures.state import State, state_of
 from fubini.measures.values import Entries, node_of
@@ -45,16 +47,26 @@ def disintegrate(measure: Measure, at: Any) -> Measure:
     branches: list[Branch] = []
     checks = [*measure.checks]
     for branch in measure.branches:
-        over = _require_first(branch, at)
-        target = at.at(*map(index, over)) if isinstance(at, Entries) else node_of(at)
-        state = state_of(branch)
-        checks.append(AllowedParameters(state, of_draws=False))
-        split = [state] if over else [one for one, _ in pieces(state, _first(state))]
-        for one in split:
-            for given in _given(one, target, over):
-                branches.append(finished(_rest(given)))
-                checks.append(AllowedParameters(given))
+        checks.append(AllowedParameters(state_of(branch), of_draws=False))
+        for given in _conditioned(branch, at):
+            branches.append(finished(_rest(given)))
+            checks.append(AllowedParameters(given))
     return Measure(merged(branches), checks)
+
+
+def _conditioned(branch: Branch, at: Any) -> list[State]:
+    """A branch where the first of what it returns is `at`; if that has no solution as it was written, simplified."""
+    over = _require_first(branch, at)
+    target = at.at(*map(index, over)) if isinstance(at, Entries) else node_of(at)
+    state = with_sums(state_of(branch))
+    split = [state] if over else [one for one, _ in pieces(state, _first(state))]
+    try:
+        return [given for one in split for given in _given(one, target, over)]
+    except NoClosedForm:
+        simplified = simplify(Measure((branch,))).branches
+        if any(count_of_draws(one.draws) >= count_of_draws(branch.draws) for one in simplified):
+            raise
+        return [given for one in simplified for given in _conditioned(one, at)]
 
 
 def _require_first(branch: Branch, at: Any) -> tuple[Index, ...]:
@@ -118,11 +130,16 @@ def _solved(
 ) -> Iterator[State]:
     if draw.leaf.shape != tuple(i.size for i in over) or draw.leaf.is_simplex:
         raise NoClosedForm(draw.leaf, expression, "a draw of the same shape")
-    for solution in solutions(expression, entry_of(draw.leaf, over), target):
-        require_whole(draw.leaf, expression, solution)
-        if not draw.leaf.is_integer or is_whole(solution.x):
-            yield solved_for(state, draw, solution, over)
-        elif solution.x.kind != "const":
-            test = Test(over, equal(solution.x, call("floor", solution.x)))
-            new = solved_for(state, draw, solution, over)
+    roots = list(solutions(expression, entry_of(draw.leaf, over), target))
+    for root in roots:
+        require_whole(draw.leaf, expression, root)
+    if not draw.leaf.is_integer:
+        yield from at_roots(state, draw, roots, over)
+        return
+    for root in roots:
+        if is_whole(root.x):
+            yield solved_for(state, draw, root, over)
+        elif root.x.kind != "const":
+            test = Test(over, equal(root.x, call("floor", root.x)))
+            new = solved_for(state, draw, root, over)
             yield new._replace(tests=(*new.tests, test))

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from fubini.algebra.binding import closed, transformed
-from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, where
+from fubini.algebra.build import ZERO, add, call, const, equal, get, index, plus, scale, where
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.tidy import tidied
@@ -24,9 +24,11 @@ from fubini.measures.inequalities import Limit, ends_of, numbers_around
 from fubini.measures.measure import branch_key
 from fubini.measures.single_draws import leaf_of
 from fubini.measures.state import State
+from fubini.measures.zeros import parts_of
 
 ROUNDING = 1e-13  # of the logarithm of a weight that is a number
 LARGE = 50.0
+EPSILON = float(np.finfo(float).eps)
 
 
 def finished(state: State) -> Branch:
@@ -46,7 +48,7 @@ def finished(state: State) -> Branch:
             distribution, limits = _flat(state, draw, limits)
             draws.append(DrawStatement(draw.leaf, draw.at, distribution))
     tests = [limit.test for limit in limits if not limit.holds]
-    weight = _rounded(tidied(add((term, 1.0) for term in terms)))
+    weight = _rounded(tidied(add((term, 1.0) for term in terms)), _size_of_numbers(terms))
     every = (*state.frozen, *draws, *reversed(state.recognised))
     branch = Branch(every, (*tests, *state.tests), weight, state.value)
     for fact in reversed(state.facts):
@@ -79,8 +81,16 @@ def with_plain_leaves(branch: Branch) -> Branch:
     return branch.mapped(lambda node: renamed(node, names), names)
 
 
-def _rounded(weight: Node) -> Node:
+def _size_of_numbers(terms: Sequence[Node]) -> float:
+    """The sum of the sizes of all numbers among terms: what is left of them is rounded as they are."""
+    numbers = (scale(c, part) for term in terms for part, c in parts_of(term))
+    return sum(abs(number.args[0]) for number in numbers if number.kind == "const")
+
+
+def _rounded(weight: Node, size: float = 0.0) -> Node:
     """Without a number that is 0 but for rounding; and a fraction of small numbers where it is one but for rounding."""
+    if weight.kind == "const" and abs(weight.args[0]) < 4 * EPSILON * size:
+        return ZERO
     parts = dict(weight.args) if weight.kind == "add" else {}
     one = const(1.0)
     if abs(parts.get(one, 1.0)) < ROUNDING:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from fubini.algebra.build import ZERO
 from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
 from fubini.base.scalar_functions import on_jax
@@ -25,7 +26,7 @@ def log_mean_of_exponential(slope: Data) -> Data:
 
 def exponential_node(slope: Node) -> Node:
     """log (e^c − 1)/c"""
-    return node("call", log_mean_of_exponential, slope)
+    return ZERO if slope is ZERO else node("call", log_mean_of_exponential, slope)
 
 
 def gamma_mass(shape: Any, low: Any, high: Any) -> Number:

@@ -42,9 +42,9 @@ def total_mass(measure: Measure) -> Number:
 
 def _mass(branch: Branch, whole: Measure) -> Node:
     """The mass of a branch of a measure, which an error shows."""
-    remaining = [draw.leaf.name for draw in branch.draws if not draw.distribution.is_opaque]
-    weight = branch.weight if not remaining else _together(branch)
-    if weight is None or any(test.over for test in branch.tests):
+    weight = log_mass(branch)
+    if weight is None:
+        remaining = [draw.leaf.name for draw in branch.draws]
         raise Intractable(
             "the mass of a measure",
             expected="draws that have closed forms",
@@ -52,6 +52,16 @@ def _mass(branch: Branch, whole: Measure) -> Node:
             advice="simplify(measure) shows what remains",
         )
     return times(*(test.node for test in branch.tests), exponential(weight))
+
+
+def log_mass(branch: Branch) -> Node | None:
+    """The logarithm of the mass of a simplified branch where its tests hold; None where draws remain."""
+    opaque = {draw.leaf for draw in branch.draws if draw.distribution.is_opaque}
+    nodes = (branch.weight, *(test.node for test in branch.tests))
+    if any(test.over for test in branch.tests) or any(node.leaves & opaque for node in nodes):
+        return None
+    is_drawn = any(not draw.distribution.is_opaque for draw in branch.draws)
+    return _together(branch) if is_drawn else branch.weight
 
 
 def _together(branch: Branch) -> Node | None:

@@ -90,7 +90,10 @@ def _coefficients(of: Node, leaf: Leaf) -> Polynomial:
 
 def _moments(distribution: Recognised, leaf: Leaf, most: int) -> list[Node]:
     """E[x^j] for j = 0 … most"""
-    moments = family_of(distribution.family).moments if is_family(distribution.family) else None
+    if not is_family(distribution.family):
+        raise NoClosedForm(leaf, distribution.log_normaliser, "a family whose moments are known")
+    given = {name: tidied(part) for name, part in distribution.parameters.items()}
+    moments = family_of(distribution.family).moments_up_to(given, most)
     if moments is None:
         raise NoClosedForm(leaf, distribution.log_normaliser, "a family whose moments are known")
-    return moments({name: tidied(part) for name, part in distribution.parameters.items()}, most)
+    return moments

@@ -12,6 +12,7 @@ from fubini.algebra.build import call, minus, scale
 from fubini.algebra.features import NoClosedForm
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import is_not_negative
+from fubini.measures.added_draws import with_sums
 from fubini.measures.allowed import AllowedParameters
 from fubini.measures.branch import Branch, DrawStatement, Items, Returned, nodes_of
 from fubini.measures.change import changed
@@ -23,6 +24,7 @@ from fubini.measures.measure import Measure
 from fubini.measures.partition import partitioned
 from fubini.measures.pieces import by_sign, cases_of_tests, pieces
 from fubini.measures.state import State, state_of, with_facts
+from fubini.measures.summands import splits
 
 SEARCHED = 3  # draws of which all orders are tried
 ORDER = {"real": 0, "whole": 1, "simplex": 2, "other": 3, "cut": 4}
@@ -46,25 +48,28 @@ def simplify(measure: Measure) -> Measure:
     for branch in measure.branches:
         written = state_of(branch)
         checks.append(AllowedParameters(written))
-        for state in enumerated([written]):
-            branches.extend(_best(state))
+        for state in enumerated([with_sums(written)]):
+            branches.extend(simplified_branches(state))
     return Measure(partitioned(merged(branches)), checks)
 
 
 # -- what is returned -----------------------------------------------------------------------------------------------
 
 
-def _best(state: State) -> list[Branch]:
+def simplified_branches(state: State) -> list[Branch]:
     """With each expression that is returned as a draw of its own, where that can be recognised."""
     for expression, over in _expressions(state.value):
+        for branches in _by_summands(state, expression, over):
+            if all(_is_recognised(branch, state) for branch in branches):
+                return branches
         split = [] if over else [one for one, _ in pieces(state, expression)]
         if len(split) > 1:
-            branches = [branch for one in split for branch in _best(one)]
+            branches = [branch for one in split for branch in simplified_branches(one)]
             if all(_is_recognised(branch, state) for branch in branches):
                 return branches
             continue
         for candidate in changed(state, expression, over):
-            branches = [branch for one in candidate for branch in _best(one)]
+            branches = [branch for one in candidate for branch in simplified_branches(one)]
             if all(_is_recognised(branch, state) for branch in branches):
                 return branches
     reduced = _integrated(state)
@@ -76,6 +81,14 @@ def _best(state: State) -> list[Branch]:
     return split
 
 
+def _by_summands(state: State, expression: Node, over: tuple[Index, ...]) -> Iterator[list[Branch]]:
+    """With a sum in what is returned as one draw, where each of its terms can be recognised."""
+    for split in splits(state, expression, over):
+        joined = [split.joined(branch) for branch in simplified_branches(split.state)]
+        if all(new is not None for new in joined):
+            yield [branch for new in joined if new is not None for branch in simplified_branches(new)]
+
+
 def _split(state: State, stuck: list[State]) -> list[Branch] | None:
     """With a sum in the weight split, or with tests split into cases, where that leaves nothing to wait."""
     parts = [part for one in stuck for part in _summands(one)]
@@ -83,7 +96,7 @@ def _split(state: State, stuck: list[State]) -> list[Branch] | None:
         parts = cases_of_tests(stuck) or []
     if not parts:
         return None
-    branches = [branch for part in parts for branch in _best(part)]
+    branches = [branch for part in parts for branch in simplified_branches(part)]
     return branches if all(_is_recognised(branch, state) for branch in branches) else None
 
 

@@ -42,6 +42,14 @@ class State(NamedTuple):
         distributions = (draw.distribution.leaves for draw in self.recognised)
         return frozenset().union(*(node.leaves for node in nodes_of(self.value)), *distributions)
 
+    @property
+    def leaves(self) -> frozenset[Leaf]:
+        """All that it depends on beside the densities that were written."""
+        draws = (*self.waiting, *self.frozen, *self.recognised)
+        distributions = (*(draw.distribution for draw in draws), *self.observed)
+        nodes = (*self.terms, *(test.node for test in self.tests), *nodes_of(self.value))
+        return frozenset().union(*(part.leaves for part in (*distributions, *self.limits, *nodes)))
+
     def mapped(self, change: Callable[[Node], Node]) -> State:
         """With a function applied to each node."""
         return State(

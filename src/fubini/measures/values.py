@@ -453,6 +453,17 @@ def log_sum(over: tuple[Index, ...], body: Node) -> Node:
     return plus(const(math.log(unused)), closed("lse", used, body) if used else body)
 
 
+def greatest(*sizes_and_body: Any) -> Number:
+    """The greatest of a body over indices
+
+    >>> float(greatest(3, lambda i: 2 * i))
+    4.0
+    """
+    *sizes, body = sizes_and_body
+    over = tuple(Index(size) for size in sizes)
+    return combined(partial(closed, "greatest", over), body(*(Number(index(i)) for i in over)))
+
+
 def array(*sizes_and_body: Any) -> Entries:
     """An array by its entries: `array(n, lambda i: 2 * i)`; rows that are arrays make further axes.
 

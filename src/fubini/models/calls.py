@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
+from numpyro.distributions import constraints
 
 from fubini.base.arrays import (
     Data,
@@ -26,11 +27,15 @@ from fubini.base.arrays import (
     within_memory,
 )
 from fubini.base.domains import Domain
+from fubini.distributions.parameter_checks import satisfied
+from fubini.engines.host_program import HostPrograms
 from fubini.errors import DataError, DomainError
 from fubini.models.call_values import FlatJoint
 from fubini.models.outline import Outline, SiteOutline
 from fubini.models.sample import Given
 
+_MISSING = "entries that are missing are masked: np.ma.masked_invalid(data)"
+_MATRIX = "a matrix that is symmetric, (S + S.T) / 2, and whose eigenvalues are positive"
 ATTEMPTS = 16  # draws on numbers, to say what is wrong with some of many
 
 Question = Callable[[Any, Data, Mapping[str, Any]], Any]
@@ -55,7 +60,8 @@ def ask(
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
         else:
             with double_precision(), eval_context():
-                answer = _compiled(question, tree, names, mapped, count)
+                made = _compiled if key is None else _on_host  # a density is asked for many times
+                answer = made(question, tree, names, mapped, count)
                 result = jax.tree_util.tree_map(np.asarray, answer(leaves, key, values))
     if batch:
         result = jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), result)
@@ -76,6 +82,11 @@ def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, .
         return jax.vmap(one, in_axes=axes, axis_size=count)(leaves, keys, values)
 
     return jax.jit(one if count is None else many)
+
+
+@cached_for_precision(1024)
+def _on_host(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> HostPrograms:
+    return HostPrograms(_compiled(question, tree, names, mapped, count))
 
 
 def _batch(arrays: list[tuple[Data, int]], names: tuple) -> tuple[int, ...]:
@@ -197,6 +208,8 @@ def is_inside(domain: Domain, value: np.ndarray, asked: np.ndarray | bool = True
     elif domain.kind == "simplex":
         whole = np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3
         inside &= (value >= 0) & (whole | np.logical_not(np.all(asked)))
+    elif domain.kind == "positive_definite":
+        inside &= satisfied(constraints.positive_definite, value)[..., None, None] | np.logical_not(np.all(asked))
     elif domain.is_discrete:
         inside &= value == np.floor(value)
         if domain.kind != "integer":
@@ -216,5 +229,5 @@ def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked
         raise DataError(
             f"the value {wrong} of the site {name!r}",
             expected=f"values of domain {domain!r}",
-            advice="entries that are missing are masked: np.ma.masked_invalid(data)" if missing else "",
+            advice=_MISSING if missing else _MATRIX if domain.kind == "positive_definite" else "",
         )

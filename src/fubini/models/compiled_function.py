@@ -9,15 +9,19 @@ from typing import Any, Generic, TypeVar
 import jax
 
 from fubini.base.arrays import is_double_precision
+from fubini.engines.host_program import HostPrograms
 
 Answer = TypeVar("Answer")
 
 
 class CompiledFunction(Generic[Answer]):
-    """f(*arguments, numbers), where the numbers are those of the data, the same for all points."""
+    """f(*arguments, numbers), where the numbers are those of the data, the same for all points.
 
-    def __init__(self, name: str, function: Callable[..., Answer], arguments: int) -> None:
-        self.name, self.function, self.arguments = name, function, arguments
+    What is asked for once, `on_host`, is computed by NumPy where that is soon done.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Answer], arguments: int, on_host: bool = False) -> None:
+        self.name, self.function, self.arguments, self.on_host = name, function, arguments, on_host
         self._jitted: dict[tuple[bool, bool], Callable[..., Answer]] = {}
 
     def trace(self, *arguments: Any, numbers: Any, many: bool) -> Answer:
@@ -30,5 +34,6 @@ class CompiledFunction(Generic[Answer]):
         key = (is_double_precision(), many)
         if key not in self._jitted:
             axes = (*(0,) * self.arguments, None)
-            self._jitted[key] = jax.jit(jax.vmap(self.function, in_axes=axes) if many else self.function)
+            compiled = jax.jit(jax.vmap(self.function, in_axes=axes) if many else self.function)
+            self._jitted[key] = HostPrograms(compiled) if self.on_host and is_double_precision() else compiled
         return self._jitted[key](*arguments, numbers)

@@ -108,6 +108,8 @@ def require_site(name: Any, names: Sequence[str], what: str) -> None:
         raise UnknownName(
             f"{what} for {name!r}",
             expected=f"one of the sites {listed(names)}",
-            nearest=closest(name, names),
-            advice="the number of draws is `shape`: sample(key, (1000,))" if name in SHAPES else "",
+            nearest=closest(name, names) or "no site has a similar name",
+            advice="the number of draws is `shape`: sample(key, (1000,))"
+            if name in SHAPES
+            else "give the name of a site as the model has it: joint.names lists them all",
         )

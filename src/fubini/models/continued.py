@@ -14,7 +14,7 @@ from fubini.distributions.array_distribution import draw, log_density, parameter
 from fubini.distributions.continuation import draw_continued, is_independent_along, longer_axis
 from fubini.distributions.density import Distribution
 from fubini.errors import DomainError
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly
 from fubini.models.sample import Chosen, Given
 
 DRAWS = 64  # by which the distributions of some entries are compared

@@ -23,6 +23,7 @@ from fubini.base.semirings import sum_product
 from fubini.bridge.described import described
 from fubini.bridge.indexed_density import plan_of
 from fubini.eliminate.plan import Plan
+from fubini.engines.host_keys import split
 from fubini.errors import DataError, DomainError, listed
 from fubini.integrate.latent_draws import drawn
 from fubini.models.calls import as_numbers, require_in_domain
@@ -142,7 +143,7 @@ class EliminatedModel(Shown):
         given, batch = self._given(arrays_of(draws, self.names), self.names)
         if not batch:
             return self.draw_all(key, given)
-        keys = jax.random.split(key, math.prod(batch))
+        keys = split(key, math.prod(batch))
         values = self.draw_all(keys, given, many=True)
         return {name: value.reshape(batch + value.shape[1:]) for name, value in values.items()}
 
@@ -324,7 +325,7 @@ class EliminatedModel(Shown):
     def _draws(self) -> CompiledFunction[dict[str, Data]]:
         if self.shared is not self:
             return self.shared._draws
-        return CompiledFunction("draws", self.draw_eliminated, 2)
+        return CompiledFunction("draws", self.draw_eliminated, 2, on_host=True)
 
     def compute_log_density(
         self, values: Mapping[str, Data], *, many: bool = False, float64: bool | None = None

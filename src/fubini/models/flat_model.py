@@ -76,7 +76,7 @@ class FlatModel(FlatJoint):
     def written(self) -> Factors | None:
         """The factors as they are written in operators and `fb.ops`, and the free variables."""
         try:
-            return factors_of(self.joint)
+            return factors_of(self.joint, self.outline)
         except FubiniError:
             return None
 

@@ -15,7 +15,7 @@ from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, FailedLine, FubiniError, NameClash, listed
 from fubini.models.container import by_name
 from fubini.models.outline import Outline, outline_of
-from fubini.models.sample import Choice, Deterministic, Run, Site
+from fubini.models.sample import Choice, Deterministic, Run, Site, sites_of
 from fubini.terms.factor import Factor
 
 RESERVED = ("key", "shape", "value", "name")
@@ -64,15 +64,16 @@ class Flavour(ABC):
         for place in range(1_000_000):
             try:
                 name, component = sites.send(sent)
-                self._require_name(name, visited_sites)
-                site, sent = visited(place, name, component, choice)
+                found, sent = visited(place, name, component, choice)
             except StopIteration:
                 break
             except FubiniError:
                 raise
             except (TypeError, ValueError, IndexError, AssertionError) as error:
                 raise failed_inside(type(self).__name__, visited_sites, error) from error
-            visited_sites.append(site)
+            for site in found:
+                self._require_name(site.name, visited_sites)
+                visited_sites.append(site)
         return Run(tuple(visited_sites))
 
     def _require_name(self, name: str, visited_sites: list[Site]) -> None:
@@ -96,26 +97,26 @@ def require_not_reserved(name: str) -> None:
         )
 
 
-def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[Site, Any]:
-    """A component with its value, and what the model is sent for it."""
+def visited(place: int, name: str, component: Any, choice: Choice) -> tuple[tuple[Site, ...], Any]:
+    """A component with its value, after entries of it that are missing, and what the model is sent for it."""
     if isinstance(component, Named):
         component = component.component
     if isinstance(component, numpyro_families.Distribution):
         component = from_numpyro_distribution(component)
     if isinstance(component, Distribution):
-        value, log_density, observed = choice.at(place, name, component)
-        return Site(name, component, value, log_density, observed=observed), value
+        chosen = choice.at(place, name, component)
+        return sites_of(name, component, chosen), chosen.value
     if isinstance(component, Flavour):
         inner = component.run(choice.within(place, name))
         complete = {site.name: site.value for site in inner.sites if site.value is not None}
         value, sources = component.unflatten(inner.values), component.unflatten(inner.sources)
         observed = not inner.flat and any(site.observed for site in inner.sites)
         site = Site(name, sources, value, inner=inner, observed=observed, joint=component)
-        return site, component.unflatten(complete)
+        return (site,), component.unflatten(complete)
     if isinstance(component, Deterministic):
-        return Site(name, component, component.value), component.value
+        return (Site(name, component, component.value),), component.value
     if isinstance(component, Factor) and not component.inputs:
-        return Site(name, component, None, lambda: component.log().data), None
+        return (Site(name, component, None, lambda: component.log().data),), None
     raise not_a_component(name, component)
 
 

@@ -15,6 +15,7 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
+from fubini.eliminate.observed_tables import ObservedTables, are_loops_to_answer, observed_tables
 from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import promoted
@@ -22,6 +23,7 @@ from fubini.factors.represent import known_in
 from fubini.factors.table import Table
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
+from fubini.models.network_cases import NetworkCases
 from fubini.models.question_heads import answer
 from fubini.show.picture import Picture
 from fubini.show.printed_form import Block, Shown, Words
@@ -58,7 +60,7 @@ class Network(Shown):
             for name, domain in factor.inputs.items():
                 merge_domains(name, self.variables[str(name)], domain)
         seen = {name: self._observed(name, value) for name, value in self.evidence.items()}
-        object.__setattr__(self, "evidence", seen)
+        self.__dict__.update(evidence=seen, _made={})
 
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
         """The network given values of some variables: labels or positions, numbers for real variables.
@@ -74,7 +76,36 @@ class Network(Shown):
             if name in seen and not np.array_equal(seen[name], known):
                 raise DataError(f"{name}={value!r}", expected=f"{self._shown(name, seen[name])!r}, as observed before")
             seen[name] = known
-        return replace(self, evidence=seen)
+        return self._given(seen)
+
+    def _given(self, seen: Mapping[str, Any]) -> Network:
+        """The same network with other evidence, which has been checked; what was made of its tables stays."""
+        new = object.__new__(Network)
+        new.__dict__.update(self.__dict__, evidence=seen)
+        return new
+
+    def condition_many(self, cases: Any) -> NetworkCases:
+        """The network given each row of a table: a data frame, or labels or positions by name.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition_many({"b": [0, 1, 0]}).marginals()["a"].round(3)
+        array([[0.333, 0.667],
+               [1.   , 0.   ],
+               [0.333, 0.667]])
+        """
+        return NetworkCases(self, cases)
+
+    @property
+    def _tables(self) -> ObservedTables | None:
+        """The factors as tables in one array, for compiled loops; None where one of them is no table of NumPy."""
+        made = self.__dict__["_made"]  # shared by the network and all that it is conditioned to
+        if "tables" not in made:
+            made["tables"] = observed_tables(self.variables, self.factors)
+        return made["tables"]
+
+    def _answer_by_loops(self) -> ObservedTables | None:
+        """The tables, where compiled loops are to answer a question to all of them."""
+        return self._tables if are_loops_to_answer(len(self.factors)) else None
 
     def do(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
         """The network in which some variables are set from outside, whatever their parents are: an intervention.
@@ -94,7 +125,12 @@ class Network(Shown):
             )
         for name in given:
             if name in self.evidence:
-                raise DataError(f"do({name}=…) of a variable that is observed", expected="one or the other")
+                raise DataError(
+                    f"do({name}=…) of a variable that is observed",
+                    expected="a variable that is not: an intervention and an observation exclude each other",
+                    nearest=f"{name!r} is held at its observed value, {self._shown(name, self.evidence[name])!r}",
+                    advice=f"ask the network without that evidence: net.do({name}=…)",
+                )
         changed = self.condition(given)
         points = {name: _point(name, self.variables[name], changed.evidence[name]) for name in given}
         factors = tuple(points.get(child, old) for child, old in zip(self.children, self.factors, strict=True))
@@ -219,6 +255,10 @@ class Network(Shown):
         >>> net.condition(b=0).log_evidence()
         -0.2876821
         """
+        tables = self._answer_by_loops()
+        found = tables.log_evidence(self.evidence, memory_limit) if tables is not None else None
+        if found is not None:
+            return found.log()
         with self._represented():
             return eliminate(self.observed_factors, self.hidden_variables, memory_limit=memory_limit).log()
 
@@ -234,6 +274,10 @@ class Network(Shown):
         {'a': [0.5, 0.5], 'b': [0.75, 0.25]}
         """
         self._require_hidden(names)
+        tables = self._answer_by_loops() if not names else None
+        found = tables.marginals(self.evidence, memory_limit) if tables is not None else None
+        if found is not None:
+            return found
         wanted = [Variable(name, self.variables[name]) for name in names] or self.hidden_variables
         with self._represented():
             return marginals(self.observed_factors, wanted, memory_limit=memory_limit)  # type: ignore[return-value]

@@ -23,7 +23,7 @@ from fubini.models.fixed import Fixed
 from fubini.models.flavour import Sites, failed_inside
 from fubini.models.joint import Conditioned, Joint
 from fubini.models.operator_sites import Symbols
-from fubini.models.sample import Blank, Choice, Chosen, Deterministic, Run, Site, missing
+from fubini.models.sample import Blank, Choice, Chosen, Deterministic, Run, Site, missing, sites_of
 
 
 def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Joint:
@@ -115,8 +115,8 @@ class Unknown(Blank):
         self.zero, self.key = zero, key
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        value, log_density, _ = super().at(place, name, source)
-        return Chosen(value + self.zero, log_density)
+        chosen = super().at(place, name, source)
+        return chosen._replace(value=chosen.value + self.zero)
 
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         return self.key, lambda site: None
@@ -247,13 +247,14 @@ class Visitor(Messenger):
             else from_numpyro_distribution(numpyro_distribution).to_power(scale)
         )
         if self._is_fixed(msg):
-            value, density, seen = (*self.choice.with_value(name, source, msg["value"])[:2], True)
+            chosen = self.choice.with_value(name, source, msg["value"])._replace(observed=True)
         elif msg["value"] is not None and not msg["is_observed"]:  # drawn or given inside a scan
-            value, density, seen = self.choice.with_value(name, source, msg["value"])
+            chosen = self.choice.with_value(name, source, msg["value"])
         else:
-            value, density, seen = self.choice.at(self.count, name, source)
-        msg["value"] = value
-        self._add(Site(name, source, value, density, observed=seen))
+            chosen = self.choice.at(self.count, name, source)
+        msg["value"] = chosen.value
+        for site in sites_of(name, source, chosen):
+            self._add(site)
 
     def _is_fixed(self, msg: Any) -> bool:
         """The model or a handler around it has set the value: an observation that stays inside, or a substitution."""

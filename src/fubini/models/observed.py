@@ -6,35 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as numpyro_families
 
 from fubini.base.arrays import Data, is_jax, is_traced
-from fubini.distributions.array_distribution import log_density, made
+from fubini.distributions.array_distribution import log_density
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, DomainError, NoRule, UnknownName, closest, listed
 from fubini.models.call_values import FlatJoint
 from fubini.models.calls import require_in_domain, shaped
+from fubini.models.missing_entries import Partly, log_density_of_present, name_of_missing, partly_observed
 from fubini.models.outline import Outline
-from fubini.models.sample import Choice, Chosen
-
-
-@jax.tree_util.register_pytree_node_class
-@dataclass(frozen=True)
-class Partly:
-    """An array of which only some entries are observed."""
-
-    value: Data
-    present: Data
-
-    def tree_flatten(self) -> tuple[tuple, None]:
-        return (self.value, self.present), None
-
-    @classmethod
-    def tree_unflatten(cls, static: None, children: tuple) -> Partly:
-        return cls(*children)
+from fubini.models.sample import Choice, Chosen, Site
 
 
 @dataclass(frozen=True)
@@ -49,8 +31,19 @@ class Held:
             return self.choice.at(place, name, source)
         value = self.observed[name]
         if isinstance(value, Partly):
-            return Chosen(value.value, lambda: log_density_of_present(source, value), True)
+            return self._partly(place, name, source, value)
         return Chosen(value, lambda: log_density(source, value), True)
+
+    def _partly(self, place: int, name: str, source: Distribution, value: Partly) -> Chosen:
+        """An array with missing entries, which are a latent beside it where other sites read them."""
+        if value.gaps is None:
+            return Chosen(value.value, lambda: log_density_of_present(source, value), True)
+        gap = value.gap(source)
+        chosen = self.choice.at(place, name_of_missing(name), gap)
+        missing = Site(name_of_missing(name), gap, chosen.value, chosen.log_density)
+        return Chosen(
+            value.filled(chosen.value, gap.domain), lambda: log_density_of_present(source, value), True, missing
+        )
 
     def within(self, place: int, name: str) -> Choice:
         inner = self.choice.within(place, name)
@@ -67,14 +60,28 @@ class Held:
 
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         key, find = self.choice.series(place)
-        return key, lambda site: self.observed[site["name"]] if site["name"] in self.observed else find(site)
+
+        def known(site: Any) -> Data | None:
+            name = site["name"]
+            if name not in self.observed:
+                return find(site)
+            value = self.observed[name]
+            if isinstance(value, Partly) and value.gaps is not None:
+                raise NoRule(
+                    f"missing entries of {name!r}, which later steps of a scan depend on",
+                    expected="a series observed at all steps",
+                    advice="write the steps one by one, or observe a latent series with noise: that may have gaps",
+                )
+            return value
+
+        return key, known
 
     def with_value(self, name: str, source: Distribution, value: Data) -> Chosen:
         return self.at(0, name, source) if name in self.observed else self.choice.with_value(name, source, value)
 
 
 def observations(flat_joint: FlatJoint, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Observed values by name, checked: shapes, domains, and that no site reads what is missing."""
+    """Observed values by name, checked: shapes and domains; what is missing and read by others is latent."""
     read = {name for reached in flat_joint.outline.reached.values() for name in reached}
     return {name: _observed(flat_joint.outline, name, value, name, name in read) for name, value in given.items()}
 
@@ -112,56 +119,13 @@ def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool)
     missing = isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
     array = shaped(np.ma.getdata(value) if isinstance(value, np.ma.MaskedArray) else value, site, path, batch=False)
     if missing:
-        if is_read:
-            raise DomainError(
-                f"missing entries in {path!r}, which other sites depend on",
-                expected="an observation without missing entries",
-                advice="split the site: the missing entries are latent",
-            )
         present = ~np.ma.getmaskarray(value)
         filled = np.where(present, array, 0)
         require_in_domain(site.domain, filled, path, present)
-        return Partly(filled, present)
+        return partly_observed(filled, present, site, path, is_read)
     if not is_traced(array):
         require_in_domain(site.domain, np.asarray(array), path)
     return array if is_jax(array) else np.array(array)
-
-
-def log_density_of_present(source: Distribution, value: Partly) -> Data:
-    """log p of the entries that are there, the others integrated out."""
-    numpyro_distribution: Any = made(source)
-    if not numpyro_distribution.event_shape:
-        inside = jnp.where(
-            value.present, value.value, numpyro_distribution.support.feasible_like(jnp.asarray(value.value))
-        )
-        return jnp.sum(jnp.where(value.present, numpyro_distribution.log_prob(inside), 0.0))
-    base: Any = numpyro_distribution
-    while isinstance(base, (numpyro_families.Independent, numpyro_families.ExpandedDistribution)):
-        base = base.base_dist
-    if isinstance(base, numpyro_families.MultivariateNormal):
-        return _of_normal(base, jnp.asarray(value.value), jnp.asarray(value.present))
-    inner: Any = (
-        numpyro_distribution.base_dist
-        if isinstance(numpyro_distribution, numpyro_families.Independent)
-        else numpyro_distribution
-    )
-    if not inner.event_shape:
-        inside = jnp.where(value.present, value.value, inner.support.feasible_like(jnp.asarray(value.value)))
-        return jnp.sum(jnp.where(value.present, inner.log_prob(inside), 0.0))
-    raise NoRule(
-        f"missing entries inside the event of {source}",
-        expected="independent entries, or a multivariate normal",
-        advice="leave the whole event out with .mask(…), or make the missing entries a site of their own",
-    )
-
-
-def _of_normal(numpyro_distribution: Any, value: Data, present: Data) -> Data:
-    """N(x_o; μ_o, Σ_oo): the missing entries made independent of the others, standard and at their mean."""
-    both = present[..., :, None] & present[..., None, :]
-    covariance = jnp.where(both, numpyro_distribution.covariance_matrix, jnp.eye(value.shape[-1]))
-    at = jnp.where(present, value, numpyro_distribution.loc)
-    log_p = numpyro_families.MultivariateNormal(numpyro_distribution.loc, covariance).log_prob(at)
-    return jnp.sum(log_p) + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(~jnp.broadcast_to(present, at.shape))
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:

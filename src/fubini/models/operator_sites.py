@@ -11,10 +11,11 @@ import numpy as np
 from fubini.base.domains import Domain
 from fubini.bridge.disintegration import arrays_of
 from fubini.distributions.density import Distribution
-from fubini.errors import DomainError, FailedLine, FubiniError
+from fubini.errors import DomainError, FailedLine, FubiniError, listed
 from fubini.factors.table import Table
 from fubini.models.flavour import Flavour
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly
+from fubini.models.outline import Outline
 from fubini.models.sample import Alike, Chosen, Factored, Run
 from fubini.terms.factor import Factor
 from fubini.terms.value import Variable
@@ -28,14 +29,15 @@ class Symbols(Alike):
     path: str
     factors: list[Factor]
     variables: list[Variable]
+    read: dict[str, set[str]]  # by the first part of a site's path, the first parts of what its factors read
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
-        value = self.symbol(name, source.domain)
-        self.factors.append(source(value))
-        return Chosen(value, lambda: 0.0)
+        return self.with_value(name, source, self.symbol(name, source.domain))
 
     def with_value(self, name: str, source: Distribution, value: Any) -> Chosen:
-        self.factors.append(source(value))
+        factor = source(value)
+        self.factors.append(factor)
+        self.read.setdefault(_first(f"{self.path}{name}"), set()).update(map(_first, factor.inputs))
         return Chosen(value, lambda: 0.0)
 
     def symbol(self, name: str, domain: Domain) -> Any:
@@ -54,12 +56,16 @@ class Symbols(Alike):
         return Factored({}).beside(place)
 
     def within(self, place: int, name: str) -> Symbols:
-        return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables)
+        return Symbols(self.observed.get(name, {}), f"{self.path}{name}.", self.factors, self.variables, self.read)
 
 
-def factors_of(joint: Flavour) -> tuple[list[Factor], list[Variable]]:
+def _first(path: Any) -> str:
+    return str(path).split(".")[0]
+
+
+def factors_of(joint: Flavour, outline: Outline) -> tuple[list[Factor], list[Variable]]:
     """The densities of a model whose parameters are written in operators and `fb.ops`, and its free variables."""
-    symbols = Symbols(getattr(joint, "observed", {}), "", [], [])
+    symbols = Symbols(getattr(joint, "observed", {}), "", [], [], {})
     try:
         run = getattr(joint, "joint", joint).run(symbols)
         symbols.factors.extend(_weights(run))
@@ -74,7 +80,26 @@ def factors_of(joint: Flavour) -> tuple[list[Factor], list[Variable]]:
         ) from error
     for factor in symbols.factors:
         _require_whole(factor)
+    _require_all_read(symbols.read, outline)
     return symbols.factors, symbols.variables
+
+
+def _require_all_read(read: Mapping[str, set[str]], outline: Outline) -> None:
+    """Raise if a site has lost a latent: JAX's functions of trees take a Value for the numbers that it holds."""
+    free = set(outline.free)
+
+    def latents(site: str) -> set[str]:
+        parents = [other for other in outline.reached.get(site, ()) if other != site]
+        return {name for other in parents for name in ({other} if other in free else latents(other))}
+
+    for site, seen in read.items():
+        if lost := sorted(latents(site) - seen):
+            raise DomainError(
+                f"the factor of {site!r}",
+                expected=f"a function of {listed(lost)}",
+                nearest=f"of {listed(sorted(seen))} alone" if seen else "a number",
+                advice="the model is read in plain JAX",
+            )
 
 
 def _require_whole(factor: Factor) -> None:

@@ -29,6 +29,7 @@ class SiteOutline:
     domain: Domain | None = None
     inner: Outline | None = None
     joint: Runnable | None = None  # a nested joint, without its numbers
+    event_rank: int = 0  # the last axes of its value whose entries are not independent
 
     @cached_property
     def shape(self) -> Any:
@@ -124,7 +125,9 @@ def _read(run: Run, values: Mapping[str, Any], flat: Mapping[str, Any], reached:
         elif site.value is None:
             sites.append(SiteOutline(site.name, "weight"))
         elif isinstance(site.source, Distribution):
-            sites.append(SiteOutline(site.name, "random", value, site.source.domain))
+            sites.append(
+                SiteOutline(site.name, "random", value, site.source.domain, event_rank=site.source.signature.event_rank)
+            )
         else:
             sites.append(SiteOutline(site.name, "deterministic", value))
     return Outline(tuple(sites), reached)

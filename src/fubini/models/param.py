@@ -10,7 +10,7 @@ import numpy as np
 from numpyro.distributions import biject_to, constraints
 
 from fubini.base.arrays import Data, as_floats, double_precision, is_jax, is_traced
-from fubini.base.domains import Domain, Positive, Real, Simplex, Unit
+from fubini.base.domains import Domain, Positive, PositiveDefinite, Real, Simplex, Unit
 from fubini.errors import DataError, DomainError
 from fubini.models.fixed import Fixed
 from fubini.show.notation import Call, Notation, Symbol
@@ -87,8 +87,11 @@ def _constraint(support: Domain | Any) -> Any:
         return support
     if support is Simplex or (isinstance(support, Domain) and support.kind == "simplex"):
         return constraints.simplex
+    if support is PositiveDefinite or (isinstance(support, Domain) and support.kind == "positive_definite"):
+        return constraints.positive_definite
     if not isinstance(support, Domain) or support.kind not in _SUPPORTS:
         raise DomainError(
-            f"a parameter with the support {support!r}", expected=f"{Real}, {Positive}, {Unit}, Simplex or a constraint"
+            f"a parameter with the support {support!r}",
+            expected=f"{Real}, {Positive}, {Unit}, Simplex, PositiveDefinite or a constraint",
         )
     return _SUPPORTS[support.kind]

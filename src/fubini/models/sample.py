@@ -137,11 +137,18 @@ class Run:
 
 
 class Chosen(NamedTuple):
-    """The value of a site, and its log-density when asked for."""
+    """The value of a site, and its log-density when asked for; entries of it that are missing are a site themselves."""
 
     value: Any
     log_density: Callable[[], Any]
     observed: bool = False
+    missing: Site | None = None
+
+
+def sites_of(name: str, source: Distribution, chosen: Chosen) -> tuple[Site, ...]:
+    """A random site, after the entries of it that are missing."""
+    site = Site(name, source, chosen.value, chosen.log_density, observed=chosen.observed)
+    return (site,) if chosen.missing is None else (chosen.missing, site)
 
 
 class Choice(Protocol):

@@ -20,8 +20,9 @@ from fubini.distributions.array_distribution import parameter_keys, parameters, 
 from fubini.distributions.blueprint import Constant, LogProbability
 from fubini.distributions.density import Distribution
 from fubini.distributions.markov_chain import markov_chain
+from fubini.distributions.parameter_checks import satisfied
 from fubini.models.chain_site import ChainPart, ChainSite, chain_numbers, chain_term
-from fubini.models.observed import Partly, log_density_of_present
+from fubini.models.missing_entries import Partly, log_density_of_present
 from fubini.models.sample import Site
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.log_density import log_density
@@ -80,8 +81,8 @@ def statement_of(name: str, site: Site, observed: Any) -> tuple[SiteStatement, l
     if chain is not None:
         distributions, numbers = chain_numbers(chain, jnp.asarray(site.value))
         return plain._replace(chain=distributions), numbers
-    mask = [jnp.asarray(observed.present)] if partly else []
-    return plain, [spread(site.source, site.value), *mask, *parameters(site.source)]
+    value, mask = (observed.value, [jnp.asarray(observed.present)]) if partly else (site.value, [])
+    return plain, [spread(site.source, value), *mask, *parameters(site.source)]
 
 
 @dataclass
@@ -152,6 +153,8 @@ def _mark(domain: Domain, value: SymbolicArray, reader: Reader) -> Node:
         return ZERO
 
     def mark(data: Data) -> Data:
+        if domain.kind == "positive_definite":
+            return jnp.where(jnp.all(satisfied(constraints.positive_definite, data)), 0.0, jnp.nan)
         inside = (data >= 0) & ((data == jnp.floor(data)) | (not domain.is_discrete))
         if domain.kind in ("unit", "simplex"):
             inside &= data <= 1

@@ -32,10 +32,16 @@ _open: ContextVar[RangeChecks | None] = ContextVar("open questions", default=Non
 def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -> T:
     """`fast` where `safe`, else `carefully`. The body of a loop is another trace: it decides by itself."""
     questions = _open.get()
-    if questions is None or questions.trace != core.get_opaque_trace_state():
+    if questions is None or not is_open():
         return cast(T, jax.lax.cond(safe, fast, carefully))
     questions.asked.append(jnp.all(safe))
     return fast()
+
+
+def is_open() -> bool:
+    """Whether the question is put off until the numbers are there: then nobody differentiates either."""
+    questions = _open.get()
+    return questions is not None and questions.trace == core.get_opaque_trace_state()
 
 
 def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) -> Any:

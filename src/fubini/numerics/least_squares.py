@@ -17,6 +17,7 @@ from fubini.numerics.arithmetic import constant, qr, repeated, scanned, upper_so
 from fubini.numerics.small_matrices import lower_solved
 
 FEW_ROWS = 32
+DENSE = 2_000  # more unknowns than this are not solved for together by dense matrices
 
 
 class Unknowns(NamedTuple):
@@ -24,6 +25,13 @@ class Unknowns(NamedTuple):
 
     length: int | None
     cell: int
+    is_sparse: bool = False  # few of them stand in each row, of one cell
+    kronecker: tuple[int, int] | None = None  # rows and columns, where a cell is a matrix with a Kronecker precision
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the unknowns of a cell are solved for by dense matrices."""
+        return not self.is_sparse and self.kronecker is None
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -48,6 +56,11 @@ class LeastSquaresSolution(NamedTuple):
     rss: Data
     triangles: Any
     frame: Unknowns
+
+    @property
+    def variances(self) -> Data:
+        """The diagonal of (AᵀA)⁻¹ of one cell."""
+        return xp_of(self.logdet).sum(self.roots() ** 2, axis=-1)
 
     def at(self, noise: Data) -> Data:
         """x with U (x − x̂) = noise, in the order of the frame: a draw, if the noise is standard normal."""

@@ -15,7 +15,7 @@ class Normal(NamedTuple):
     mode: np.ndarray
     root: np.ndarray
     log_mass: float
-    curves_down: bool = True  # the log density at the mode, in all directions
+    is_mode: bool = True  # the log density does not rise from there, and curves down in all directions
 
     def is_at(self, point: np.ndarray) -> bool:
         """Whether a point is this mode, but for a small part of a standard deviation."""

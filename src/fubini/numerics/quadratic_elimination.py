@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 
 from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 from fubini.numerics.arithmetic import numpy_solve
@@ -35,6 +36,8 @@ from fubini.numerics.quadratic import (
     transposed,
 )
 from fubini.numerics.small_matrices import lower_root, lower_solved, orthogonal_triangular, over
+
+MANY = 64  # columns that are turned one after another: rows of very different scales keep more digits
 
 
 def reduced(quadratic: Quadratic, gone: Positions, kept: Positions, integrate: bool) -> EliminatedQuadratic:
@@ -121,6 +124,8 @@ def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[
     sizes = norms(B, -2)
     if xp is not np and B.shape[-1] > 1:
         return _projected(B, A, r, r_names, R_names, sizes)
+    if B.ndim == 2 and r.ndim == 1 and B.shape[-1] > MANY and all(np.isfinite(part).all() for part in (B, A, r)):
+        return _turned_at_once(B, A, r, sizes)
     pivots: list[Data] = []
     oks: list[Data] = []
     limit = tolerance(B)
@@ -137,6 +142,19 @@ def _turned(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[
         oks.append(xp.abs(pivot) > (limit * sizes[..., place] if sizes.shape[-1] > 1 else 0.0))
         pivots.append(xp.where(oks[-1], pivot, 1.0))
     return (A, r, r_names), xp.stack(pivots, axis=-1), xp.all(xp.stack(oks, axis=-1), axis=-1)
+
+
+def _turned_at_once(B: Data, A: Data, r: Data, sizes: Data) -> tuple[tuple[Data, Data, Names], Data, Data]:
+    """The same by LAPACK, for many columns in NumPy: rows with the largest entries first."""
+    order = np.argsort(-np.abs(B).max(axis=1), kind="stable")
+    (packed, factors), U = scipy.linalg.qr(B[order], mode="raw")
+    both, count = np.column_stack([A, r])[order], B.shape[1]
+    apply = scipy.linalg.lapack.get_lapack_funcs("ormqr", (packed, both))
+    _, work, _ = apply("L", "T", packed, factors, both, -1)
+    turned, _, _ = apply("L", "T", packed, factors, both, int(work[0]))
+    pivots = U.diagonal()
+    ok = np.abs(pivots) > tolerance(B) * sizes
+    return (turned[count:, :-1], turned[count:, -1], ()), np.where(ok, pivots, 1.0), ok.all()
 
 
 def _with_pivot_first(B: Data, A: Data, r: Data, r_names: Names, R_names: Names) -> tuple[Data, Data, Data, Names]:

@@ -180,12 +180,14 @@ def rescale(message: Factor, name: Name, domain: Domain, semiring: Semiring = su
     if domain.is_finite:
         total = contract(semiring, [message], frozenset(message.inputs) - {name})
     else:
-        total = substitute(message, {name: to_value(np.full(domain.shape, _inside(domain)))})
+        total = substitute(message, {name: to_value(_inside(domain))})
     return interpret(NORMALIZE, message, total) if current().find(NORMALIZE, (message, total)) else message
 
 
-def _inside(domain: Domain) -> float:
+def _inside(domain: Domain) -> np.ndarray:
     """A value that a variable may have."""
+    if domain.kind == "positive_definite":
+        return np.broadcast_to(np.eye(domain.shape[-1]), domain.shape)
     if domain.kind == "simplex":
-        return 1.0 / domain.shape[-1]
-    return {"positive": 1.0, "unit": 0.5}.get(domain.kind, 0.0)
+        return np.full(domain.shape, 1.0 / domain.shape[-1])
+    return np.full(domain.shape, {"positive": 1.0, "unit": 0.5}.get(domain.kind, 0.0))

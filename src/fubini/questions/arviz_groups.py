@@ -9,13 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import Data, cached_for_precision
+from fubini.base.arrays import Data, cached_for_precision, is_double_precision
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
+from fubini.engines.host_keys import split
+from fubini.engines.host_program import HostPrograms
 from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.models.call_values import FlatJoint
 from fubini.models.flavour import Flavour
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly
 from fubini.models.paths import flat, flat_sites, nested
 from fubini.models.sample import Given
 from fubini.questions.draws import arviz_data
@@ -53,7 +55,8 @@ def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable
     def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
         return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)
 
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+    compiled = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+    return HostPrograms(compiled) if is_double_precision() else compiled
 
 
 def over_draws(
@@ -66,7 +69,7 @@ def over_draws(
 ) -> dict[str, np.ndarray]:
     """Answers [chain, draw, …] of a question to each draw, by name."""
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
-    keys = jax.random.split(key, lead[0] * lead[1])
+    keys = split(key, lead[0] * lead[1])
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, flat_joint.leaves)
     answers = _compiled(question, names, flat_joint.tree)(keys, flat_values, leaves)
     return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}

@@ -256,7 +256,8 @@ class _FactorsInTime:
 
 def _state(name: str, domain: Domain, leaf: Leaf) -> TimeState:
     cell = domain.with_shape(domain.shape[1:])
-    facts = {"low": leaf.low, "high": leaf.high, "is_integer": leaf.is_integer, "is_simplex": leaf.is_simplex}
+    names = ("low", "high", "is_integer", "is_simplex", "is_positive_definite")
+    facts = {fact: getattr(leaf, fact) for fact in names}
     before, after = (Leaf(label, cell.shape, role=leaf.role, **facts) for label in (name, f"{name} next"))
     return TimeState(Variable(name, cell), Variable(fixed_bound(f"{name} next"), cell), before, after)
 

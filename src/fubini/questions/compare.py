@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fubini.errors import DataError, DomainError, listed
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly
 from fubini.models.paths import flat
 from fubini.show.printed_form import Grid, Shown
 

@@ -15,7 +15,10 @@ def arviz() -> Any:
     """ArviZ, which takes a second to import, and warns that its next version will differ."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import arviz as module
+        try:
+            import arviz as module
+        except FileNotFoundError:  # it notes the day in a file, which another process has just moved into its place
+            import arviz as module
     return module
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import jax
+import numpy as np
 
 from fubini.base.arrays import Data
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
-from fubini.distributions.supports import is_everywhere
+from fubini.distributions.supports import domain_of, is_everywhere
 from fubini.models.checks import required
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
@@ -38,21 +41,30 @@ def _read_by_supports(eliminated_model: EliminatedModel) -> set[str]:
     held: set[str] = set()
     for name in eliminated_model.kept:
         top = name.split(".")[0]
-        if eliminated_model.reading.domains[name].kind == "real" and _is_bounded(eliminated_model.model, name):
+        if has_ends(eliminated_model.model, name):
             read = {top, *outline.reached.get(top, ())} if "." in name else set(outline.reached.get(top, ()))
             held.update(other for other in eliminated_model.eliminated if other.split(".")[0] in read)
     return held
 
 
-def _is_bounded(model: FlatModel, name: str) -> bool:
-    """Its support is not all real numbers: an interval, say."""
-    bounded: list[bool] = []
+def has_ends(model: FlatModel, name: str) -> bool:
+    """Its support has ends that parameters may decide: it is neither all numbers of a domain nor all real numbers."""
+    shapes = tuple(jax.ShapeDtypeStruct(np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in model.leaves)
+    return name in _sites_with_ends(model.tree, shapes)
 
-    def look(leaves: list[Data]) -> Data:
-        sites = flat_sites(model.rebuilt(leaves).run(Blank()))
-        source = sites[name].source
-        bounded.append(isinstance(source, Distribution) and not is_everywhere(made(source).support))
+
+@lru_cache(maxsize=64)
+def _sites_with_ends(tree: Any, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> frozenset[str]:
+    """The sites of models of one structure that have such supports."""
+    names: set[str] = set()
+
+    def look(leaves: list[Data]) -> list[Data]:
+        for name, site in flat_sites(jax.tree_util.tree_unflatten(tree, leaves).run(Blank())).items():
+            if isinstance(site.source, Distribution):
+                support = made(site.source).support
+                if not is_everywhere(support) and domain_of(support, site.source.domain.shape).kind == "real":
+                    names.add(name)
         return leaves
 
-    jax.eval_shape(look, model.leaves)
-    return bounded[0]
+    jax.eval_shape(look, list(shapes))
+    return frozenset(names)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fubini.algebra.label_digits import MOST
 from fubini.base.arrays import is_traced
 from fubini.base.domains import Real
 from fubini.base.semirings import Semiring, sum_product
+from fubini.bridge.open_marginal import count
 from fubini.eliminate.ask import eliminate
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
@@ -23,6 +25,8 @@ def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
             return eliminate(*(model.tables or model.written or model_factors(model)), semiring=semiring).log()
     whole = eliminated(model)
     if whole.blocked:
+        whole = _labels_last(model) or whole
+    if whole.blocked:
         points = approximation(model, "log_evidence()", whole).points
         data = model.numbers(points.log_total)
         mark, rounding = points.exactness, abs(float(data) - points.log_total)
@@ -31,6 +35,15 @@ def log_evidence(model: FlatModel, semiring: Semiring = sum_product) -> Value:
     if not is_traced(log_p):
         require_evidence(float(log_p), model.joint, whole.reading)
     return Array(log_p)
+
+
+def _labels_last(model: FlatModel) -> EliminatedModel | None:
+    """Labels summed out after all others, which are coupled then: the evidence of a short mixture, say."""
+    few = tuple(name for name, leaf in model.density.integrand.latents.items() if count(leaf) <= MOST)
+    if not few:
+        return None
+    last = EliminatedModel(model, model.density.without(model.reading.sites, few).plan)
+    return None if last.blocked else last
 
 
 @exact_eliminate.rule

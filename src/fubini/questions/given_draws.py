@@ -49,8 +49,9 @@ def _key(name: str, group: Mapping[str, Any], domains: Mapping[str, Domain], ask
     raise UnknownName(
         f"{asked} from draws without the latent {name!r}",
         expected=f"draws of all latents: {listed(domains)}",
-        nearest=closest(name, list(group)),
-        advice="those of infer(key) have all; recover(key, draws) draws eliminated ones back",
+        nearest=closest(name, list(group)) or f"the draws are of {listed(sorted(map(str, group)))}",
+        advice="those of infer(key) have all; recover(key, draws) draws eliminated ones back; draws of another model"
+        " do not fit",
     )
 
 

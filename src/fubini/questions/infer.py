@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
+from fubini.engines.host_keys import split, split_apart
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
-from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
+from fubini.infer.agreement import MOST_OF_LABELS, are_in_unequal_modes, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, run
 from fubini.infer.grid import is_worthwhile
@@ -22,7 +23,7 @@ from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
-from fubini.infer.tempered import warn_of_populations
+from fubini.infer.tempered import is_temperable, warn_of_populations
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
@@ -72,7 +73,7 @@ def infer(
     require_options("infer", options, OPTIONS)
     require_method(method)
     request = Request(method, eliminate, make_settings(warmup, progress, options), options, checkpoint)
-    first, second, third = jax.random.split(key, 3)
+    first, second, third = split_apart(key, 3)
     drawn = draw_latents(model, (key, first, second), Schedule(draws, chains=chains), request)
     with within_memory(f"infer(…) of {listed(drawn.values)}"), model.precision():
         groups = groups_of(third, model, drawn.values, log_likelihood, predictive, (chains, draws))
@@ -242,13 +243,26 @@ def _continuous_draws(
 def _free_draws(
     key: Data, target: Target, method: str | None, settings: Settings, schedule: Schedule, file: Checkpoint | None
 ) -> tuple[Draw, str]:
-    """Draws [chain, draw, …] of unconstrained numbers: by a grid, if none is asked for and it describes the density."""
+    """Draws [chain, draw, …] of unconstrained numbers, and by which method.
+
+    If none is asked for: by a grid, if it describes the density; else by the no-U-turn sampler; and where its chains
+    are in modes of different density, whose shares they cannot know, by populations over temperatures.
+    """
     if method is None and is_worthwhile(target):
         with suppress(Intractable):
             return _free_draws(key, target, "grid", settings, schedule, file)
-    method = method or "nuts"
-    sampler = METHODS[method](target, settings._replace(draws=schedule.sweeps))
+    chosen = method or "nuts"
+    sampler = METHODS[chosen](target, settings._replace(draws=schedule.sweeps))
     drawn = run(sampler, key, schedule, file, settings.progress)
+    if (
+        method is None
+        and file is None
+        and is_temperable(target)
+        and are_in_unequal_modes(drawn.values, drawn.info["lp"])
+    ):
+        with suppress(Intractable):
+            return _free_draws(key, target, "smc", settings, schedule, file)
+    method = chosen
     if method == "nuts":
         warn_of_draws(drawn, settings.nuts.target_accept)
     elif method == "smc":
@@ -259,7 +273,7 @@ def _free_draws(
 def _recovered(
     key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
 ) -> dict[str, np.ndarray]:
-    keys = jax.random.split(key, chains * draws)
+    keys = split(key, chains * draws)
     flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
     values = eliminated_model.draw_all(keys, flat_kept, float64=is_double_precision(), many=True)
     return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in values.items()}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.walk import walk
-from fubini.compile.derive import is_finite
 from fubini.errors import Intractable, NoRule, listed
 from fubini.infer.grid import MOST_NUMBERS
 from fubini.infer.methods import LABELS

@@ -15,9 +15,10 @@ from fubini.algebra.axes import aligned
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.features import NoClosedForm
+from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
-from fubini.compile.derive import Derivation, candidates, derived, is_finite
+from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
 from fubini.compile.given_labels import free_entries, given_labels
 from fubini.compile.histogram import grouped_sum

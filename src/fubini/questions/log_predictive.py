@@ -19,8 +19,8 @@ from fubini.models.draw_arrays import has_draws
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Conditioned
+from fubini.models.missing_entries import Partly
 from fubini.models.new_data import WithNewData
-from fubini.models.observed import Partly
 from fubini.models.options import require_options
 from fubini.models.paths import flat
 from fubini.models.question_heads import LOG_EVIDENCE, exact_log_predictive

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.algebra.label_digits import is_finite
 from fubini.base.arrays import Data, is_traced
 from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal_approximation import highest
 from fubini.infer.target import Target
-from fubini.integrate.elimination import is_finite
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.paths import nested

@@ -17,6 +17,7 @@ from fubini.infer.target import starting_points
 from fubini.integrate.latent_draws import drawn
 from fubini.integrate.search import IntegrationStep, Latent, Search
 from fubini.models.eliminated_model import EliminatedModel
+from fubini.questions.draw_elimination import has_ends
 from fubini.questions.sampler_target import SupportTransform
 
 Values = dict[str, Data]
@@ -72,11 +73,12 @@ class NutsMove:
                 )
         self.eliminated_model, self.names, self.warmup = eliminated_model, tuple(names), warmup
         self.support = SupportTransform(eliminated_model.model.tree, self.names)
+        self.may_have_moved_ends = any(has_ends(eliminated_model.model, name) for name in self.names)
 
     def log_density(self, free: Values, numbers: Any) -> Data:
         """Of unconstrained numbers, given all other latents."""
         leaves, constants, others = numbers
-        values, log_det = self.support.values(free, leaves)
+        values, log_det = self.support.values(free, leaves, others)
         return self.eliminated_model.log_density({**others, **values}, constants) + log_det
 
     @cached_property
@@ -89,10 +91,13 @@ class NutsMove:
             free = {name: value[jnp.argmax(log_p)] for name, value in points.items()}
             return transition.init(key, free, numbers)
 
-        def advance(state: Any, numbers: Any) -> tuple[Any, Values]:
-            energy, slope = jax.value_and_grad(potential(self.log_density, numbers))(state.z)  # the others have moved
-            state = transition.step(state._replace(potential_energy=energy, z_grad=slope), numbers)
-            return state, self.support.values(state.z, numbers[0])[0]
+        def advance(state: Any, values: Values, numbers: Any) -> tuple[Any, Values]:
+            free = state.z
+            if self.may_have_moved_ends:  # the others have moved, these values stand
+                free = self.support.free({**numbers[2], **values}, numbers[0])
+            energy, slope = jax.value_and_grad(potential(self.log_density, numbers))(free)
+            state = transition.step(state._replace(z=free, potential_energy=energy, z_grad=slope), numbers)
+            return state, self.support.values(state.z, numbers[0], numbers[2])[0]
 
         return jax.jit(begin), jax.jit(advance)
 
@@ -107,7 +112,8 @@ class NutsMove:
 
     def step(self, state: Any, values: Values, constants: Any) -> tuple[Any, Values]:
         """One transition."""
-        state, new = self._compiled[1](state, self.numbers(values, constants))
+        held = {name: values[name] for name in self.names}
+        state, new = self._compiled[1](state, held, self.numbers(values, constants))
         return state, {**values, **new}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from fubini.models.checks import required
 from fubini.models.continued import does_not_fit
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly, name_of_missing
 from fubini.models.paths import flat
 from fubini.questions.draws import arviz_data
 from fubini.questions.given_draws import GivenDraws, require_values
@@ -52,6 +52,7 @@ class Prediction:
         fresh = (fresh,) if isinstance(fresh, str) else tuple(fresh)
         for name in fresh:
             _require_site(name, new)
+        fresh = (*fresh, *_missing_entries(old))
         kind = "posterior_predictive" if options["model"] is None else "predictions"
         group = kind if options.get("arviz") else None
         return cls(old, new, names, fresh, group, (options.get("dims"), options.get("coords")))
@@ -81,6 +82,13 @@ class Prediction:
         """Random sites of the new model that are not wholly given by these draws."""
         domains = self.new.outline.free_domains()
         return [name for name, d in domains if name not in latents or latents[name].shape[1:] != d.shape]
+
+
+def _missing_entries(old: FlatModel) -> Iterator[str]:
+    """The sites of entries that the data do not have: new data have others, which may go by the same name."""
+    for name, value in flat(getattr(old.joint, "observed", {})).items():
+        if isinstance(value, Partly) and value.gaps is not None:
+            yield name_of_missing(name)
 
 
 def predicted(key: Data, asked: Prediction, draws: GivenDraws) -> Any:

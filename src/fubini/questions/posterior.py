@@ -6,6 +6,7 @@ import numpy as np
 
 from fubini.base.arrays import is_traced
 from fubini.base.interpretations import interpret
+from fubini.bridge.large_conditional import is_large
 from fubini.eliminate.ask import eliminate
 from fubini.errors import DataError, FubiniError, Intractable, NoRule
 from fubini.factors.delta import Delta
@@ -28,6 +29,8 @@ def posterior(model: FlatModel) -> Factor:
 
 def _posterior(model: FlatModel) -> Factor:
     """As it is written, by the rules of factors; or each site given those that are eliminated after it."""
+    if _is_large(model):
+        return _closed(model)
     written = _of_written(model)
     if written is not None and written.exactness.is_exact:
         return written
@@ -37,6 +40,14 @@ def _posterior(model: FlatModel) -> Factor:
         if written is None:
             raise
         return written
+
+
+def _is_large(model: FlatModel) -> bool:
+    """Whether all latents have a closed form, and some are more than the rules of factors have dense matrices for."""
+    if not model.reading.sites:
+        return False
+    plan = model.density.without(model.reading.sites).plan
+    return not plan.blocked and any(map(is_large, plan.integrals))
 
 
 def _of_written(model: FlatModel) -> Factor | None:

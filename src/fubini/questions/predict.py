@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.engines.host_keys import split, split_apart
 from fubini.models.draw_arrays import has_draws
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
@@ -37,7 +38,7 @@ def predict_from(model: FlatModel, key: Any, names: tuple, options: dict, draw: 
     if has_draws(options["draws"]):
         return predicted(key, asked, draws_of(model, options["draws"]))
     count = whole_number("draws", options["draws"])
-    first, second = jax.random.split(key)
+    first, second = split_apart(key, 2)
     return predicted(second, asked, GivenDraws(draw(model, first, count), (1, count)))
 
 
@@ -46,10 +47,10 @@ def posterior_draws(model: FlatModel, key: Data, count: int) -> dict[str, Data]:
     whole = eliminated(model)
     kept: dict[str, Data] = {}
     if whole.blocked:
-        key, choice = jax.random.split(key)
+        key, choice = split_apart(key, 2)
         whole, points, values = approximation(model, "predict(…)", whole, advice=ADVICE)
         chosen = jax.random.choice(choice, len(points.points), (count,), p=jnp.asarray(points.shares))
         kept = {name: value[chosen] for name, value in values.items()}
     else:
         log_evidence(model)
-    return whole.draw_all(jax.random.split(key, count), kept, many=True)
+    return whole.draw_all(split(key, count), kept, many=True)

@@ -14,11 +14,14 @@ from fubini.base.arrays import (
     Data,
     cached_for_precision,
     double_precision,
+    is_double_precision,
     is_jax,
     is_traced,
     require_room,
     within_memory,
 )
+from fubini.engines.host_keys import split
+from fubini.engines.host_program import HostPrograms
 from fubini.models.call_values import FlatJoint
 from fubini.models.calls import is_lost
 from fubini.models.continued import Continued, traits_of_first
@@ -44,13 +47,15 @@ def run_at(question: Question, key: Data, joint: FlatJoint, draws: LatentDraws, 
     """question(run of the joint, …) for each draw, on the engine of the data."""
     text = f"{type(joint.joint).__name__} at {draws.size:,} draws"
     require_room(text, *((draws.size, *domain.shape) for _, domain in joint.outline.free_domains()))
-    function, latents = _compiled(question, joint.tree, names), dict(draws.latents)
+    latents = dict(draws.latents)
     with within_memory(text):
         if any(map(is_jax, (*joint.leaves, *latents.values()))) or is_traced(key):
+            function = _compiled(question, joint.tree, names)
             answer = function(jax.random.split(key, draws.size), latents, draws.observed, joint.leaves)
         else:
             with double_precision(), eval_context():
-                answer = function(jax.random.split(key, draws.size), latents, draws.observed, joint.leaves)
+                function = _compiled(question, joint.tree, names)
+                answer = function(split(key, draws.size), latents, draws.observed, joint.leaves)
                 answer = jax.tree_util.tree_map(np.asarray, answer)
     _diagnose(key, joint, draws, answer)
     return answer
@@ -62,7 +67,8 @@ def _compiled(question: Question, tree: Any, names: tuple[str, ...]) -> Callable
         choice = Continued(nested(latents), key, observed=nested(observed))
         return question(jax.tree_util.tree_unflatten(tree, leaves).run(choice), choice, names)
 
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))
+    compiled = jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))
+    return HostPrograms(compiled) if is_double_precision() else compiled
 
 
 def _diagnose(key: Data, joint: FlatJoint, draws: LatentDraws, answer: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -20,17 +21,23 @@ from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.paths import flat, nested
 from fubini.models.sample import Chosen, Given
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
 
 class RemainingSites(Constrain):
-    """The remaining sites at the images of their unconstrained numbers; of the others, only the place is kept."""
+    """The remaining sites at the images of their unconstrained numbers; of the others, those that are known."""
+
+    def __init__(self, free: Mapping[str, Any], log_dets: list[Data] | None = None, known: Mapping[str, Any] = EMPTY):
+        super().__init__(free, log_dets)
+        self.known = known
 
     def at(self, place: int, name: str, source: Distribution) -> Chosen:
         if name not in self.free:
-            return Chosen(blank(source), lambda: jnp.zeros(()))
+            return Chosen(self.known.get(name, blank(source)), lambda: jnp.zeros(()))
         return super().at(place, name, source)
 
     def within(self, place: int, name: str) -> RemainingSites:
-        return RemainingSites(self.free.get(name, {}), self.log_dets)
+        return RemainingSites(self.free.get(name, {}), self.log_dets, self.known.get(name, {}))
 
     def series(self, place: int) -> tuple[Data | None, Callable[[Any], Data | None]]:
         return jax.random.key(0), self._series
@@ -42,12 +49,20 @@ class SupportTransform:
     def __init__(self, tree: Any, kept: tuple[str, ...]) -> None:
         self.tree, self.kept = tree, kept
 
-    def values(self, free: Mapping[str, Data], leaves: list[Data]) -> tuple[dict[str, Data], Data]:
-        """Values by path, and log |∂ values / ∂ unconstrained|."""
-        choice = RemainingSites(nested(free))
+    def values(
+        self, free: Mapping[str, Data], leaves: list[Data], known: Mapping[str, Data] = EMPTY
+    ) -> tuple[dict[str, Data], Data]:
+        """Values by path, and log |∂ values / ∂ unconstrained|, given other sites, which may decide supports."""
+        choice = RemainingSites(nested(free), known=nested(known))
         run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
         values = flat(run.flat)
         return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
+
+    def free(self, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
+        """The unconstrained numbers, by path, of values of these sites and of those that decide their supports."""
+        run = jax.tree_util.tree_unflatten(self.tree, leaves).run(RemainingSites({}, known=nested(values)))
+        numbers = flat(unconstrained(run))
+        return {name: numbers[name] for name in self.kept}
 
     def shapes(self, flat_joint: FlatJoint) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""

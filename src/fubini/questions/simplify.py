@@ -13,6 +13,7 @@ from fubini.algebra.build import ONE, add, call, const, get, plus, scale
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.tidy import tidied
 from fubini.algebra.walk import walk
+from fubini.errors import NoRule
 from fubini.families.family import family_on_simplex, is_of_labels
 from fubini.families.parameters import Vector
 from fubini.integrate.block import Block
@@ -104,6 +105,7 @@ def _with_formulas(whole: EliminatedModel) -> EliminatedModel:
 
 def _program(model: EliminatedModel) -> SimplifiedProgram:
     sites = model.reading.sites
+    _require_no_matrix(sites)
     flat_draws = [_flat_draw(sites[name]) for name in model.kept]
     weight = tidied(add((term, 1.0) for term in (*model.plan.terms, *(mass for _, mass in flat_draws))))
     steps = tuple(reversed(model.plan.integrals))
@@ -121,6 +123,17 @@ def _program(model: EliminatedModel) -> SimplifiedProgram:
     parts = branch, flat_draws, steps, draws, sites
     python = "\n".join(["@measure", "def program():", *(f"    {line}" for line in _lines(_Python, *parts))])
     return SimplifiedProgram(tuple(_lines(_Paper, *parts)), python, None)
+
+
+def _require_no_matrix(sites: Mapping[str, Leaf]) -> None:
+    """Raise where a site is a positive definite matrix, of which programs of measures have no draws."""
+    for name, leaf in sites.items():
+        if leaf.is_positive_definite:
+            raise NoRule(
+                f"the program of a model in which {name!r} is a positive definite matrix",
+                expected="sites that are numbers, labels, vectors or arrays of these",
+                advice="fb.explain(…) shows its integrals, and marginal what it is distributed as",
+            )
 
 
 def _from_zero(branch: Branch) -> Branch:

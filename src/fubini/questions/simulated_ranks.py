@@ -24,7 +24,7 @@ from fubini.infer.driver import Schedule
 from fubini.infer.methods import require_method
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Joint
-from fubini.models.observed import Partly
+from fubini.models.missing_entries import Partly, name_of_missing
 from fubini.models.options import require_options, whole_number
 from fubini.models.paths import flat, nested
 from fubini.models.question_heads import answer
@@ -222,8 +222,8 @@ class _Simulations:
         self.model, self.quantities, self.schedule, self.request = model, quantities, schedule, request
         self.seen = data_sites(model, observed, "sbc(…)")
         self.simulator = FlatModel(model.prior if simulator is None else simulator)
-        self.masks = {
-            name: value.present
+        self.partly = {
+            name: value
             for name, value in flat(getattr(model.joint, "observed", {})).items()
             if isinstance(value, Partly)
         }
@@ -238,7 +238,7 @@ class _Simulations:
     def calibration(self, key: Data, count: int, progress: bool) -> Calibration:
         """Simulate, draw and rank so many times."""
         first, second = jax.random.split(key)
-        truth = {name: value[0] for name, value in prior_values(first, self.simulator, count).items()}
+        truth = self._with_missing({n: value[0] for n, value in prior_values(first, self.simulator, count).items()})
         self._require_sites(truth)
         random = np.random.default_rng(words(second))
         ranks: dict[str, list[np.ndarray]] = {}
@@ -261,6 +261,12 @@ class _Simulations:
         every = {name: np.stack(rows) for name, rows in ranks.items()}
         draws = self.schedule.kept * self.schedule.chains
         return Calibration(every, draws, dict(methods), tuple(warned), failed)
+
+    def _with_missing(self, truth: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Simulated values, those at the places of missing entries as the sites that these are."""
+        gaps = {name: value.gaps.value for name, value in self.partly.items() if value.gaps is not None}
+        found = {name_of_missing(name): truth[name][:, *places] for name, places in gaps.items() if name in truth}
+        return {**truth, **found}
 
     def _require_sites(self, truth: Mapping[str, np.ndarray]) -> None:
         """The simulator has the sites of the model."""
@@ -293,8 +299,8 @@ class _Simulations:
 
     def _data(self, name: str, value: np.ndarray) -> Any:
         """Data as those of the model are: NumPy's or JAX's, with the same entries missing."""
-        if name in self.masks:
-            return np.ma.array(value, mask=~np.asarray(self.masks[name]))
+        if name in self.partly:
+            return np.ma.array(value, mask=~np.asarray(self.partly[name].present))
         return np.asarray(value) if self.model.is_float64 else jnp.asarray(value)
 
     def _ranks(

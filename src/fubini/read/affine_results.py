@@ -22,7 +22,7 @@ from fubini.base.arrays import Data, double_precision
 from fubini.base.jaxprs import inner_program, scan_counts
 from fubini.read.symbolic_array import SymbolicArray
 
-MOST_ENTRIES = 4_000_000  # of one matrix A
+MOST_ENTRIES = 4_000_000  # of one matrix A, or of a table of what labels decide
 
 # The degree of a result in some inputs: 0 where it does not depend on them, 1 where it is affine in them.
 Degree = int
@@ -69,8 +69,8 @@ class Reader(Protocol):
         """The numbers of an array that depends on known ones alone."""
         ...
 
-    def made_of(
-        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], *operands: SymbolicArray
+    def computed(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
     ) -> SymbolicArray:
         """What a function makes of arrays."""
         ...
@@ -111,9 +111,9 @@ def affine_result(
         return lambda *given: jax.jacfwd(lambda points: at_points(points, given))(origin())[slot]
 
     name, shape = equation.primitive.name, var.aval.shape
-    base = reader.made_of(name, shape, _precisely(offset), *others)
+    base = reader.computed(name, shape, _precisely(offset), others)
     matrices = [
-        reader.made_of(name, (*shape, *shapes[k]), _precisely(coefficients(slot)), *others)
+        reader.computed(name, (*shape, *shapes[k]), _precisely(coefficients(slot)), others)
         for slot, k in enumerate(chosen)
     ]
 

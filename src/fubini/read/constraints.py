@@ -14,8 +14,8 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.algebra.binding import replaced
-from fubini.algebra.build import ONE, ZERO, const, index, minus, plus
-from fubini.algebra.node import Index, Node, node
+from fubini.algebra.build import ONE, ZERO, as_product, const, index, minus, multiply, plus
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.polynomial import expanded, range_of_affine
 from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
 from fubini.algebra.sums import total
@@ -26,8 +26,9 @@ from fubini.distributions.blueprint import Blueprint, signature_of
 from fubini.distributions.parameter_checks import Requirement, is_symmetric, requirements, satisfied, shown
 from fubini.distributions.supports import is_everywhere
 from fubini.errors import DomainError
+from fubini.read.given_matrices import GivenMatrices
 from fubini.read.jaxpr_reader import Reader
-from fubini.read.scaled_matrix import without_scale
+from fubini.read.scaled_matrix import positive_definite_entries, without_scale
 from fubini.read.symbolic_array import SymbolicArray
 
 CLOSED = (  # constraints that hold at their bounds
@@ -74,10 +75,22 @@ def _quantity(arrays: Sequence[SymbolicArray]) -> SymbolicArray:
     return SymbolicArray(shape, at)
 
 
-def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], reader: Reader, masked: bool) -> Node:
+def _mark(
+    requirement: Requirement,
+    array: SymbolicArray,
+    at: tuple[Node, ...],
+    reader: Reader,
+    masked: bool,
+    is_factor: bool = False,  # known numbers beside latents, which were not checked when they were given
+) -> Node:
     constraint = requirement.constraint
-    is_random = any(leaf.role in ("site", "opaque") for leaf in _entry(array).leaves)
-    if reader.is_checked and not is_random:
+    if array.kronecker is not None and constraint.event_dim == 2:
+        front, left, right = array.kronecker
+        positive = requirement._replace(constraint=constraints.positive)
+        scalar = _mark(positive, SymbolicArray((), lambda: front), (), reader, masked)
+        return plus(scalar, *(_mark(requirement, factor, at, reader, masked) for factor in (left, right)))
+    is_random = any(map(_is_random, _entry(array).leaves))
+    if reader.is_checked and not is_random and not is_factor:
         return ZERO
     numbers = _numbers(array, reader)
     if numbers is not None:
@@ -85,7 +98,7 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
         if np.all(ok):
             return ZERO
         if not masked:
-            raise requirement.error(shown(numbers))
+            raise requirement.error(shown(numbers), numbers)
     elif is_everywhere(constraint) or _is_proved(constraint, array, reader):
         return ZERO
     elif (every := _at_every_label(array, reader)) is not None:
@@ -97,6 +110,10 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
             ).at()
         if np.all(satisfied(constraint, numbers)):
             return ZERO
+    elif (part := _known_factor(constraint, array, reader)) is not None:
+        return _mark(requirement, part, at, reader, masked, is_factor=True)
+    if not is_random and (front := _front_of_positive_definite(constraint, array, reader)) is not None:
+        return node("call", Mark(requirement._replace(constraint=constraints.positive), is_random), front)
     mark = Mark(requirement, is_random)
     rank = constraint.event_dim
     batch = array.shape[: array.rank - rank]
@@ -107,6 +124,37 @@ def _mark(requirement: Requirement, array: SymbolicArray, at: tuple[Node, ...], 
         entry = node("call", mark, array.at(*place))
     reader.marks.append((mark, array, entry))
     return entry
+
+
+def _front_of_positive_definite(constraint: Any, array: SymbolicArray, reader: Reader) -> Node | None:
+    """The number that a known, positive definite matrix is multiplied by; None where it is another matrix."""
+    scaled = GivenMatrices({"": array}, reader).numbers("") if constraint == constraints.positive_definite else None
+    return None if scaled is None or not np.all(satisfied(constraint, scaled.numbers)) else scaled.front
+
+
+def _known_factor(constraint: Any, array: SymbolicArray, reader: Reader) -> SymbolicArray | None:
+    """c of c x, where c is data alone, x is positive whatever the latents are, and c decides whether c x is allowed."""
+    if constraint in (constraints.positive_definite, constraints.lower_cholesky):
+        front, plain = without_scale(array, reader)
+        is_decided = front is not ONE and is_surely_positive(front) and not any(map(_is_random, _entry(plain).leaves))
+        return plain if is_decided else None
+    if not isinstance(constraint, (constraints.greater_than, constraints.greater_than_eq)):
+        return None
+    least: Any = constraint.lower_bound
+    own = tuple(Index(size) for size in array.shape)
+    number, factors = as_product(array.at(*map(index, own)))
+    known = {base: power for base, power in factors.items() if not any(map(_is_random, base.leaves))}
+    if np.ndim(least) or least != 0 or not known or number <= 0:
+        return None
+    random = multiply((base, power) for base, power in factors.items() if base not in known)
+    if random is ONE or not _is_within(constraint, random):
+        return None
+    front = multiply(known.items())
+    return SymbolicArray(array.shape, lambda *at: replaced(front, dict(zip(map(index, own), at, strict=True))))
+
+
+def _is_random(leaf: Leaf) -> bool:
+    return leaf.role in ("site", "opaque")
 
 
 class Mark:
@@ -124,7 +172,7 @@ class Mark:
         ok = satisfied(constraint, data)
         if self.is_random:
             return jnp.where(ok, 0.0, jnp.nan)
-        return require(ok, lambda: self.requirement.error("its argument"), jnp.zeros(jnp.shape(ok)))[0]
+        return require(ok, lambda: self.requirement.error("its argument", data), jnp.zeros(jnp.shape(ok)))[0]
 
     def __repr__(self) -> str:
         return f"allowed {self.requirement.label}"
@@ -190,8 +238,10 @@ def _is_within(constraint: Any, entry: Node) -> bool:
     if getattr(constraint, "is_discrete", False) and not is_whole(entry):
         return False
     if not isinstance(constraint, CLOSED):
-        positive = isinstance(constraint, constraints.greater_than) and np.all(constraint.lower_bound == 0)
-        return bool(positive) and is_surely_positive(entry)
+        least: Any = getattr(constraint, "lower_bound", None)
+        if not isinstance(constraint, constraints.greater_than) or np.ndim(least):
+            return False
+        return is_surely_positive(minus(entry, const(float(least))))
     low, high = (getattr(constraint, name, None) for name in ("lower_bound", "upper_bound"))
     return any(
         (low is None or float(low) - SLACK <= least) and (high is None or most <= float(high) + SLACK)
@@ -234,6 +284,8 @@ def _is_row_of_simplexes(entry: Node, last: Index, reader: Reader) -> bool:
 
 def _is_known_matrix(constraint: Any, array: SymbolicArray, reader: Reader) -> bool:
     """One of known arrays, whichever is chosen; or a positive number times a known one."""
+    if constraint == constraints.positive_definite and positive_definite_entries(array) is not None:
+        return True  # the number in front is positive, or the density is not a number
     front, plain = without_scale(array, reader)
     if front is not ONE and is_surely_positive(front):
         array = plain

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,11 +16,14 @@ from fubini.algebra.axes import aligned
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.label_digits import MOST, configuration, is_finite, with_digits
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.walk import rewrite
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
 from fubini.base.jaxprs import NESTED, inner_program
-from fubini.read.affine_results import affine_result
+from fubini.read.affine_results import MOST_ENTRIES, affine_result
 from fubini.read.fold import folded
+from fubini.read.kronecker_products import large_product
 from fubini.read.primitive import by_entry
 from fubini.read.representable import is_represented, whole_range
 from fubini.read.symbolic_array import SymbolicArray, facts_of, of_keys, of_leaf, of_numbers
@@ -61,6 +66,7 @@ class Reader:
         self.opaque: dict[Leaf, Opaque] = {}
         self._by_content: dict[tuple, Leaf] = {}
         self._names: dict[tuple, str] = {}
+        self._roots: dict[tuple[Leaf, int], Leaf] = {}
         self.marks: list[tuple[Any, SymbolicArray, Node]] = []  # of parameters that may leave their constraint
 
     def name(self, array: np.ndarray, name: str) -> None:
@@ -104,6 +110,8 @@ class Reader:
 
     def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
         name = equation.primitive.name
+        if (product := large_product(equation, operands)) is not None:
+            return [product]
         if all(part.constant is not None for part in operands) and name not in ("iota", *NESTED):
             return [self.constant(one) for one in folded(equation, [part.constant for part in operands])]  # type: ignore[misc]
         if (inner := inner_program(equation)) is not None:
@@ -131,13 +139,37 @@ class Reader:
             elif (affine := affine_result(self, equation, place, operands, compute)) is not None:
                 made.append(affine)
             else:
-                made.append(self.opaque_array(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
+                made.append(self.computed(equation.primitive.name, var.aval.shape, compute, tuple(operands)))
         return made
 
     def _rounded(self, data: Data) -> Data:
         """Numbers that were computed in double precision, in that of the traced data they come from."""
         kinds = [known.dtype for known in self.known.values() if is_traced(known) and known.dtype.kind == "f"]
         return data.astype(jnp.result_type(*kinds)) if kinds and data.dtype.kind == "f" else data
+
+    def computed(
+        self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
+    ) -> SymbolicArray:
+        """What a function makes of arrays: an entry of a table, where labels of few values together decide it."""
+        labels = sorted(frozenset().union(*map(self.leaves_of, operands)), key=lambda leaf: leaf.serial)
+        labels = [leaf for leaf in labels if leaf.role == "site" and is_finite(leaf)]
+        counts = [leaf.count ** math.prod(leaf.shape) for leaf in labels if math.prod(leaf.shape) <= MOST]
+        is_small = math.prod(counts) <= MOST and math.prod((*counts, *shape)) <= MOST_ENTRIES
+        if not labels or len(counts) < len(labels) or not is_small:
+            return self.made_of(name, shape, function, *operands)
+        numbers = tuple(Index(count, "c") for count in counts)
+        at_numbers = operands
+        for leaf, number in zip(labels, numbers, strict=True):
+            rule_ = with_digits(leaf, range(len(leaf.shape)), index(number))
+            at_numbers = tuple(map(partial(_rewritten, rule_), at_numbers))
+        if any(self.leaves_of(part) & set(labels) for part in at_numbers):  # behind what is opaque
+            return self.made_of(name, shape, function, *operands)
+        every = function
+        for _ in numbers:
+            every = jax.vmap(every)
+        table = self.made_of(name, (*counts, *shape), every, *(_along(part, numbers) for part in at_numbers))
+        places = tuple(map(configuration, labels))
+        return SymbolicArray(shape, lambda *at: table.at(*places, *at))
 
     def opaque_array(
         self, name: str, shape: tuple[int, ...], function: Callable[..., Data], operands: tuple[SymbolicArray, ...]
@@ -154,6 +186,17 @@ class Reader:
         behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
         leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
         self.opaque[leaf] = Opaque(function, operands)
+        return of_leaf(leaf)
+
+    def root(self, of: Leaf, exponent: int, function: Callable[..., Data]) -> SymbolicArray:
+        """A with AᵀA = X^exponent, of positive definite matrices X: the same leaf whenever it is asked for."""
+        leaf = self._roots.get((of, exponent))
+        if leaf is None:
+            name = f"root{len(self.opaque)}"
+            low = float(np.finfo(float).tiny) if of.shape[-1] == 1 else None  # of a number, the positive root
+            leaf = Leaf(name, of.shape, low=low, of=of.of | {of}, role="opaque", root_of=(of, exponent))
+            self._roots[of, exponent] = leaf
+            self.opaque[leaf] = Opaque(function, (of_leaf(of),))
         return of_leaf(leaf)
 
     def made_of(
@@ -243,6 +286,10 @@ def _along(array: SymbolicArray, outer: tuple[Index, ...]) -> SymbolicArray:
         return replaced(array.at(*own), names)
 
     return SymbolicArray((*(i.size for i in outer), *array.shape), entry)
+
+
+def _rewritten(rule_: Callable[[Node, Callable[[Node], Node]], Node], array: SymbolicArray) -> SymbolicArray:
+    return SymbolicArray(array.shape, lambda *at: rewrite(array.at(*at), rule_))
 
 
 def _fresh(size: int) -> Any:

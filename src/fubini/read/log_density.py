@@ -19,7 +19,6 @@ from fubini.algebra.build import (
     less,
     negate,
     plus,
-    power,
     times,
     where,
 )
@@ -36,9 +35,11 @@ from fubini.families.functions import MINUS_INFINITY, log
 from fubini.families.parameters import DerivedParameter, Matrix, Support, Vector
 from fubini.read.censoring import Censoring
 from fubini.read.constraints import validity
+from fubini.read.derived_arrays import derived_array
+from fubini.read.given_matrices import GivenMatrices
 from fubini.read.jaxpr_reader import Reader
-from fubini.read.scaled_matrix import without_scale
-from fubini.read.symbolic_array import SymbolicArray, of_leaf
+from fubini.read.scaled_matrix import positive_definite_entries
+from fubini.read.symbolic_array import SymbolicArray
 
 Batch = tuple[Node, ...]
 
@@ -152,6 +153,9 @@ def _is_in_domain(value: CellValue, blueprint: Blueprint, leaves: Sequence[Symbo
         domain = signature_of(blueprint, tuple(Real.with_shape(leaf.shape) for leaf in leaves)).domain
     except DomainError:
         return True
+    if domain.kind == "positive_definite":
+        latent = positive_definite_entries(SymbolicArray(value.event, value.of))
+        return latent is not None and latent.front is ONE
     if domain.kind in ("real", "simplex"):
         return domain.kind == "real" or (entry.kind == "get" and entry.args[0].is_simplex)
     low, high = bounds(entry)
@@ -234,14 +238,20 @@ def _of_record(
 ) -> Node:
     """The log-density that a family has in index notation."""
     ranks = {name: constraint.event_dim for name, constraint in record.constraints.items()} | {"present": 1}
+    over = tuple(map(Index, value.event))
+    x: Any = _array(over, value.of(*map(index, over)))
+    if record.structured is not None and value.reader is not None and "present" not in given:
+        whole = {name: _parameter(part, ranks[name], at) for name, part in given.items()}
+        log_p = record.structured(x, whole, GivenMatrices(given, value.reader))
+        if log_p is not None:
+            return log_p
     used = {name for part in made.values() for name in part.of if name in record.constraints}
     parameters = {name: _parameter(part, ranks[name], at) for name, part in given.items() if name not in used}
     for name, part in made.items():
         assert value.reader is not None
-        parameters[name] = _parameter(_derived(part, given, value.reader), part.event_dim, at)
+        operands = {**given, "value": SymbolicArray(value.event, value.of)}
+        parameters[name] = _parameter(derived_array(part, operands, value.reader), part.event_dim, at)
     parameters |= {name: part for name, part in fixed.items() if name in ranks}
-    over = tuple(map(Index, value.event))
-    x: Any = _array(over, value.of(*map(index, over)))
     if record.is_possible is not None:
         return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value.reader)
     if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
@@ -284,38 +294,3 @@ def _where_possible(test: Node, density: Node, reader: Reader | None) -> Node:
     if reader is not None and (holds := reader.truth(test)) is not None:
         return density if holds else MINUS_INFINITY
     return _possible(test, density)
-
-
-# -- arrays that densities are written in ---------------------------------------------------------------------------
-
-
-def _derived(derived: DerivedParameter, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
-    """What a function makes of parameters; a positive number in front of one stays in front."""
-    operands = [given[name] for name in derived.of]
-    degree = derived.degree
-    if degree is None:
-        shape = derived.shape(*(part.shape for part in operands))
-        return reader.made_of(derived.label, shape, derived.function, *operands)
-    (matrix,) = operands
-    front, plain = without_scale(matrix, reader)
-    known = _of_each(derived, plain, reader)
-    if front is ONE:
-        return known
-    return SymbolicArray(known.shape, lambda *at: times(power(front, degree), known.at(*at)))
-
-
-def _of_each(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
-    """Of matrices that are chosen from several, the function of all of them, and then chosen from."""
-    fresh = [Index(size) for size in matrix.shape]
-    entry: Any = matrix.at(*map(index, fresh))
-    chosen = entry.kind == "get" and entry.args[-2:] == tuple(map(index, fresh[-2:])) and len(entry.args) > 3
-    if not chosen or matrix.constant is not None:
-        return reader.made_of(derived.label, derived.shape(matrix.shape), derived.function, matrix)
-    leaf = entry.args[0]
-    known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
-    every = reader.made_of(derived.label, derived.shape(leaf.shape), derived.function, known)
-
-    def at(*where_: Node) -> Node:
-        return every.at(*matrix.at(*where_).args[1:-2], *where_[-2:])
-
-    return SymbolicArray(matrix.shape, at)

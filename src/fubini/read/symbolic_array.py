@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,20 @@ from fubini.errors import NoRule
 At = Callable[..., Node]
 
 
+class KroneckerProduct(NamedTuple):
+    """c K ⊗ L"""
+
+    front: Node
+    left: SymbolicArray
+    right: SymbolicArray
+
+
 class SymbolicArray:
     """A shape, and the node of the entry at given indices. `constant` holds the numbers of one that is known."""
 
     def __init__(self, shape: tuple[int, ...], at: At, constant: np.ndarray | None = None) -> None:
         self.shape, self._at, self.constant = tuple(shape), at, constant
+        self.kronecker: KroneckerProduct | None = None  # of two square matrices, where it is known to be one
         self._memo: dict[tuple[Node, ...], Node] = {}
 
     def at(self, *where: Node) -> Node:

@@ -40,7 +40,7 @@ def round_numbers(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def tick_labels(numbers: Sequence[float]) -> list[str]:
-    """Numbers at equal steps as they stand along an axis: no more digits than tell them apart, thousands as k, M, G.
+    """Labels of numbers at equal steps: no more digits than tell them apart, thousands as k, M, G.
 
     >>> tick_labels([0.0, 25_000.0, 50_000.0]), tick_labels([-0.5, 0.0, 0.5]), tick_labels([100_000.1, 100_000.2])
     (['0', '25k', '50k'], ['−0.5', '0', '0.5'], ['100000.1', '100000.2'])

@@ -77,20 +77,22 @@ def _multiplied(semiring: Semiring, a: tuple[Data, Names], b: tuple[Data, Names]
 
 
 class Gauged(NamedTuple):
-    """Weights whose greatest is 1, the logarithm of what was taken out, and whether all of them are numbers."""
+    """Weights whose greatest is 1, and the logarithm of what was taken out."""
 
     weights: Data
     log: Data
-    sound: Data
 
 
 def gauged(weights: Data, axes: tuple[int, ...]) -> Gauged:
     """Weights over their greatest along the axes."""
-    constant = jax.lax.stop_gradient(weights)
-    top = jnp.max(constant, axis=axes, keepdims=True)
-    sound = jnp.all(top == top)
-    top = jnp.where(top > 0, top, 1.0)
-    return Gauged(weights / top, jnp.log(jnp.squeeze(top, axes)), sound)
+    top = greatest_of(weights, axes)
+    return Gauged(weights / top, jnp.log(jnp.squeeze(top, axes)))
+
+
+def greatest_of(weights: Data, axes: tuple[int, ...]) -> Data:
+    """The greatest weight along the axes, which are kept; 1 where all are zero, or one is not a number."""
+    top = jnp.max(jax.lax.stop_gradient(weights), axis=axes, keepdims=True)
+    return jnp.where(top > 0, top, 1.0)
 
 
 def least_of(weights: Data) -> Data:

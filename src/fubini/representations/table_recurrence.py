@@ -20,6 +20,7 @@ from fubini.representations.linear_weights import (
     LinearWeights,
     Names,
     gauged,
+    greatest_of,
     least_of,
     room_of,
     run_plain,
@@ -27,7 +28,8 @@ from fubini.representations.linear_weights import (
     table_of,
     to_weights,
 )
-from fubini.sequence.recurrence import InOrder, Products, Recurrence, Turn
+from fubini.representations.table_kernels import table_kernels
+from fubini.sequence.recurrence import InOrder, Products, Recurrence, SmoothedStates, Turn
 from fubini.sequence.steps import Steps, plan_of
 from fubini.terms.factor import Factor, Unit, rename
 from fubini.terms.heads import exact_recurrence
@@ -49,6 +51,14 @@ class TableRecurrence(Recurrence):
 
     def running(self, reverse: bool) -> Products:
         return accumulated(*pairs(self.steps), reverse)
+
+    def evidence(self, start: Factor, kernels: bool) -> Factor | None:
+        own = table_kernels(self.steps, start, self.layout) if kernels else None
+        return None if own is None else own.evidence()
+
+    def smoothed(self, start: Factor, kernels: bool) -> SmoothedStates | None:
+        own = table_kernels(self.steps, start, self.layout) if kernels else None
+        return None if own is None else own.smoothed()
 
 
 @exact_recurrence.rule(when=lambda layout, steps: steps.semiring.homogeneous and _are_tables(steps.terms))
@@ -90,24 +100,26 @@ def scanned(steps: Steps, start: Table, layout: TableLayout, turn: Turn, keep: b
     entered = tuple(turn.enter.get(name, name) for name in order)
     room = room_of(sum((part.least for part in terms), start=jnp.zeros((), layout.dtype)), layout.dtype)
 
-    def body(carry: tuple, given: tuple) -> tuple[tuple, tuple]:
-        now, safe = carry
-        moving, floor = given
-        safe = safe & (least_of(now) >= floor)
+    def body(now: Data, moving: list[Data]) -> tuple[Data, tuple[Data, Data]]:
         parts = iter(moving)
         operands = [
             (next(parts), part.names[1:]) if steps.time in part.names else (part.data, part.names) for part in terms
         ]
         made, names = run_plain(plan, [(now, entered), *operands], steps.semiring)
         made = spread_out(made, tuple(turn.leave.get(name, name) for name in names), layout.batch)
-        after = gauged(made, axes)
-        return (after.weights, safe & after.sound), (after.log, after.weights if keep else None)
+        top = greatest_of(made, axes)
+        after = made / top
+        return after, (top, after if keep else least_of(after))
 
     first = to_weights(start, None, steps.links.before, layout.dtype)
     begin = spread_out(first.data, first.names, layout.batch)
     moving = [part.data for part in terms if steps.time in part.names]
-    floors = jnp.broadcast_to(jnp.exp(-room), (steps.length,))
-    (last, safe), (logs, every) = jax.lax.scan(body, (begin, jnp.asarray(True)), (moving, floors), reverse=turn.reverse)
+    last, (tops, each) = jax.lax.scan(body, begin, moving, length=steps.length, reverse=turn.reverse)
+    every, least = (each, jax.vmap(least_of)(each)) if keep else (None, each)
+    first_least = least_of(begin)[None]
+    entering = [least[1:], first_least] if turn.reverse else [first_least, least[:-1]]
+    safe = jnp.all(jnp.concatenate(entering) >= jnp.exp(-room)) & jnp.all(last == last)
+    logs = jnp.log(jnp.squeeze(tops, tuple(axis + 1 for axis in axes)))
     logs = logs + _logs_of(terms, steps.time, rest, sizes, steps.length)
     begin_log = align(first.log, first.log_names, rest)
     kept = None

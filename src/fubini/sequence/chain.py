@@ -33,7 +33,8 @@ from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
-from fubini.sequence.method import MethodChoice, choose
+from fubini.sequence.method import MethodChoice, choose, choose_kernels
+from fubini.sequence.recurrence import recurrence_of
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.show.picture import Picture
 from fubini.terms.exactness import estimated
@@ -230,6 +231,9 @@ class Chain:
     def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
 
+    def _kernels(self, question: Any) -> str:
+        return choose_kernels(self.asked, self._outline, question.__name__, (self.init, self.factor))
+
     def _recast(self) -> Any:
         """The object that answers in place of the chain, where a representation of its states names one."""
         self._require_named()
@@ -270,7 +274,7 @@ class Chain:
         method = self._choice().method
         if self.links.lag > 1 and question is not questions.evidence:
             method = "sequential"
-        outline = replace(self._outline, method=method)
+        outline = replace(self._outline, method=method, kernels=self._kernels(question))
         outline, past = with_past(outline) if windowed else (outline, [])
         start = [*terms_of(self.init), *past]
         try:
@@ -339,6 +343,10 @@ class Chain:
             return recast.explain()
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
+        if self._kernels(questions.evidence):
+            notes.append("evidence() and smooth() of tables: by fused kernels")
+        if choice.method == "sequential" and (how := self._recurrence()):
+            notes.append(f"evidence(), filter() and smooth(): {how}")
         if is_projected(self.domains):
             notes.append(f"{current()}: the last {window_of(current())} values of the discrete states stay separate")
         notes += [f"{name}: {own}, {own.stores}" for name, own in self._represented().items()]
@@ -347,6 +355,16 @@ class Chain:
         if plan is None:
             return Explanation("", (), NO_PLAN, "", tuple(notes), refused=refused, conversions=conversions)
         return replace(plan, notes=(*notes, "each step is"), conversions=conversions, refused=refused)
+
+    def _recurrence(self) -> str:
+        """How the recurrence of the steps goes, where they have one that says so."""
+        with self._covering():
+            try:
+                steps = self._outline.steps(terms_of(self.factor))
+                own = recurrence_of(steps.layout(terms_of(self.init)), steps)
+            except (Intractable, NoRule):
+                return ""
+        return "" if own is None else own.description
 
     def _plan(self) -> Explanation | None:
         """The plan of one step, from a state of the form that a representation has; None where it is drawn."""

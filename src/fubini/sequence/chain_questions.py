@@ -18,12 +18,14 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, sum_product
 from fubini.eliminate.forward import read
-from fubini.errors import Intractable
+from fubini.errors import EngineError, Intractable, listed
 from fubini.factors.carry import Advance, CarryLayout, filled, settled
 from fubini.factors.represent import represented
 from fubini.factors.tally import Conversion, note, repeated, tallied
+from fubini.numerics.in_range import if_in_range
 from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
+from fubini.sequence.recurrence import Recurrence, recurrence_of
 from fubini.sequence.scan import (
     multiplied_in_pairs,
     multiplied_through,
@@ -72,8 +74,35 @@ def _visible(carry: Factor, steps: Steps, start: Sequence[Factor]) -> Factor:
 
 def evidence(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
     """Σ over all states, and what else is summed."""
+    at_once = _at_once(outline, start, terms, lambda own, first, kernels: own.evidence(first, kernels))
+    if at_once is not None:
+        return summed([at_once], outline.globals, sum_product)
     last = through(outline, start, terms)
     return summed([last], outline.links.after + outline.globals, sum_product)
+
+
+def _at_once(
+    outline: SequenceOutline,
+    start: Sequence[Factor],
+    terms: Sequence[Factor],
+    ask: Callable[[Recurrence, Factor, bool], Any],
+) -> Any:
+    """What a recurrence answers in one run, in order or by kernels; None where it has none for these factors.
+
+    It is an error where kernels were asked for by name.
+    """
+    if not outline.kernels and outline.method != "sequential":
+        return None
+    steps, first = outline.steps(terms), joined(prepared(start, sum_product))
+    own = recurrence_of(steps.layout([first]), steps)
+    answer = None if own is None else ask(own, first, bool(outline.kernels))
+    if answer is None and outline.kernels == "asked":
+        raise EngineError(
+            f"the engine 'kernel' for steps of {listed([type(term).__name__ for term in steps.terms])}",
+            expected="tables in single or double precision, in the start and in every step",
+            advice="leave the engine to the data: without fb.engine(…) such steps are scanned",
+        )
+    return answer
 
 
 def ended(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], kept: tuple[Name, ...]) -> Factor:
@@ -87,11 +116,11 @@ def ended(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fac
 # -- every step -----------------------------------------------------------------------------------------------------
 
 
-def _forward(steps: Steps, outline: SequenceOutline, start: Factor) -> Factor:
+def _forward(steps: Steps, outline: SequenceOutline, start: Factor, step_by_step: bool = False) -> Factor:
     """The unnormalised density after each step, over time and the state before the next one."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
-    carries = scanned(steps, start, True).every
+    carries = scanned(steps, start, True, step_by_step).every
     assert carries is not None
     return carries
 
@@ -119,11 +148,25 @@ def smoothed(
 ) -> tuple[Factor, Factor]:
     """p(state after step t | everything), and of the state before the first step."""
     steps, first = outline.steps(terms), joined(start)
-    forward = _forward(steps, outline, first)
-    later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
-    after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
-    before = joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
     layout = steps.layout([first])
+
+    def generally(step_by_step: bool = False) -> tuple[Factor, Factor]:
+        forward = _forward(steps, outline, first, step_by_step)
+        later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
+        after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
+        return after, joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
+
+    def settled_in_order() -> tuple[Factor, Factor]:
+        after, before = generally(step_by_step=True)
+        return settled(after, layout.over(steps.time, Bint[steps.length])), settled(before, layout)
+
+    found = _at_once(outline, start, terms, lambda own, first, kernels: own.smoothed(first, kernels))
+    if found is None:
+        after, before = generally()
+    elif found.safe is None:
+        after, before, _ = found
+    else:
+        after, before = if_in_range(found.safe, lambda: (found.after, found.first), settled_in_order)
     last = rename(_finished(outline, after, kept, layout), outline.links.to_after)
     return last, _finished(outline, before, kept, layout)
 

@@ -33,6 +33,7 @@ class SequenceOutline:
     method: str = "sequential"
     globals: tuple[Name, ...] = ()
     drops_small: bool = False  # weights below the least positive number are zero
+    kernels: str = ""  # fused kernels answer: "asked" by name, or "chosen", and the method what they do not serve
 
     def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:
         """The steps over these terms."""

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 import jax
 
 from fubini.base.domains import Domain
-from fubini.errors import DomainError
+from fubini.engines.chain_kernels import MOST_STATES, has_gpu
+from fubini.engines.choice import asked_engine
+from fubini.engines.wide_chain_kernels import MOST_WIDE_STATES
+from fubini.errors import DomainError, EngineError
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.window import is_projected, representations_of
-from fubini.terms.factor import Factor
+from fubini.terms.factor import Factor, terms_of
 
+KERNEL_QUESTIONS = ("evidence", "smoothed")
 METHODS = ("sequential", "parallel", "chunks")
 
 # Elements of all pairs of states, over all times, that a parallel scan may hold; beyond, it goes by chunks.
@@ -33,6 +37,50 @@ def size_of(domains: Sequence[Domain]) -> int:
     cells = math.prod(domain.extent for domain in domains if domain.is_finite)
     elements = sum(math.prod(domain.shape) for domain in domains if not domain.is_finite)
     return cells * max(1, elements)
+
+
+def choose_kernels(asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor]) -> str:
+    """Whether fused kernels answer a question: "asked" by name, "chosen" where the data are on a GPU, or neither."""
+    if asked_engine() not in (None, "kernel"):
+        return ""
+    obstacle = _kernel_obstacle(asked, outline, question, factors)
+    if not obstacle:
+        return "asked" if asked_engine() else "chosen"
+    if asked_engine():
+        raise EngineError(
+            f"the engine 'kernel' for the {question} of a chain: {obstacle}",
+            expected=f"evidence() or smooth() of tables with at most {MOST_WIDE_STATES} states, on a GPU",
+            advice="leave the engine to the data: without fb.engine(…) steps are scanned where kernels do not serve",
+        )
+    return ""
+
+
+def _kernel_obstacle(asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor]) -> str:
+    """What fused kernels do not take, in words; nothing where they take all of it."""
+    links, domains = outline.links, dict(outline.domains)
+    leaves = [leaf for factor in factors for term in terms_of(factor) for leaf in term.leaves()]
+    if not has_gpu(leaves):
+        return "its data are not on a GPU" if jax.default_backend() == "gpu" else "this machine has no GPU"
+    if question not in KERNEL_QUESTIONS:
+        return "kernels do not answer it"
+    if asked is not None:
+        return f"method={asked!r} is a scan"
+    if is_projected(domains) or representations_of(domains):
+        return "its states are projected or represented"
+    if links.lag > 1:
+        return f"its states look {links.lag} steps back"
+    if not all(domains[name].is_finite for name in links.before):
+        return f"{', '.join(repr(name) for name in links.before if not domains[name].is_finite)} is no table's state"
+    size = size_of([domains[name] for name in links.before])
+    others = {name: domain for factor in factors for name, domain in factor.inputs.items()}
+    states = (outline.time, *links.before, *links.after)
+    sequences = size_of([domain for name, domain in others.items() if domain.is_finite and name not in states])
+    if size > MOST_WIDE_STATES:
+        return f"it has {size} states"
+    elements = size * size * outline.length * sequences
+    if size > MOST_STATES and elements > MOST_ELEMENTS:  # the scan beside the kernels would hold as many
+        return f"all pairs of states at once would be {elements:,} numbers"
+    return ""
 
 
 def choose(asked: str | None, outline: SequenceOutline, factors: Sequence[Factor], pushed: bool) -> MethodChoice:

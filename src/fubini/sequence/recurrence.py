@@ -53,20 +53,44 @@ class Products(NamedTuple):
     safe: Data
 
 
+class SmoothedStates(NamedTuple):
+    """Weights given everything: of the state after each step, over time, and of the state before the first.
+
+    `safe` says whether all of it was in range, where that is open.
+    """
+
+    after: Factor
+    first: Factor
+    safe: Data | None = None
+
+
 class Recurrence(ABC):
-    """The ways through given steps. What was not in range is computed again, one step after another."""
+    """The ways through given steps, each None where there is none; what was not in range goes step by step.
+
+    `description` says in one line how they are taken, for `explain`.
+    """
+
+    description = ""
 
     @abstractmethod
-    def in_order(self, start: Factor, turn: Turn, keep: bool) -> InOrder:
+    def in_order(self, start: Factor, turn: Turn, keep: bool) -> InOrder | None:
         """One step after another. `start` is in the layout; so is every carry."""
 
-    @abstractmethod
-    def product(self) -> Products:
+    def product(self) -> Products | None:
         """The product of all steps, neighbours first; of steps of lag 1."""
+        return None
 
-    @abstractmethod
-    def running(self, reverse: bool) -> Products:
+    def running(self, reverse: bool) -> Products | None:
         """The products of the steps up to each time, or from each time on; of steps of lag 1."""
+        return None
+
+    def evidence(self, start: Factor, kernels: bool) -> Factor | None:
+        """Σ over all states of start · steps in one run: by kernels, or in order."""
+        return None
+
+    def smoothed(self, start: Factor, kernels: bool) -> SmoothedStates | None:
+        """All states given everything in one run, under their names before a step: by kernels, or in order."""
+        return None
 
 
 def recurrence_of(layout: CarryLayout, steps: Steps) -> Recurrence | None:

@@ -49,8 +49,8 @@ class Scanned(NamedTuple):
     links: Data | None = None
 
 
-def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
-    """One step after another, from a start that need not be in their layout."""
+def scanned(steps: Steps, start: Factor, keep: bool, step_by_step: bool = False) -> Scanned:
+    """One step after another, from a start that need not be in their layout; `step_by_step` without a recurrence."""
     layout = steps.layout([start])
     keys = layout.keys(steps.length + 1)
     with tallied() as begun:
@@ -81,7 +81,7 @@ def scanned(steps: Steps, start: Factor, keep: bool) -> Scanned:
         note(repeated(each, "each step", steps.length))
         return *_weighed(steps, layout, last, every, logs), links
 
-    own = recurrence_of(layout, steps)
+    own = None if step_by_step else recurrence_of(layout, steps)
     if own is None:
         return Scanned(first, *generally())
     turn = forwards(steps.links)
@@ -134,7 +134,10 @@ def _recurred(
     own: Recurrence, steps: Steps, start: Factor, turn: Turn, keep: bool, generally: Callable
 ) -> tuple[Factor, Factor | None]:
     """The last carry and, if they are kept, those after every step; the general way where that is out of range."""
-    last, every, safe = own.in_order(start, turn, keep)
+    found = own.in_order(start, turn, keep)
+    if found is None:
+        return generally()
+    last, every, safe = found
 
     def otherwise() -> tuple[Factor, Factor | None]:
         with log_space_alone():
@@ -283,8 +286,8 @@ def multiplied_in_pairs(steps: Steps) -> Factor:
         return multiplied_through(steps)
     layout = steps.layout([])
     own = recurrence_of(layout, steps) if lag == 1 else None
-    if own is not None:
-        product, safe = own.product()
+    if own is not None and (products := own.product()) is not None:
+        product, safe = products
         order = replace(layout, batch=tuple(product.inputs.items()))
         return if_in_range(safe, lambda: product, lambda: settled(multiplied_through(steps), order))
     whole = halved(elements(steps))
@@ -303,11 +306,12 @@ def scanned_in_pairs(steps: Steps, start: Factor) -> Factor:
         )
 
     own = recurrence_of(layout, steps)
-    if own is None:
+    running = None if own is None else own.running(reverse=False)
+    if running is None:
         blocks = elements(steps)
         every = blocks.factor(jax.lax.associative_scan(blocks.combined, blocks.stacked))
         return started(rename(every, {PLACE: steps.time}))
-    products, safe = own.running(reverse=False)
+    products, safe = running
     fast = started(products)
     return if_in_range(safe, lambda: fast, lambda: settled(scanned(steps, start, True).every, over_time))  # type: ignore[arg-type]
 
@@ -323,11 +327,12 @@ def scanned_back_in_pairs(steps: Steps) -> Factor:
         return joined_along(steps.time, made, last)
 
     own = recurrence_of(layout, steps)
-    if own is None:
+    running = None if own is None else own.running(reverse=True)
+    if running is None:
         blocks = elements(steps)
         swapped = jax.lax.associative_scan(lambda a, b: blocks.combined(b, a), blocks.stacked, reverse=True)
         return ended(rename(blocks.factor(swapped), {PLACE: steps.time}))
-    products, safe = own.running(reverse=True)
+    products, safe = running
     fast = ended(products)
     return if_in_range(safe, lambda: fast, lambda: scanned_back(steps))
 

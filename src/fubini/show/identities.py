@@ -20,7 +20,7 @@ from fubini.show.mathml_elements import (
 
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ᵀᵃᵇᵈᵏᵐⁿᵖʳᵗˣ", "0123456789−+Tabdkmnprtx", strict=True))
 TOKENS = re.compile(rf"\s*(\d+(?:\.\d+)?|[A-Za-z]+|[α-ωΓΒ]|[{''.join(RAISED)}]+|\S)")
-FUNCTIONS = frozenset({"exp", "log", "min", "max"})
+FUNCTIONS = frozenset({"exp", "log", "min", "max", "tr"})
 BIG = "ΣΠ∫"
 REMARK = re.compile("(.*)(, [a-z ]+)")
 CLOSING = frozenset({")", "=", "+", "−", ",", "]"})
@@ -50,8 +50,9 @@ class _Reader:
         return token
 
     def equation(self) -> str:
+        """Sides of an equation; after a comma another one, which says what a letter of the first stands for."""
         sides = [self.sum()]
-        while self.next == "=":
+        while self.next in ("=", ","):
             sides += [operator(self.take()), self.sum()]
         if self.next:
             raise NotAnIdentity(self.next)
@@ -135,7 +136,7 @@ class _Reader:
             return element("mfrac", element("mn", "1"), element("mn", "2"))
         if token[0].isdigit():
             return identifier(token)
-        is_name = len(token) == 1 or token in FUNCTIONS or self.next == "_" or re.fullmatch("d[a-z]", token)
+        is_name = len(token) == 1 or token in FUNCTIONS or self.next == "_" or re.fullmatch("d[a-zA-Z]", token)
         if not token.isalpha() or not is_name:  # other words are prose
             raise NotAnIdentity(token)
         return self.called(token)
@@ -143,17 +144,22 @@ class _Reader:
     def called(self, token: str) -> str:
         if token in FUNCTIONS and self.next != "(":
             return row(element("mi", token), APPLY)
+        if token == "Γ" and self.next == "_":
+            return self.application(element("msub", identifier(token), self.index()))
         if self.next == "(" and (token in FUNCTIONS or token in ("Γ", "B")):
-            self.take()
-            parts = [self.sum()]
-            while self.next == ",":
-                self.take()
-                parts.append(self.sum())
-            self.take(")")
-            return application(element("mi", token), parts)
+            return self.application(element("mi", token))
         if token.startswith("d") and len(token) == 2:
             return row(element("mspace", width="0.2em"), element("mi", "d"), element("mi", token[1]))
         return identifier(token)
+
+    def application(self, head: str) -> str:
+        self.take("(")
+        parts = [self.sum()]
+        while self.next == ",":
+            self.take()
+            parts.append(self.sum())
+        self.take(")")
+        return application(head, parts)
 
 
 def _raised(token: str) -> str:

@@ -109,7 +109,7 @@ class Latex(Text):
 
     def bound(self, tree: Binding) -> str:
         exp = r" \exp" if tree.kind in ("lse", "chain") else ""
-        head = r"\log \sum" if tree.kind in ("lse", "chain") else r"\sum"
+        head = r"\log \sum" if tree.kind in ("lse", "chain") else r"\max" if tree.kind == "greatest" else r"\sum"
         return f"{head}_{{{', '.join(tree.names)}}}{exp} {self.factor(tree.body)}"
 
 

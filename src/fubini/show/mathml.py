@@ -138,6 +138,8 @@ class MathMl(Text):
             return row(under("Σ", indices), body)
         if tree.kind == "lse":
             return row(element("mi", "log"), under("Σ", indices), element("mi", "exp"), body)
+        if tree.kind == "greatest":
+            return row(under("max", indices), body)
         if tree.kind == "chain":
             return row(element("mi", "log"), under("Σ", [prose("paths"), *indices]), element("mi", "exp"), body)
         return row(prose(f"{tree.kind} over "), *separated(indices, ","), prose(" of "), body)

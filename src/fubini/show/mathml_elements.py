@@ -14,7 +14,7 @@ GREEK = {
 }
 BIG = {"Σ": "∑", "Π": "∏", "∫": "∫"}
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+")
-# Not seen, but read aloud; names of several letters stand a little apart.
+# Not seen, but read aloud; a little space keeps names of several letters apart.
 TIMES, APPLY = '<mo lspace="0.17em" rspace="0em">&#x2062;</mo>', "<mo>&#x2061;</mo>"
 
 

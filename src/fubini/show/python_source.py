@@ -13,7 +13,7 @@ from fubini.show.notation import Binding, Call, Lambda, Notation, Numeral, Phras
 from fubini.show.styles import Text, render
 
 LARGEST = 1000  # of the numerators and denominators that are written as such
-BINDERS = {"sum": "total", "lse": "log_total"}
+BINDERS = {"sum": "total", "lse": "log_total", "greatest": "greatest"}
 
 
 @lru_cache(maxsize=4096)

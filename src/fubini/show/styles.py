@@ -24,7 +24,7 @@ from fubini.show.notation import (
 )
 
 RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-BINDERS = {"sum": "Σ", "lse": "log Σ", "chain": "log Σ over paths of", "rows": "rows", "slopes": "Σ"}
+BINDERS = {"sum": "Σ", "lse": "log Σ", "greatest": "max", "chain": "log Σ over paths of", "rows": "rows", "slopes": "Σ"}
 
 # How tightly operators bind, as in Python; the operands of a comparison are never comparisons.
 BINDS = {"|": 1, "&": 2, "+": 3, "-": 3, "*": 4, "@": 4, "/": 4, "%": 4, "//": 4, "**": 6}
@@ -98,7 +98,7 @@ class Text:
     def grouped(self, tree: Notation, shown: str) -> str:
         """The text of a factor: a sum or a choice stands in parentheses."""
         is_open = isinstance(tree, Total | Cases) or (
-            isinstance(tree, Binding) and tree.kind in ("sum", "lse", "chain")
+            isinstance(tree, Binding) and tree.kind in ("sum", "lse", "greatest", "chain")
         )
         return self.group(shown) if is_open else shown
 
@@ -151,9 +151,8 @@ class Text:
         return f"{first} if {test} else {second}"
 
     def bound(self, tree: Binding) -> str:
-        if tree.kind == "chain" and isinstance(
-            tree.body, Applied
-        ):  # the weights of states and of transitions come last
+        if tree.kind == "chain" and isinstance(tree.body, Applied):
+            # the weights of states and of transitions come last
             weights = " + ".join(render(weight, self) for weight in tree.body.args[-2:])
             return f"log Σ over paths exp Σ_{tree.names[0]} ({weights})"
         exp = " exp" if tree.kind in ("lse", "chain") else ""

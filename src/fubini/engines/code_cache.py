@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fubini.errors import UnsafeCache, warn
+from fubini.errors import DamagedCache, UnsafeCache, warn
 
 MOST_BYTES = 2**28  # of all that is kept
 OLDEST = 90 * 24 * 3600.0  # seconds since it was last used
@@ -26,24 +28,32 @@ _DIGEST = 32  # bytes at the beginning of a file
 _LOADED: dict[str, ModuleType] = {}
 _private: list[tempfile.TemporaryDirectory] = []
 _warned: set[Path] = set()
+OFF = ("off", "0", "no", "false")  # as FUBINI_CACHE: nothing is kept
 
 
 def folder() -> Path:
     """Where compiled code is kept: FUBINI_CACHE, or the user's folder for caches; else one for this process alone."""
-    base = os.environ.get("FUBINI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fubini"
-    path = Path(base)
+    return lasting_folder() or _private_folder()
+
+
+def lasting_folder() -> Path | None:
+    """The folder that outlives the process; None where there is none that is the user's alone, or none is wanted."""
+    asked = os.environ.get("FUBINI_CACHE", "")
+    if asked.lower() in OFF:
+        return None
     try:
+        path = Path(asked or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fubini")
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         fault = _fault(path)
         if fault is None:
             with tempfile.NamedTemporaryFile(dir=path):
                 return path
-    except OSError:
-        return _private_folder()
+    except (OSError, RuntimeError):  # no room, or no home
+        return None
     if path not in _warned:
         _warned.add(path)
         warn(_unsafe(path, fault))
-    return _private_folder()
+    return None
 
 
 def _fault(path: Path) -> str | None:
@@ -78,7 +88,7 @@ def _private_folder() -> Path:
 
 def loaded(source: str) -> ModuleType:
     """The functions of a source, from memory, or with the compiled code that is kept of them."""
-    name = "loops_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
+    name = _module_name(source)
     if name not in _LOADED:
         home = _with_source(name, source.encode())
         path = home / f"{name}.py"
@@ -91,17 +101,42 @@ def loaded(source: str) -> ModuleType:
     return _LOADED[name]
 
 
+@cache
+def load(name: str) -> ModuleType:
+    """The functions of a file of this folder that Numba compiles.
+
+    >>> load("flat_run").run.__name__
+    'run'
+    """
+    return loaded(source_of(name))
+
+
+@cache
+def source_of(name: str) -> str:
+    """The text of a file of this folder."""
+    return resources.files("fubini.engines").joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+def is_kept(name: str) -> bool:
+    """Whether the compiled code of a file of this folder is on disk already."""
+    return any(folder().glob(f"{_module_name(source_of(name))}.*.nbc"))
+
+
+def _module_name(source: str) -> str:
+    return "loops_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
+
+
 def _with_source(name: str, content: bytes) -> Path:
     """The folder, with the source in it: Numba keeps code of functions that have a file."""
     home = folder()
     path = home / f"{name}.py"
     if not _holds(path, content):
         try:
-            _write(path, content)
+            write_whole(path, content)
             prune(home)
         except OSError:  # no room
             home = _private_folder()
-            _write(home / path.name, content)
+            write_whole(home / path.name, content)
     return home
 
 
@@ -112,7 +147,7 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, by way of a name that nobody can foresee."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.stem}.", suffix=".new", delete=False) as file:
         file.write(content)
@@ -149,6 +184,13 @@ class CacheFiles:
             return None
         if content[:_DIGEST] != _digest(content[_DIGEST:]):
             path.unlink(missing_ok=True)
+            warn(
+                DamagedCache(
+                    f"compiled code in {path}",
+                    expected="a file as it was written, with its digest",
+                    nearest="its content is another; it is removed, and the code is compiled again",
+                )
+            )
             return None
         _touch(path, self.home / f"{self.name.split('.')[0]}.py")
         return pickle.loads(content[_DIGEST:])
@@ -159,7 +201,7 @@ class CacheFiles:
 
         content = dumps(data)
         with suppress(OSError):  # no room: it is compiled again next time
-            _write(self.path(key), _digest(content) + content)
+            write_whole(self.path(key), _digest(content) + content)
 
     def flush(self) -> None:
         """Remove all files of the function."""

@@ -1,0 +1,31 @@
+"""Records of benchmarks: rows as JSON, a page of them, and what grew from one to another."""
+
+import json
+
+from benchmarks.__main__ import page
+from benchmarks.compare import growths
+from benchmarks.report import RECORD, Table
+
+
+def recorded(tmp_path, monkeypatch, *times: str) -> dict:
+    path = tmp_path / f"rows{len(list(tmp_path.iterdir()))}"
+    monkeypatch.setenv(RECORD, str(path))
+    table = Table("marginals", ("network", "  first", "ratio"))
+    for place, time in enumerate(times):
+        table.row(f"net{place}", time, "2.0×")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {"nets": {"command": "python -m benchmarks.nets", "ended": "finished", "seconds": 1.0, "rows": rows}}
+
+
+def test_growth_is_relative_to_the_table(tmp_path, monkeypatch) -> None:
+    old = recorded(tmp_path, monkeypatch, "1.00 ms", "2.00 ms", "3.00 s", "40 µs")
+    new = recorded(tmp_path, monkeypatch, "2.00 ms", "4.00 ms", "6.00 s", "800 µs")  # a machine half as fast
+    grown = {one.row: relative for one, relative in growths(old, new)}
+    assert grown.pop("net3") == 10.0
+    assert set(grown.values()) == {1.0}
+
+
+def test_a_page_has_the_command_and_the_rows(tmp_path, monkeypatch) -> None:
+    text = "\n".join(page(recorded(tmp_path, monkeypatch, "1.00 ms")))
+    assert "`python -m benchmarks.nets`: finished" in text
+    assert "| net0 | 1.00 ms | 2.0× |" in text
