@@ -21,6 +21,9 @@ from fubini.errors import EngineError
 from fubini.representations.table_kernels import scan_evidence
 from fubini.sequence import method
 
+# Said by JAX from 0.11.2 on, when kernels are lowered for a GPU.
+pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
+
 NONE = -np.inf
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 

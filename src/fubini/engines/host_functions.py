@@ -44,7 +44,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if not np.issubdtype(a.dtype, np.integer):
         return np.divide(a, b)
     nonzero = np.where(b == 0, 1, b)
-    return np.where(b == 0, -1, (a - np.fmod(a, nonzero)) // nonzero).astype(a.dtype)
+    return np.where(b == 0, np.array(-1).astype(a.dtype), (a - np.fmod(a, nonzero)) // nonzero).astype(a.dtype)
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -241,6 +241,7 @@ FUNCTIONS: dict[str, Function] = {
     "div": _entrywise(_quotient),
     "rem": _entrywise(_remainder),
     "integer_pow": lambda x, *, y, **_: x**y if y >= 0 else 1.0 / x**-y,
+    "one_minus_square": _entrywise(lambda x: (1 - x) * (1 + x)),
     "add_any": _entrywise(np.add),
     "eq_to": _in_total_order(np.equal),
     "le_to": _in_total_order(np.less_equal),

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from fubini.base.arrays import trusting
 from fubini.distributions.array_distribution import parameters
@@ -119,7 +118,8 @@ def _read(joint: Flavour) -> dict[str, tuple[Statement, list[Part]]]:
 
     with flat_joint.precision(), trusting():
         values, before = _shapes(flat_joint.outline), _values_before(flat_joint.outline)
-        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values, before, jax.ShapeDtypeStruct((), np.dtype(int)))
+        time = jax.ShapeDtypeStruct((), jax.numpy.result_type(int))
+        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values, before, time)
         writer = Formulas(named_arrays(joint))
         paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
         inputs = [*map(writer.known, flat_joint.leaves), *(Part(Symbol(path)) for path in paths)]
