@@ -52,6 +52,25 @@ def summed(w, size):
         total += w[k]
     return total
 ''',
+    "first_above": '''\
+@njit(fastmath={"reassoc", "nsz"}, error_model="numpy")
+def first_above(w, level, size):
+    """The first k at which w[0] + … + w[k] exceeds a level; whole blocks are passed over first"""
+    k = 0
+    while k + 32 < size:
+        block = 0.0
+        for j in range(k, k + 32):
+            block += w[j]
+        if block > level:
+            break
+        level -= block
+        k += 32
+    level -= w[k]
+    while level >= 0.0 and k < size - 1:
+        k += 1
+        level -= w[k]
+    return k
+''',
 }
 
 

@@ -17,6 +17,7 @@ from fubini.compile.emit import Env, LoopWriter, bare
 from fubini.compile.fibre import Fibre, fibre_of, rows_in
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
+BLOCKS = 128  # candidates from which on a draw passes over blocks of them
 POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers
 
 
@@ -237,10 +238,13 @@ class LabelLoop:
         """Draw the first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):
             self.writer.line("return t + 1")
-        self.writer.line("level, k = uniforms[t] * total - w[0], 0")
-        with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
-            self.writer.line("k += 1")
-            self.writer.line("level -= w[k]")
+        if self.label.k.size >= BLOCKS:
+            self.writer.line(f"k = first_above(w, uniforms[t] * total, {self.size})")
+        else:
+            self.writer.line("level, k = uniforms[t] * total - w[0], 0")
+            with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
+                self.writer.line("k += 1")
+                self.writer.line("level -= w[k]")
         self.writer.line(f"{self.entry} = k")
 
 

@@ -30,6 +30,7 @@ class Program(NamedTuple):
     latents: dict[str, Leaf]  # read or written
     labels: dict[str, str]  # the name of a latent, and that of its array
     derived: tuple[Derived, ...]
+    counts: frozenset[str]  # statistics that count items, by name: kept as whole numbers of 32 bits
     drifts: bool  # statistics are no whole numbers: rounding adds up
 
 
@@ -106,6 +107,9 @@ class Assembly:
             latents=self.names.latents,
             labels={label.leaf.name: self.names[label.leaf].name for label in self.labels},
             derived=self.derivation.derived,
+            counts=frozenset(
+                self.names[one.leaf].name for one in self.derivation.statistics if one.is_count and one.leaf in self.names
+            ),
             drifts=any(not leaf.is_integer for leaf, _ in self.states.values()),
         )
 

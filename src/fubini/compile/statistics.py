@@ -5,6 +5,7 @@ Rules D1 and D2 of docs/array_latents.md: S(c) = Σ_J m(J, c, y), and what one l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,12 @@ class Statistic(NamedTuple):
     axes: tuple[Index, ...]
     over: tuple[Index, ...]
     body: Node
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it counts items, no more of them than 32 bits number."""
+        low, high = bounds(self.body)
+        return 0 <= low and high <= 1 and is_whole(self.body) and math.prod(i.size for i in self.over) < 2**31
 
     def at(self, places: Sequence[Node], of: Node) -> Node:
         """A node over its axes, at other places."""
