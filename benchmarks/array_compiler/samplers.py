@@ -26,7 +26,7 @@ def ours(sampler: Any, label: str, start: np.ndarray, items: np.ndarray, seed: i
     def sweep() -> None:
         if machine.program.drifts:
             machine.restart()
-        machine.sweep(label, g.random(len(items)), items)
+        machine.sweep(label, machine.uniforms(g, len(items)), items)
 
     return sweep
 

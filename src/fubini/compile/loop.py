@@ -148,7 +148,7 @@ class LabelLoop:
     def weigh(self) -> None:
         """Write the weights w[k] of candidates, and their sum."""
         factors, exponent, loops = self.weights
-        env = {**self.env, **self._outside()}
+        env = self.weighing()
         if exponent is ZERO and not loops:
             self._weights(self.writer.product(factors, env))
         elif bounds(exponent)[1] <= 0 and not loops:
@@ -173,10 +173,10 @@ class LabelLoop:
         """Write the weights of exponents alone."""
         self._weights("exp_below(e[k] - top)")
 
-    def _outside(self) -> dict[Node, str]:
+    def weighing(self) -> Env:
         """Write what does not depend on the candidate as variables of its own."""
         if not self.names.hoists:
-            return {}
+            return self.env
         variables: dict[Node, str] = {}
         for part in (*(base for base, _ in self.weights.factors), self.weights.exponent):
             for node in fixed_parts(part, self.label.k):
@@ -184,7 +184,7 @@ class LabelLoop:
                     text = self.writer.bare(node, self.env)
                     variables[node] = self.writer.fresh("a")
                     self.writer.line(f"{variables[node]} = {text}")
-        return variables
+        return {**self.env, **variables}
 
     def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
         return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
@@ -217,7 +217,7 @@ class LabelLoop:
         writer.line(f"new, bias = propose(u, old, {self.size}, uniforms[2 * t])")
         with writer.block(f"if new < 0 or new >= {self.size}:"):
             writer.line("return -t - 1")
-        env = {**self.env, **self._outside()}
+        env = self.weighing()
         factors, exponent, loops = self.weights
         with writer.block("for c in range(2):"):
             writer.line("k = new if c == 1 else old")
@@ -259,23 +259,25 @@ def fixed_parts(of: Node, k: Index) -> list[Node]:
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:
-    """Tests [axis = e] solved for axes, and the remaining tests; places beyond an axis are tested for."""
+    """Tests [axis = e] solved for axes, one in another, and the others; places beyond an axis are tested for."""
     targets: dict[Node, Node] = {}
-    remaining: list[Node] = []
-    for test in guards:
-        pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
-        solution = next(
-            ((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes) and is_whole(b)), None
-        )
-        if solution is None:
-            remaining.append(test)
-            continue
-        axis, entry = solution
+    remaining = list(guards)
+    while solution := next(filter(None, (_solution(test, axes, targets) for test in remaining)), None):
+        test, axis, entry = solution
         targets[axis] = entry
+        remaining = [replaced(other, {axis: entry}) for other in remaining if other is not test]
         low, high = bounds(entry)
         remaining.extend([less(const(-1.0), entry)] if low < 0 else [])
         remaining.extend([less(entry, const(axis.args[0].size))] if high > axis.args[0].size - 1 else [])
     return targets, remaining
+
+
+def _solution(test: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> tuple[Node, Node, Node] | None:
+    """A test, the axis that it is solved for, and the entry along it."""
+    for axis, entry in (test.args, test.args[::-1]) if test.kind == "eq" else ():
+        if _is_open(axis, axes, targets) and not entry.free & set(axes) and is_whole(entry):
+            return test, axis, entry
+    return None
 
 
 def _is_open(of: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> bool:

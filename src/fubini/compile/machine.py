@@ -139,8 +139,8 @@ class Machine:
         return weights / weights.sum()
 
     def uniforms(self, generator: np.random.Generator, count: int) -> np.ndarray:
-        """Draw the uniform numbers of so many updates: a proposal takes two."""
-        return generator.random(count if self.proposal is None else 2 * count)
+        """Draw the uniform numbers of so many updates."""
+        return generator.random(self.program.uniforms * count)
 
     def values(self, label: str) -> np.ndarray:
         """The present entries, counted from 0."""

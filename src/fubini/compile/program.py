@@ -15,6 +15,7 @@ from fubini.compile.emit import HEAD, LoopWriter, helpers, is_log
 from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.pipeline import PASSES, Pass, run_passes
 from fubini.compile.recompute import Recompute
+from fubini.compile.row_proposals import uniforms_of, write_proposals
 from fubini.compile.specialise import constant_text, is_small
 from fubini.errors import NoRule
 
@@ -32,6 +33,7 @@ class Program(NamedTuple):
     derived: tuple[Derived, ...]
     counts: frozenset[str]  # statistics that count items, by name: kept as whole numbers of 32 bits
     drifts: bool  # statistics are no whole numbers: rounding adds up
+    uniforms: int  # numbers that an update takes, at most
 
 
 class Assembly:
@@ -108,10 +110,18 @@ class Assembly:
             labels={label.leaf.name: self.names[label.leaf].name for label in self.labels},
             derived=self.derivation.derived,
             counts=frozenset(
-                self.names[one.leaf].name for one in self.derivation.statistics if one.is_count and one.leaf in self.names
+                self.names[one.leaf].name
+                for one in self.derivation.statistics
+                if one.is_count and one.leaf in self.names
             ),
             drifts=any(not leaf.is_integer for leaf, _ in self.states.values()),
+            uniforms=self._uniforms,
         )
+
+    @property
+    def _uniforms(self) -> int:
+        """How many numbers an update takes, at most: that of a user's proposal takes two."""
+        return 2 if self.proposes else uniforms_of(self.sweeps.proposals)
 
     def _room(self) -> dict[str, np.ndarray]:
         """Allocate arrays for the weights and exponents of candidates, and for sizes that are read."""
@@ -180,6 +190,8 @@ class Assembly:
             loop.refresh()
             if self.proposes:
                 loop.propose()
+            elif label.leaf in self.sweeps.proposals:
+                write_proposals(loop, self.sweeps.proposals[label.leaf], self._uniforms)
             else:
                 loop.weigh()
                 loop.draw()

@@ -36,7 +36,7 @@ class Statistic(NamedTuple):
     def is_count(self) -> bool:
         """Whether it counts items, no more of them than 32 bits number."""
         low, high = bounds(self.body)
-        return 0 <= low and high <= 1 and is_whole(self.body) and math.prod(i.size for i in self.over) < 2**31
+        return low >= 0 and high <= 1 and is_whole(self.body) and math.prod(i.size for i in self.over) < 2**31
 
     def at(self, places: Sequence[Node], of: Node) -> Node:
         """A node over its axes, at other places."""
