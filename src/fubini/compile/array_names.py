@@ -186,11 +186,12 @@ def by_members(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where each row begins, and the numbers of the entries of a label, row by row."""
     shape = tuple(i.size for i in at)
-    number = np.zeros(shape, np.int64)
+    number, count = np.zeros(shape, np.int64), math.prod(size for _, size in rows)
     for row, size in rows:
-        number = number * size + np.broadcast_to(evaluate(row, at), shape).astype(np.int64)
-    counts = np.bincount(number.ravel(), minlength=math.prod(size for _, size in rows))
-    return np.concatenate([[0], np.cumsum(counts)]), np.argsort(number, axis=None, kind="stable")
+        entry = np.broadcast_to(evaluate(row, at), shape).astype(np.int64)
+        number = np.where((entry >= 0) & (entry < size) & (number < count), number * size + entry, count)
+    first = np.concatenate([[0], np.cumsum(np.bincount(number.ravel(), minlength=count)[:count])])
+    return first, np.argsort(number, axis=None, kind="stable")
 
 
 def _is_within(entries: np.ndarray, size: int) -> bool:

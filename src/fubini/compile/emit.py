@@ -159,7 +159,7 @@ class LoopWriter:
         array = self.arrays[leaf]
         if not at:
             return f"{array.name}[()]" if not array.low else f"({array.name}[()] + {array.low})"
-        places = ", ".join(self.place(at[axis], env) for axis in array.order)
+        places = ", ".join(self.place(at[axis], env) for axis in array.order) or "()"
         return f"({array.name}[{places}] + {array.low})" if array.low else f"{array.name}[{places}]"
 
     def place(self, this: Node, env: Env) -> str:

@@ -97,8 +97,7 @@ class Machine:
         latents = {leaf: self.arrays[name] for name, leaf in self.program.latents.items()}
         for name, (_, _) in self.program.states.items():
             self.arrays[name][...] = 0.0
-        several = len(self.program.labels) > 1
-        if several:
+        if self.program.derives_last:
             self._call("start", np.empty(0), np.empty(0, np.int64))
         derived = self.program.derived
         states = {leaf: self._plain(name) for name, (leaf, _) in self.program.states.items()} if derived else {}
@@ -109,7 +108,7 @@ class Machine:
                 value = np.broadcast_to(self.empty(one, {**none, **latents, **states}), one.leaf.shape)
                 self.arrays[name][...] = np.transpose(value, self.program.states[name][1])
                 states[one.leaf] = self._plain(name)
-        if not several:
+        if not self.program.derives_last:
             self._call("start", np.empty(0), np.empty(0, np.int64))
 
     def _plain(self, name: str) -> np.ndarray:
