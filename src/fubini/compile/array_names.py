@@ -47,7 +47,7 @@ VARIABLES = (
     "score",
     "propose",
 )
-BUILT_IN = ("math", "np", "njit", "range", "int", "min")
+BUILT_IN = ("math", "np", "njit", "range", "int", "min", "max")
 RESERVED = frozenset((*VARIABLES, *LOOPS.values(), *HELPERS, *BUILT_IN))  # what the text of loops has names for
 NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 

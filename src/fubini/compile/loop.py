@@ -171,9 +171,7 @@ class LabelLoop:
         self._add(leaf, at, (tests, value), env, sign)
         self.writer.depth = depth
 
-    def _add(
-        self, leaf: Leaf, at: Sequence[Node], guarded: tuple[Sequence[Node], Node], env: Env, sign: str
-    ) -> None:
+    def _add(self, leaf: Leaf, at: Sequence[Node], guarded: tuple[Sequence[Node], Node], env: Env, sign: str) -> None:
         """Write what is added to an array at one place, where tests hold."""
         tests, value = guarded
         conditions = [self.writer.test(test, env) for test in tests]
