@@ -191,7 +191,8 @@ def by_members(
         entry = np.broadcast_to(evaluate(row, at), shape).astype(np.int64)
         number = np.where((entry >= 0) & (entry < size) & (number < count), number * size + entry, count)
     first = np.concatenate([[0], np.cumsum(np.bincount(number.ravel(), minlength=count)[:count])])
-    return first, np.argsort(number, axis=None, kind="stable")
+    kind = np.int32 if number.size < 2**31 else np.int64  # half of what is read at random
+    return first, np.argsort(number, axis=None, kind="stable").astype(kind)
 
 
 def _is_within(entries: np.ndarray, size: int) -> bool:

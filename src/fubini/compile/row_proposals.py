@@ -21,7 +21,7 @@ from fubini.compile.fibre import is_data
 from fubini.compile.hoist import Store
 from fubini.compile.loop import LabelLoop, Weights, solved, weights_of
 
-LEAST = 512  # classes that are too many to weigh all of them
+LEAST = 1000  # classes: with fewer, weighing all of them goes further in the same time
 CYCLES = 2  # proposals from each factor, an update
 
 
